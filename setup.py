@@ -1,0 +1,33 @@
+"""Compiles the hot modules with mypyc where a C compiler is at hand; without one they run as they are.
+
+``OTTLA_PURE=1`` skips it. An editable install stays pure until ``make compile``.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from setuptools import setup
+
+HOT = [
+    "src/ottla/records/varint.py",
+    "src/ottla/records/walk.py",
+]
+
+
+def extensions() -> list[object]:
+    editable = "editable_wheel" in sys.argv or "develop" in sys.argv
+    if os.environ.get("OTTLA_PURE") == "1" or (editable and os.environ.get("OTTLA_COMPILE") != "1"):
+        return []
+    try:
+        from mypyc.build import mypycify
+    except ImportError:
+        return []
+    present = [path for path in HOT if Path(path).exists()]
+    modules = mypycify(present, opt_level="3", strip_asserts=False)
+    for module in modules:
+        module.optional = True  # type: ignore[attr-defined]
+    return list(modules)
+
+
+setup(ext_modules=extensions())

@@ -1,0 +1,39 @@
+"""What a node is given instead of reaching for it: time, chance, waiting and background work.
+
+The server makes one of the operating system and an event loop, the simulator one of its own.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from ottla.common.chance import Chance
+from ottla.common.clock import Clock
+from ottla.common.promise import Promise
+
+T = TypeVar("T")
+
+
+class Cancellable(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Scheduler(Clock, Protocol):
+    """A clock that also calls back; all callbacks run on the one thread of the node."""
+
+    def call_soon(self, callback: Callable[..., Any], *args: Any) -> Cancellable: ...
+
+    def call_later(
+        self, seconds: float, callback: Callable[..., Any], *args: Any
+    ) -> Cancellable: ...
+
+    def run_in_background(self, work: Callable[[], T]) -> Promise[T]:
+        """Run blocking ``work`` off the loop; the promise is settled on the loop."""
+        ...
+
+
+class Environment(Protocol):
+    @property
+    def scheduler(self) -> Scheduler: ...
+
+    @property
+    def chance(self) -> Chance: ...

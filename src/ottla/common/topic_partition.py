@@ -1,0 +1,21 @@
+"""Which partition."""
+
+from typing import NamedTuple
+
+
+class TopicPartition(NamedTuple):
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class TopicIdPartition(NamedTuple):
+    topic_id: bytes
+    partition: int
+
+
+class LeaderAndEpoch(NamedTuple):
+    leader: int
+    epoch: int
