@@ -1,0 +1,6 @@
+"""Every setting once: its name, type, default, range, scope and meaning; and which value wins.
+
+Called by everybody; calls only ``common``. Counterpart in Apache Kafka: ConfigDef, KafkaConfig,
+LogConfig, GroupConfig, DynamicBrokerConfig, ConfigHelper. Invariant: a set of settings never
+changes; a change makes a new one.
+"""

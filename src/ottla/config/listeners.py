@@ -1,0 +1,130 @@
+"""Listeners: the addresses a node serves, their names and their security protocols.
+
+A listener is written ``NAME://host:port``. An empty host means all interfaces to listen on and,
+when advertised, the address that the client dialled. Port 0 lets the system choose.
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from ottla.common.errors import InvalidConfig
+from ottla.config.definition import Key
+from ottla.config.kinds import Kind
+
+SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_LISTENER: Final = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)", re.ASCII)
+
+
+class Listener(NamedTuple):
+    name: str
+    host: str
+    port: int
+    security_protocol: str
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
+
+
+class ListenerList(Key[tuple[Listener, ...]]):
+    kind = Kind.LIST
+
+
+def parse_protocol_map(text: str) -> dict[str, str]:
+    """listener.security.protocol.map as a dictionary of upper-case names."""
+    protocols: dict[str, str] = {}
+    for item in filter(None, re.split(r"\s*,\s*", text)):
+        name, separator, protocol = item.rpartition(":")
+        if not separator:
+            raise InvalidConfig(
+                f"Error parsing configuration property 'listener.security.protocol.map': {item}"
+            )
+        protocols[name.strip().upper()] = security_protocol(protocol.strip())
+    return protocols
+
+
+def security_protocol(name: str, setting: str = "listener.security.protocol.map") -> str:
+    if name.upper() not in SECURITY_PROTOCOLS:
+        raise InvalidConfig(f"Invalid security protocol `{name}` defined in {setting}")
+    return name.upper()
+
+
+def effective_protocols(
+    protocol_map: str,
+    *,
+    explicit: bool,
+    controller_names: tuple[str, ...],
+    listeners: tuple[str, ...],
+) -> dict[str, str]:
+    """The security protocol of each listener name.
+
+    Controllers' listeners are PLAINTEXT by themselves, as long as the map was not written down and
+    nothing else asks for TLS or SASL.
+    """
+    protocols = parse_protocol_map(protocol_map)
+    names = [*controller_names, *(text.partition(":")[0] for text in listeners)]
+    if not explicit and not any(name.upper() in SECURITY_PROTOCOLS[1:] for name in names):
+        for name in controller_names:
+            protocols[name.upper()] = "PLAINTEXT"
+    return protocols
+
+
+def parse_listener(text: str, protocols: Mapping[str, str]) -> Listener:
+    match = _LISTENER.fullmatch(text)
+    if match is None:
+        raise InvalidConfig(f"Unable to parse {text} to a broker endpoint")
+    name = match[1].upper()
+    protocol = protocols.get(name)
+    if protocol is None:
+        raise InvalidConfig(f"No security protocol defined for listener {name}")
+    return Listener(name, match[2], int(match[3]), protocol)
+
+
+def parse_listeners(
+    items: Iterable[str], protocols: Mapping[str, str], *, distinct_ports: bool = True
+) -> tuple[Listener, ...]:
+    """The listeners of ``listeners`` or ``advertised.listeners``, checked against each other."""
+    texts = list(items)
+    shown = ",".join(texts)
+    try:
+        listeners = tuple(parse_listener(text, protocols) for text in texts)
+        _check_names(listeners, shown)
+        if distinct_ports:
+            _check_ports(listeners, shown)
+    except InvalidConfig as error:
+        raise InvalidConfig(f"Error creating broker listeners from '{shown}': {error}") from None
+    return listeners
+
+
+def _check_names(listeners: tuple[Listener, ...], shown: str) -> None:
+    if len({listener.name for listener in listeners}) != len(listeners):
+        raise InvalidConfig(f"Each listener must have a different name, listeners: {shown}")
+
+
+def _check_ports(listeners: tuple[Listener, ...], shown: str) -> None:
+    by_port: dict[int, list[Listener]] = {}
+    for listener in listeners:
+        if listener.port != 0:
+            by_port.setdefault(listener.port, []).append(listener)
+    for port, sharing in by_port.items():
+        versions = [_ip_version(listener.host) for listener in sharing]
+        if len(sharing) == 1 or sorted(filter(None, versions)) == [4, 6] == sorted(
+            map(int, versions)
+        ):
+            continue
+        if None in versions or len(sharing) > 2:
+            raise InvalidConfig(f"Each listener must have a different port, listeners: {shown}")
+        raise InvalidConfig(
+            "If you have two listeners on the same port then one needs to be IPv4 and the other "
+            f"IPv6, listeners: {shown}, port: {port}"
+        )
+
+
+def _ip_version(host: str) -> int:
+    """4, 6, or 0 when the host is a name."""
+    try:
+        return ipaddress.ip_address(host).version
+    except ValueError:
+        return 0
