@@ -196,9 +196,11 @@ class ApiError(Exception):
 
     code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
 
-    def __init__(self, message: str = "") -> None:
+    def __init__(self, message: str = "", record_errors: list[tuple[int, str]] | None = None) -> None:
         super().__init__(message)
         self.message = message
+        self.record_errors = record_errors or []
+        """For a refused append: which records of the batch, and why (KIP-467)."""
 
 
 class OffsetOutOfRange(ApiError):

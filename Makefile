@@ -1,0 +1,58 @@
+# The whole of ottla's workshop. `make run` and `make test` do all the set-up from a fresh clone.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+JOBS ?= 2
+PYTEST := $(BIN)/pytest -n $(JOBS)
+
+.PHONY: help run test test-all check generate bench compile clean peer fix
+
+help: ## what there is to make
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(READY): pyproject.toml setup.py
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev,fast]'
+	@touch $@
+
+run: $(READY) ## a broker on embedded defaults: `ottla dev`
+	$(BIN)/ottla dev
+
+test: check ## check, then unit, property, crash and hostile tests, and real clients
+	$(PYTEST) -m "not slow and not peer" tests
+
+test-all: check peer ## all of it, with Apache Kafka's own clients and tools beside us
+	$(PYTEST) -m "not peer" tests
+	$(BIN)/pytest -m peer tests
+
+check: $(READY) ## ruff, mypy --strict, import contracts, generated code is current
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-timing
+	$(BIN)/python tools/protocolgen --check
+
+generate: $(READY) ## protocol/generated from protocol/schema
+	$(BIN)/python tools/protocolgen
+
+peer: $(READY) ## Apache Kafka 4.3.1 and its tools, by Maven, into .peer/
+	$(BIN)/python tools/kafka_peer/setup.py
+
+bench: $(READY) peer compile ## us and Apache Kafka by turns: ratios, JSON and a plot
+	$(BIN)/python benchmarks/run.py $(BENCH)
+
+compile: $(READY) ## the hot modules by mypyc, in place; `make clean` undoes it
+	OTTLA_COMPILE=1 $(BIN)/python setup.py --quiet build_ext --inplace
+
+fix: $(READY) ## let ruff mend what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## remove what was compiled and cached
+	rm -rf build .mypy_cache .ruff_cache .import_linter_cache
+	find src -name '*.so' -delete
+	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -1,0 +1,139 @@
+"""Who asks, and whom a handler may ask."""
+
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.common.environment import Scheduler
+from ottla.common.promise import Promise
+from ottla.metadata.image import MetadataImage
+
+if TYPE_CHECKING:
+    from ottla.config.broker import BrokerConfig
+    from ottla.controller.driver import ControllerDriver
+    from ottla.coordinator.group.service import GroupService
+    from ottla.replication.replicas import Replicas
+
+
+class Peer(Protocol):
+    """A connection, as far as handlers may know it."""
+
+    @property
+    def listener_name(self) -> str: ...
+
+    @property
+    def peer_host(self) -> str: ...
+
+    @property
+    def local_host(self) -> str: ...
+
+    @property
+    def local_port(self) -> int: ...
+
+
+class RequestContext:
+    """One request's circumstances."""
+
+    __slots__ = (
+        "client_id",
+        "correlation_id",
+        "listener_name",
+        "local_host",
+        "local_port",
+        "now",
+        "now_ms",
+        "peer_host",
+        "principal",
+        "version",
+    )
+
+    def __init__(
+        self,
+        *,
+        version: int,
+        correlation_id: int = 0,
+        client_id: str | None = None,
+        peer: Peer | None = None,
+        principal: str = "User:ANONYMOUS",
+        now: float = 0.0,
+        now_ms: int = 0,
+    ) -> None:
+        self.version = version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.principal = principal
+        self.now = now
+        self.now_ms = now_ms
+        self.listener_name = "" if peer is None else peer.listener_name
+        self.peer_host = "" if peer is None else peer.peer_host
+        self.local_host = "" if peer is None else peer.local_host
+        self.local_port = 0 if peer is None else peer.local_port
+
+    @property
+    def client_host(self) -> str:
+        """The client's address as Kafka shows it to people."""
+        return f"/{self.peer_host}"
+
+
+class MetadataSource(Protocol):
+    @property
+    def image(self) -> MetadataImage: ...
+
+
+class AutoTopics(Protocol):
+    """Topics that come to be because somebody asked for them."""
+
+    def create(self, names: list[str]) -> Promise[dict[str, int]]:
+        """Ask the controller for topics with the broker's defaults; an error code for each."""
+        ...
+
+    def ensure_internal(self, name: str) -> Promise[int]:
+        """See that an internal topic exists; answers an error code, NONE when it is there."""
+        ...
+
+
+class ProducerIds(Protocol):
+    def next(self) -> Promise[int]:
+        """Return a producer id that nobody else has, from this broker's block."""
+        ...
+
+
+class Services:
+    """What handlers ask; the server fills it."""
+
+    __slots__ = (
+        "auto_topics",
+        "cluster_id",
+        "config",
+        "controller",
+        "groups",
+        "metadata",
+        "node_id",
+        "producer_ids",
+        "replicas",
+        "scheduler",
+    )
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        cluster_id: str,
+        config: "BrokerConfig",
+        metadata: MetadataSource,
+        controller: "ControllerDriver",
+        replicas: "Replicas",
+        groups: "GroupService",
+        auto_topics: AutoTopics,
+        producer_ids: ProducerIds,
+        scheduler: Scheduler,
+    ) -> None:
+        self.node_id = node_id
+        self.cluster_id = cluster_id
+        self.config = config
+        """The broker's current settings; replaced when a dynamic one changes."""
+        self.metadata = metadata
+        self.controller = controller
+        self.replicas = replicas
+        self.groups = groups
+        self.auto_topics = auto_topics
+        self.producer_ids = producer_ids
+        self.scheduler = scheduler

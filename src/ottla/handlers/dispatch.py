@@ -1,0 +1,215 @@
+"""From a frame to its answer: header, version, handler, refusal. The only place that does this.
+
+Produce and Fetch take their own way (:mod:`produce`, :mod:`fetch`): they work in the frame and never
+make a coroutine. Every other API is decoded by the generated codec and handled by a coroutine that
+is stepped at once and, unless it waits, never becomes anything more.
+
+A request that raises an :class:`ApiError` is answered with its code where the response has one, by
+the handler's own ``refuse`` where it has not. Anything else that is raised is our mistake: it is
+logged, and the client hears UNKNOWN_SERVER_ERROR.
+"""
+
+from collections.abc import Callable, Coroutine
+from importlib import import_module
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - it is one
+from typing import Any, Final, Protocol, cast
+
+from ottla.common.buffers import Answer
+from ottla.common.errors import ApiError, ErrorCode, ProtocolViolation
+from ottla.common.promise import Promise, run
+from ottla.handlers.context import Peer, RequestContext, Services
+from ottla.handlers.framing import frame_response
+from ottla.protocol.api import APIS, ApiKey
+from ottla.protocol.message import Message, from_bytes
+
+_HEADER = Struct(">hhih")
+_PRODUCE: Final = 0
+_FETCH: Final = 1
+_API_VERSIONS: Final = 18
+
+HANDLERS: Final[dict[ApiKey, str]] = {
+    ApiKey.PRODUCE: "produce",
+    ApiKey.FETCH: "fetch",
+    ApiKey.LIST_OFFSETS: "list_offsets",
+    ApiKey.METADATA: "metadata",
+    ApiKey.OFFSET_COMMIT: "offset_commit",
+    ApiKey.OFFSET_FETCH: "offset_fetch",
+    ApiKey.FIND_COORDINATOR: "find_coordinator",
+    ApiKey.JOIN_GROUP: "join_group",
+    ApiKey.HEARTBEAT: "heartbeat",
+    ApiKey.LEAVE_GROUP: "leave_group",
+    ApiKey.SYNC_GROUP: "sync_group",
+    ApiKey.DESCRIBE_GROUPS: "describe_groups",
+    ApiKey.LIST_GROUPS: "list_groups",
+    ApiKey.API_VERSIONS: "api_versions",
+    ApiKey.CREATE_TOPICS: "create_topics",
+    ApiKey.DELETE_TOPICS: "delete_topics",
+    ApiKey.DELETE_RECORDS: "delete_records",
+    ApiKey.INIT_PRODUCER_ID: "init_producer_id",
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: "offset_for_leader_epoch",
+    ApiKey.DESCRIBE_CONFIGS: "describe_configs",
+    ApiKey.ALTER_CONFIGS: "alter_configs",
+    ApiKey.ALTER_REPLICA_LOG_DIRS: "alter_replica_log_dirs",
+    ApiKey.DESCRIBE_LOG_DIRS: "describe_log_dirs",
+    ApiKey.CREATE_PARTITIONS: "create_partitions",
+    ApiKey.DELETE_GROUPS: "delete_groups",
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: "incremental_alter_configs",
+    ApiKey.OFFSET_DELETE: "offset_delete",
+    ApiKey.DESCRIBE_QUORUM: "describe_quorum",
+    ApiKey.UPDATE_FEATURES: "update_features",
+    ApiKey.DESCRIBE_CLUSTER: "describe_cluster",
+    ApiKey.DESCRIBE_PRODUCERS: "describe_producers",
+    ApiKey.LIST_CONFIG_RESOURCES: "list_config_resources",
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
+}
+"""Every API that this broker serves, with the module that serves it; imported at first use."""
+
+Handle = Callable[[Any, RequestContext, Services], Coroutine[Any, None, Message]]
+HotPath = Callable[[memoryview, int, int, int, Services], "Answer | Promise[Answer] | None"]
+"""Frame, where its body begins, version, correlation id, services."""
+
+
+class HandlerLog(Protocol):
+    """Where mistakes of ours are told."""
+
+    def error(self, message: str, **fields: object) -> None: ...
+
+
+class _Entry:
+    """One API: its codec, its handler, its versions; loaded at its first request."""
+
+    __slots__ = ("api", "handle", "highest", "lowest", "refuse", "request_class", "requests")
+
+    def __init__(self, key: ApiKey) -> None:
+        module = import_module(f"ottla.handlers.{HANDLERS[key]}")
+        self.api = APIS[key]
+        self.lowest: int = module.VERSIONS[0]
+        self.highest: int = module.VERSIONS[1]
+        self.handle: Handle = module.handle
+        self.refuse = getattr(module, "refuse", None)
+        self.request_class = self.api.request_class()
+        self.requests = 0
+
+
+class Dispatcher:
+    """Answers the frames of all connections of a listener."""
+
+    def __init__(self, services: Services, log: HandlerLog) -> None:
+        self._services = services
+        self._log = log
+        self._scheduler = services.scheduler
+        self._entries: dict[int, _Entry] = {}
+        produce = import_module("ottla.handlers.produce")
+        fetch = import_module("ottla.handlers.fetch")
+        self._produce = cast("HotPath", produce.answer)
+        self._fetch = cast("HotPath", fetch.answer)
+        self.produce_requests = 0
+        self.fetch_requests = 0
+
+    def answer(self, peer: Peer, frame: memoryview) -> "Answer | Promise[Answer] | None":
+        try:
+            key, version, correlation_id, client_size = _HEADER.unpack_from(frame, 0)
+            pos = 10 + client_size if client_size > 0 else 10
+            if client_size < -1:
+                raise ProtocolViolation("a client id of negative length")
+            if key == _PRODUCE and 3 <= version <= 13:
+                if version >= 9:
+                    pos = pos + 1 if frame[pos] == 0 else _skip_tags(frame, pos)
+                self.produce_requests += 1
+                return self._produce(frame, pos, version, correlation_id, self._services)
+            if key == _FETCH and 4 <= version <= 18:
+                if version >= 12:
+                    pos = pos + 1 if frame[pos] == 0 else _skip_tags(frame, pos)
+                self.fetch_requests += 1
+                return self._fetch(frame, pos, version, correlation_id, self._services)
+            context = self._context(peer, frame, version, correlation_id, client_size)
+        except (StructError, IndexError, UnicodeDecodeError, ValueError) as error:
+            raise ProtocolViolation(str(error)) from error
+        return self._answer_other(key, context, frame, pos)
+
+    def _context(
+        self, peer: Peer, frame: memoryview, version: int, correlation_id: int, client_size: int
+    ) -> RequestContext:
+        scheduler = self._scheduler
+        client_id = None
+        if client_size >= 0:
+            if 10 + client_size > len(frame):
+                raise ProtocolViolation("a client id reaches past the end of the frame")
+            client_id = str(frame[10 : 10 + client_size], "utf-8")
+        return RequestContext(
+            version=version,
+            correlation_id=correlation_id,
+            client_id=client_id,
+            peer=peer,
+            now=scheduler.monotonic(),
+            now_ms=scheduler.wall_ms(),
+        )
+
+    def _answer_other(
+        self, key: int, context: RequestContext, frame: memoryview, pos: int
+    ) -> "Answer | Promise[Answer]":
+        entry = self._entries.get(key)
+        if entry is None:
+            if key not in HANDLERS:
+                raise ProtocolViolation(f"a request of the unknown kind {key}")
+            entry = self._entries[key] = _Entry(ApiKey(key))
+        if not entry.lowest <= context.version <= entry.highest:
+            if key == _API_VERSIONS:
+                return self._api_versions_of_another_age(entry, context)
+            raise ProtocolViolation(f"{entry.api.name} in the unknown version {context.version}")
+        entry.requests += 1
+        if context.version >= entry.api.flexible_from:
+            pos = _skip_tags(frame, pos)
+        request = from_bytes(entry.request_class, bytes(frame[pos:]), context.version)
+        handled = run(entry.handle(request, context, self._services))
+        if handled.done:
+            return self._encode(entry, context, self._outcome(entry, request, handled))
+        answer: Promise[Answer] = Promise()
+        handled.when_done(
+            lambda done: answer.fulfil(
+                self._encode(entry, context, self._outcome(entry, request, done))
+            )
+        )
+        return answer
+
+    def _outcome(self, entry: _Entry, request: Message, handled: Promise[Message]) -> Message:
+        try:
+            return handled.result()
+        except ApiError as refusal:
+            code, message = refusal.code, refusal.message
+        except Exception as error:  # noqa: BLE001 - our mistake must not end the connection's order
+            self._log.error("a request failed", api=entry.api.name, error=repr(error), exc=error)
+            code, message = ErrorCode.UNKNOWN_SERVER_ERROR, "The server experienced an unexpected error"
+        if entry.refuse is not None:
+            return cast("Message", entry.refuse(request, code, message))
+        response = entry.api.response_class()()
+        if not hasattr(response, "error_code"):
+            raise ProtocolViolation(f"{entry.api.name} has no place for {code.name}")
+        response.error_code = int(code)
+        if hasattr(response, "error_message"):
+            response.error_message = message or None
+        return response
+
+    def _api_versions_of_another_age(self, entry: _Entry, context: RequestContext) -> Answer:
+        """A client of the future asks: answer in the form that every client reads."""
+        context.version = 0
+        module = import_module("ottla.handlers.api_versions")
+        response = module.unsupported(self._services)
+        return self._encode(entry, context, response)
+
+    @staticmethod
+    def _encode(entry: _Entry, context: RequestContext, response: Message) -> bytes:
+        return frame_response(response, entry.api.key, context.version, context.correlation_id)
+
+
+def _skip_tags(frame: memoryview, pos: int) -> int:
+    """Skip the tagged fields of a request header; clients of today send none."""
+    if pos < len(frame) and frame[pos] == 0:
+        return pos + 1
+    from ottla.protocol.produce_request import skip_tagged_fields
+
+    try:
+        return skip_tagged_fields(frame, pos)
+    except IndexError as error:
+        raise ProtocolViolation("the header ends too soon") from error

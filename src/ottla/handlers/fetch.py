@@ -1,0 +1,163 @@
+"""Fetch (key 1): read record batches. The hot path: records go from file to socket.
+
+The answer waits until ``min_bytes`` are there or ``max_wait_ms`` have passed, unless something went
+wrong: an error is told at once. The first partition with records gives at least one batch even if
+that is larger than the limits, so that a consumer always gets on.
+
+v4 is the first that is served: isolation level, last stable offset, aborted transactions; v5 log
+start offset; v7 sessions (KIP-227); v9 current leader epoch (KIP-320); v11 rack (KIP-392); v12
+flexible, last fetched epoch; v13 topic ids; v14 and v15 replica state (KIP-903); v16 endpoints
+(KIP-951); v17 directory ids (KIP-853); v18 the follower's high watermark (KIP-1166).
+"""
+
+from typing import Final
+
+from ottla.common.buffers import Answer
+from ottla.common.errors import (
+    ApiError,
+    ErrorCode,
+    ProtocolViolation,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from ottla.common.promise import Promise
+from ottla.handlers.context import Services
+from ottla.protocol.api import ApiKey
+from ottla.protocol.fetch_response import FetchedPartition, encode_fetch_response
+from ottla.protocol.generated.fetch import FetchRequest
+from ottla.protocol.message import from_bytes
+from ottla.replication.fetch_sessions import FetchContext, FetchedFrom, TopicKey
+from ottla.replication.partition import Partition
+
+KEY: Final = ApiKey.FETCH
+VERSIONS: Final = (4, 18)
+_TOPIC_IDS: Final = 13
+
+Fetched = list[tuple[FetchedFrom, FetchedPartition]]
+
+
+def answer(
+    frame: memoryview, pos: int, version: int, correlation_id: int, services: Services
+) -> Answer | Promise[Answer]:
+    request = from_bytes(FetchRequest, bytes(frame[pos:]), version)
+    if request.replica_id >= 0 or request.replica_state.replica_id >= 0:
+        # A client that calls itself a broker could move the high watermark (CVE-2018-1288).
+        raise ProtocolViolation("a fetch in the name of a replica that this cluster does not have")
+    sessions = services.replicas.fetch_sessions
+    try:
+        context = sessions.open(
+            request,
+            uses_topic_ids=version >= _TOPIC_IDS,
+            now=services.scheduler.monotonic(),
+        )
+    except ApiError as refusal:
+        return encode_fetch_response(correlation_id, version, [], error_code=int(refusal.code))
+    fetch = _Fetch(request, context, version, correlation_id, services)
+    fetched, size, refused = fetch.read()
+    if (
+        size >= request.min_bytes
+        or refused
+        or request.max_wait_ms <= 0
+        or not context.partitions
+    ):
+        return fetch.encode(fetched)
+    waits: Promise[Answer] = Promise()
+    services.replicas.waiting.add(
+        request.min_bytes - size,
+        fetch.partitions(),
+        request.max_wait_ms,
+        lambda: waits.fulfil(fetch.encode(fetch.read()[0])),
+    )
+    return waits
+
+
+class _Fetch:
+    """One fetch request, which may have to be read twice: when it comes and when it has waited."""
+
+    __slots__ = ("_context", "_correlation_id", "_request", "_services", "_version")
+
+    def __init__(
+        self,
+        request: FetchRequest,
+        context: FetchContext,
+        version: int,
+        correlation_id: int,
+        services: Services,
+    ) -> None:
+        self._request = request
+        self._context = context
+        self._version = version
+        self._correlation_id = correlation_id
+        self._services = services
+
+    def _partition(self, asked: FetchedFrom) -> Partition | None:
+        led = self._services.replicas.topic(asked.topic)
+        return None if led is None else led.get(asked.partition)
+
+    def partitions(self) -> list[Partition]:
+        found = [self._partition(asked) for asked in self._context.partitions]
+        return [partition for partition in found if partition is not None]
+
+    def read(self) -> tuple[Fetched, int, bool]:
+        """Read every partition; return the answers, their bytes, and whether one was refused."""
+        request = self._request
+        left = min(request.max_bytes, self._services.config.fetch_max_bytes)
+        size = 0
+        refused = False
+        fetched: Fetched = []
+        for asked in self._context.partitions:
+            partition = self._partition(asked)
+            try:
+                if partition is None:
+                    raise _unknown(asked.topic)
+                read = partition.read(
+                    asked.offset,
+                    min(asked.max_bytes, left),
+                    asked.current_leader_epoch,
+                    request.isolation_level,
+                    at_least_one=size == 0,
+                )
+            except ApiError as error:
+                refused = True
+                read = _refusal(asked, partition, error)
+            got = read.size
+            size += got
+            left = max(0, left - got)
+            fetched.append((asked, read))
+        return fetched, size, refused
+
+    def encode(self, fetched: Fetched) -> Answer:
+        context = self._context
+        session = context.session
+        topics: list[tuple[TopicKey, list[FetchedPartition]]] = []
+        last: TopicKey | None = None
+        for asked, read in fetched:
+            if session is not None:
+                news = asked.has_news(read)
+                if context.incremental and not news:
+                    continue
+                if read.size:
+                    session.move_to_end(asked)
+            if asked.topic != last:
+                last = asked.topic
+                topics.append((last, []))
+            topics[-1][1].append(read)
+        return encode_fetch_response(
+            self._correlation_id, self._version, topics, session_id=context.session_id
+        )
+
+
+def _unknown(topic: TopicKey) -> ApiError:
+    return UnknownTopicId() if isinstance(topic, bytes) else UnknownTopicOrPartition()
+
+
+def _refusal(
+    asked: FetchedFrom, partition: Partition | None, error: ApiError
+) -> FetchedPartition:
+    refusal = FetchedPartition(asked.partition, int(error.code), records=b"")
+    if partition is not None and error.code in (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+    ):
+        refusal.current_leader = (partition.leader, partition.leader_epoch)
+    return refusal

@@ -1,0 +1,152 @@
+"""Produce (key 0): append record batches to partitions. The hot path: everything happens in the frame.
+
+acks=0 gets no answer, acks=1 is answered when the leader wrote, acks=all (-1) when every in-sync
+replica has it, or after the request's timeout with REQUEST_TIMED_OUT.
+
+v3 is the first for record batches of magic 2; v4 KAFKA_STORAGE_ERROR; v5 log start offset; v6 and v7
+zstd (v7); v8 record errors and a message; v9 flexible; v10 current leader and endpoints (KIP-951);
+v11 and v12 transactions of version 2 (KIP-890); v13 topic ids (KIP-516).
+"""
+
+from typing import Final
+
+from ottla.common.buffers import Answer
+from ottla.common.errors import (
+    ApiError,
+    ErrorCode,
+    InvalidRecord,
+    InvalidRequiredAcks,
+    ProtocolViolation,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from ottla.handlers.context import Services
+from ottla.handlers.framing import frame_response
+from ottla.protocol.api import ApiKey
+from ottla.protocol.generated.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from ottla.protocol.produce_request import read_produce_request
+from ottla.protocol.produce_response import Appended, encode_appended
+from ottla.replication.partition import Partition
+
+KEY: Final = ApiKey.PRODUCE
+VERSIONS: Final = (3, 13)
+_LEADERS: Final = 10
+
+
+class Refused:
+    """A partition that did not take what was sent."""
+
+    __slots__ = ("error", "index", "partition")
+
+    def __init__(self, index: int, error: ApiError, partition: Partition | None) -> None:
+        self.index = index
+        self.error = error
+        self.partition = partition
+
+
+Outcomes = list[tuple[str | bytes, list[Appended | Refused]]]
+
+
+def answer(
+    frame: memoryview, pos: int, version: int, correlation_id: int, services: Services
+) -> Answer | None:
+    request = read_produce_request(frame, pos, version)
+    acks = request.acks
+    now_ms = services.scheduler.wall_ms()
+    replicas = services.replicas
+    outcomes: Outcomes = []
+    refused = False
+    for topic, partitions in request.topics:
+        led = replicas.topic(topic)
+        results: list[Appended | Refused] = []
+        for index, start, end in partitions:
+            partition = None if led is None else led.get(index)
+            try:
+                if partition is None or not -1 <= acks <= 1 or start < 0:
+                    raise _reason(topic, acks, partition, version)
+                info = partition.append(frame, start, end, acks, now_ms)
+                results.append(
+                    (index, info.base_offset, info.log_append_time, info.log_start_offset)
+                )
+            except ApiError as error:
+                refused = True
+                results.append(Refused(index, error, partition))
+        outcomes.append((topic, results))
+    if refused:
+        replicas.produce_refused += 1
+    if acks == 0:
+        if refused:
+            _without_answer(outcomes)
+        return None
+    if refused:
+        return _explain(outcomes, version, correlation_id)
+    return encode_appended(correlation_id, version, outcomes)  # type: ignore[arg-type]
+
+
+def _reason(
+    topic: str | bytes, acks: int, partition: Partition | None, version: int
+) -> ApiError:
+    """Why a partition cannot even be tried, in the order in which Kafka looks."""
+    if not -1 <= acks <= 1:
+        return InvalidRequiredAcks()
+    if partition is None:
+        return UnknownTopicId() if isinstance(topic, bytes) else UnknownTopicOrPartition()
+    return InvalidRecord(
+        f"Produce requests with version {version} must have at least one record batch per partition"
+    )
+
+
+def _without_answer(outcomes: Outcomes) -> None:
+    """A producer that wants no answer learns of a refusal by its connection's end, as in Kafka."""
+    errors = [
+        item.error.code.name for _, items in outcomes for item in items if isinstance(item, Refused)
+    ]
+    raise ProtocolViolation(f"a produce request with acks=0 was refused: {', '.join(errors)}")
+
+
+def _explain(outcomes: Outcomes, version: int, correlation_id: int) -> Answer:
+    """An answer with refusals in it: rare, so the generated codec makes it."""
+    response = ProduceResponse()
+    for topic, items in outcomes:
+        answered = TopicProduceResponse()
+        if isinstance(topic, bytes):
+            answered.topic_id = topic
+        else:
+            answered.name = topic
+        answered.partition_responses = [_partition_response(item, version) for item in items]
+        response.responses.append(answered)
+    return frame_response(response, KEY, version, correlation_id)
+
+
+def _partition_response(item: Appended | Refused, version: int) -> PartitionProduceResponse:
+    if not isinstance(item, Refused):
+        index, base_offset, append_time, log_start_offset = item
+        return PartitionProduceResponse(
+            index=index,
+            base_offset=base_offset,
+            log_append_time_ms=append_time,
+            log_start_offset=log_start_offset,
+        )
+    error = item.error
+    response = PartitionProduceResponse(
+        index=item.index,
+        error_code=int(error.code),
+        base_offset=-1,
+        error_message=error.message or None,
+        record_errors=[
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
+            for index, message in error.record_errors
+        ],
+    )
+    partition = item.partition
+    if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= _LEADERS and partition:
+        response.current_leader = LeaderIdAndEpoch(
+            leader_id=partition.leader, leader_epoch=partition.leader_epoch
+        )
+    return response

@@ -1,0 +1,378 @@
+"""One client's connection: frames in, answers out, in order.
+
+Reading: one buffer serves all connections, since a frame that is whole is answered before the next
+read. Only a frame that has not come whole gets a buffer of its own, of its own size, which counts
+against ``queued.max.request.bytes``. So an idle connection costs no buffer.
+
+Writing: an answer is sent at once; only what the socket refuses is queued. A connection with much
+unsent or unanswered is not read from until that has shrunk.
+
+Rules:
+1. Answers leave in the order of their requests: an answer that is done early waits in its slot.
+2. A length is believed only after it was compared with the limit; nothing is allocated before.
+3. A peer that breaks the protocol loses its connection, nobody else theirs.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from struct import Struct
+from typing import Protocol
+
+from ottla.common.buffers import Answer, Region
+from ottla.common.errors import ProtocolViolation
+from ottla.common.promise import Promise
+from ottla.network.sockets import MSG_MORE, Network, StreamSocket
+
+_LENGTH = Struct(">i")
+RECEIVE_BYTES = 1 << 20
+"""What one read takes at most."""
+IN_FLIGHT_LIMIT = 128
+"""Unanswered requests of one connection, beyond which it is not read from."""
+UNSENT_LIMIT = 1 << 20
+"""Bytes of answers in memory that a slow reader may leave unsent before it is not read from."""
+GROWTH_BYTES = 64 * 1024
+"""How much room a frame that comes in pieces gets at first."""
+SMALL_FILE_REGION = 16 * 1024
+"""Below this it is cheaper to copy records into the answer than to call sendfile."""
+
+AnswerFrame = Callable[["Connection", memoryview], "Answer | Promise[Answer | None] | None"]
+"""Answers a frame (without its length): now, later, or (acks=0) not at all."""
+
+
+class RequestMemory(Protocol):
+    """The bytes that all connections together may hold for requests."""
+
+    def take(self, connection: "Connection", size: int) -> bool: ...
+
+    def give_back(self, size: int) -> None: ...
+
+
+class _Slot:
+    """The place of an unanswered request in the order of answers."""
+
+    __slots__ = ("answer", "done")
+
+    def __init__(self) -> None:
+        self.done = False
+        self.answer: Answer | None = None
+
+
+class Connection:
+    __slots__ = (
+        "_answer_frame",
+        "_closed_callback",
+        "_frame_limit",
+        "_memory",
+        "_network",
+        "_outgoing",
+        "_partial",
+        "_partial_filled",
+        "_partial_size",
+        "_reading",
+        "_receive_view",
+        "_slots",
+        "_socket",
+        "_turn_over",
+        "_unsent",
+        "closed",
+        "heard",
+        "last_active",
+        "listener_name",
+        "local_host",
+        "local_port",
+        "peer_host",
+        "state",
+    )
+
+    def __init__(
+        self,
+        sock: StreamSocket,
+        network: Network,
+        *,
+        listener_name: str,
+        receive_buffer: memoryview,
+        frame_limit: int,
+        memory: RequestMemory,
+        answer_frame: AnswerFrame,
+        turn_over: Callable[[], None],
+        closed: Callable[["Connection"], None],
+    ) -> None:
+        self._socket = sock
+        self._network = network
+        self._receive_view = receive_buffer
+        self._frame_limit = frame_limit
+        self._memory = memory
+        self._answer_frame = answer_frame
+        self._turn_over = turn_over
+        self._closed_callback = closed
+        self._partial: bytearray | None = None
+        self._partial_filled = 0
+        self._partial_size = 0
+        self._slots: deque[_Slot] = deque()
+        self._outgoing: deque[bytes | memoryview | Region] = deque()
+        self._unsent = 0
+        self.closed = False
+        self.heard = False
+        """Something came since the last sweep; cheaper than to read a clock for each frame."""
+        self.last_active = 0.0
+        self.listener_name = listener_name
+        local, peer = sock.getsockname(), sock.getpeername()
+        self.local_host, self.local_port = local[0], local[1]
+        self.peer_host: str = peer[0]
+        self.state: object | None = None
+        """What the dispatcher remembers of this client."""
+        self._reading = True
+        network.watch_reading(sock, self.readable)
+
+    # Reading
+
+    @property
+    def busy(self) -> bool:
+        """Whether it owes an answer."""
+        return bool(self._slots or self._outgoing)
+
+    def readable(self) -> None:
+        self.heard = True
+        try:
+            if self._partial is None:
+                self._read_shared()
+            else:
+                self._read_partial()
+        except (OSError, ProtocolViolation):
+            # The peer has gone, or what it says is no Kafka: either way it has said its last.
+            self.close()
+        self._turn_over()
+
+    def _read_shared(self) -> None:
+        view = self._receive_view
+        try:
+            filled = self._socket.recv_into(view)
+        except BlockingIOError:
+            return
+        if filled == 0:
+            self.close()
+            return
+        pos = 0
+        unpack = _LENGTH.unpack_from
+        while filled - pos >= 4:
+            (size,) = unpack(view, pos)
+            end = pos + 4 + size
+            if end > filled or size < 0:
+                break
+            self._handle(view[pos + 4 : end])
+            if self.closed:
+                return
+            pos = end
+        if pos < filled:
+            self._begin_partial(view[pos:filled])
+        if not self._reading_allowed():
+            self._pause()
+
+    def _begin_partial(self, rest: memoryview) -> None:
+        """Keep the beginning of a frame; the shared buffer is the next connection's."""
+        self._partial = bytearray(rest)
+        self._partial_filled = len(rest)
+        self._partial_size = 4
+        if len(rest) >= 4:
+            self._expect()
+
+    def _expect(self) -> None:
+        """Learn how long the frame is, and wait if all connections together hold too much."""
+        assert self._partial is not None
+        (size,) = _LENGTH.unpack_from(self._partial, 0)
+        if size < 0 or size > self._frame_limit:
+            raise ProtocolViolation(f"a frame of {size} bytes; {self._frame_limit} are allowed")
+        if self._memory.take(self, size):
+            self._partial_size = size + 4
+        else:
+            self._pause()
+
+    def memory_is_free(self) -> None:
+        """Go on reading the frame for which there was no memory."""
+        if self.closed or self._partial is None or self._partial_size > 4:
+            return
+        self._expect()
+        if self._partial_size > 4:
+            self._resume()
+
+    def _read_partial(self) -> None:
+        partial = self._partial
+        assert partial is not None
+        filled, wanted = self._partial_filled, self._partial_size
+        if filled == len(partial):
+            # Room grows with what has come, not with what was announced.
+            partial += bytes(min(wanted - filled, max(GROWTH_BYTES, 3 * filled)))
+        with memoryview(partial) as view:
+            try:
+                received = self._socket.recv_into(view[filled:])
+            except BlockingIOError:
+                return
+        if received == 0:
+            self.close()
+            return
+        filled += received
+        self._partial_filled = filled
+        if filled < wanted:
+            return
+        if wanted == 4:
+            self._expect()
+            if self._partial_size > 4 or not self._reading:
+                return
+        self._partial = None
+        self._handle(memoryview(partial)[4:])
+        self._memory.give_back(self._partial_size - 4)
+        if not self.closed and not self._reading_allowed():
+            self._pause()
+
+    def _handle(self, frame: memoryview) -> None:
+        answer = self._answer_frame(self, frame)
+        if answer is None:
+            return
+        if isinstance(answer, Promise):
+            if not answer.done:
+                slot = _Slot()
+                self._slots.append(slot)
+                answer.when_done(lambda done: self._complete(slot, done))
+                return
+            answered = answer.result()
+            if answered is None:
+                return
+            answer = answered
+        if self._slots:
+            slot = _Slot()
+            slot.done = True
+            slot.answer = answer
+            self._slots.append(slot)
+        else:
+            self._send(answer)
+
+    def _complete(self, slot: _Slot, promise: Promise[Answer | None]) -> None:
+        if self.closed:
+            return
+        try:
+            slot.answer = promise.result()
+            slot.done = True
+            slots = self._slots
+            while slots and slots[0].done:
+                answer = slots.popleft().answer
+                if answer is not None:
+                    self._send(answer)
+        except (OSError, ProtocolViolation):
+            self.close()
+            return
+        if not self._reading and self._reading_allowed():
+            self._resume()
+
+    # Writing
+
+    def _send(self, answer: Answer) -> None:
+        if type(answer) is bytes and not self._outgoing:
+            try:
+                sent = self._socket.send(answer)
+            except BlockingIOError:
+                sent = 0
+            if sent == len(answer):
+                return
+            self._queue(memoryview(answer)[sent:])
+            self._network.watch_writing(self._socket, self.writable)
+            return
+        idle = not self._outgoing
+        if type(answer) is bytes:
+            self._queue(answer)
+        else:
+            for segment in answer:
+                self._queue(segment)  # type: ignore[arg-type]
+        if idle and not self._write_some():
+            self._network.watch_writing(self._socket, self.writable)
+
+    def _queue(self, segment: bytes | memoryview | Region) -> None:
+        if isinstance(segment, (bytes, memoryview)):
+            self._unsent += len(segment)
+        elif segment.size <= SMALL_FILE_REGION:
+            segment = segment.file.read_at(segment.position, segment.size)
+            self._unsent += len(segment)
+        self._outgoing.append(segment)
+
+    def writable(self) -> None:
+        try:
+            if self._write_some():
+                self._network.unwatch_writing(self._socket)
+                if not self._reading and self._reading_allowed():
+                    self._resume()
+        except OSError:
+            self.close()
+
+    def _write_some(self) -> bool:
+        """Send until all is sent or the socket is full; tell which."""
+        outgoing = self._outgoing
+        try:
+            while outgoing:
+                segment = outgoing[0]
+                if isinstance(segment, (bytes, memoryview)):
+                    self._write_bytes(segment)
+                else:
+                    self._write_region(segment)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _write_bytes(self, segment: bytes | memoryview) -> None:
+        outgoing = self._outgoing
+        sent = self._socket.send(segment, MSG_MORE if len(outgoing) > 1 else 0)
+        self._unsent -= sent
+        if sent == len(segment):
+            outgoing.popleft()
+        else:
+            outgoing[0] = memoryview(segment)[sent:]
+
+    def _write_region(self, region: Region) -> None:
+        sent = self._socket.send_file(region.file, region.position, region.size)
+        if sent == 0:
+            # The file ends before the region: it was cut under us. The peer must not take what
+            # follows for records.
+            raise ConnectionAbortedError
+        if sent == region.size:
+            self._outgoing.popleft()
+        else:
+            self._outgoing[0] = _Rest(region.file, region.position + sent, region.size - sent)
+
+    # Back-pressure
+
+    def _reading_allowed(self) -> bool:
+        return len(self._slots) < IN_FLIGHT_LIMIT and self._unsent < UNSENT_LIMIT
+
+    def _pause(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._network.unwatch_reading(self._socket)
+
+    def _resume(self) -> None:
+        if not self._reading and not self.closed:
+            self._reading = True
+            self._network.watch_reading(self._socket, self.readable)
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        self._pause()
+        if self._outgoing:
+            self._network.unwatch_writing(self._socket)
+            self._outgoing.clear()
+        self._slots.clear()
+        if self._partial is not None:
+            self._memory.give_back(self._partial_size - 4)
+            self._partial = None
+        self._socket.close()
+        self._closed_callback(self)
+
+
+class _Rest:
+    """What is left of a region after a part of it was sent."""
+
+    __slots__ = ("file", "position", "size")
+
+    def __init__(self, file: object, position: int, size: int) -> None:
+        self.file = file
+        self.position = position
+        self.size = size

@@ -1,0 +1,167 @@
+"""Listeners and their connections, and the limits that hold for all of them.
+
+``max.connections``, ``max.connections.per.ip``, ``connections.max.idle.ms``,
+``socket.request.max.bytes`` and ``queued.max.request.bytes`` are Kafka's and mean what they mean there.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable
+
+from ottla.common.environment import Scheduler
+from ottla.network.connection import RECEIVE_BYTES, AnswerFrame, Connection
+from ottla.network.sockets import Listening, Network, StreamSocket
+from ottla.observability.logging import logger
+
+log = logger(__name__)
+
+
+class SocketServerLimits:
+    """What a server allows; plain attributes, since dynamic settings replace them."""
+
+    __slots__ = (
+        "connections",
+        "connections_per_ip",
+        "connections_per_ip_overrides",
+        "frame_bytes",
+        "idle_ms",
+        "queued_request_bytes",
+    )
+
+    def __init__(
+        self,
+        *,
+        connections: int,
+        connections_per_ip: int,
+        connections_per_ip_overrides: dict[str, int],
+        frame_bytes: int,
+        idle_ms: int,
+        queued_request_bytes: int,
+    ) -> None:
+        self.connections = connections
+        self.connections_per_ip = connections_per_ip
+        self.connections_per_ip_overrides = connections_per_ip_overrides
+        self.frame_bytes = frame_bytes
+        self.idle_ms = idle_ms
+        self.queued_request_bytes = queued_request_bytes
+        """-1: no limit."""
+
+
+class _RequestMemory:
+    """Counts the bytes of frames that are still coming; who finds no room waits in a queue."""
+
+    def __init__(self, limits: SocketServerLimits) -> None:
+        self._limits = limits
+        self._taken = 0
+        self._waiting: deque[Connection] = deque()
+
+    def take(self, connection: Connection, size: int) -> bool:
+        limit = self._limits.queued_request_bytes
+        # As in Kafka, a frame may begin while there is any room: otherwise one that is larger than
+        # the whole limit could never come in.
+        if limit > 0 and self._taken >= limit:
+            self._waiting.append(connection)
+            return False
+        self._taken += size
+        return True
+
+    def give_back(self, size: int) -> None:
+        self._taken -= size
+        for _ in range(len(self._waiting)):
+            if self._taken >= self._limits.queued_request_bytes:
+                return
+            self._waiting.popleft().memory_is_free()
+
+
+class SocketServer:
+    """Accepts, counts and closes connections."""
+
+    def __init__(
+        self,
+        network: Network,
+        scheduler: Scheduler,
+        limits: SocketServerLimits,
+        answer_frame: AnswerFrame,
+        turn_over: Callable[[], None],
+    ) -> None:
+        self._network = network
+        self._scheduler = scheduler
+        self.limits = limits
+        self._answer_frame = answer_frame
+        self._turn_over = turn_over
+        self._memory = _RequestMemory(limits)
+        self._receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
+        self._connections: dict[Connection, None] = {}
+        self._per_ip: Counter[str] = Counter()
+        self._listening: list[Listening] = []
+        self.connections_accepted = 0
+        self.connections_refused = 0
+        self._sweep = scheduler.call_later(1.0, self._close_idle)
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
+    def listen(self, listener_name: str, host: str, port: int) -> int:
+        """Open a listener; return its port (for port 0, the one that was chosen)."""
+        listening = self._network.listen(
+            host, port, lambda sock: self._accepted(listener_name, sock)
+        )
+        self._listening.append(listening)
+        return listening.port
+
+    def _accepted(self, listener_name: str, sock: StreamSocket) -> None:
+        try:
+            host: str = sock.getpeername()[0]
+        except OSError:
+            sock.close()
+            return
+        limits = self.limits
+        allowed = limits.connections_per_ip_overrides.get(host, limits.connections_per_ip)
+        if self._per_ip[host] >= allowed or len(self._connections) >= limits.connections:
+            self.connections_refused += 1
+            log.info("connection refused: too many", peer=host, listener=listener_name)
+            sock.close()
+            return
+        connection = Connection(
+            sock,
+            self._network,
+            listener_name=listener_name,
+            receive_buffer=self._receive_buffer,
+            frame_limit=limits.frame_bytes,
+            memory=self._memory,
+            answer_frame=self._answer_frame,
+            turn_over=self._turn_over,
+            closed=self._closed,
+        )
+        connection.last_active = self._scheduler.monotonic()
+        self._connections[connection] = None
+        self._per_ip[host] += 1
+        self.connections_accepted += 1
+
+    def _closed(self, connection: Connection) -> None:
+        del self._connections[connection]
+        self._per_ip[connection.peer_host] -= 1
+        if not self._per_ip[connection.peer_host]:
+            del self._per_ip[connection.peer_host]
+
+    def _close_idle(self) -> None:
+        """Close whom we have not heard for long; one sweep a second is exact enough."""
+        now = self._scheduler.monotonic()
+        if self.limits.idle_ms >= 0:
+            horizon = now - self.limits.idle_ms / 1000
+            for connection in list(self._connections):
+                if connection.heard:
+                    connection.heard = False
+                    connection.last_active = now
+                elif connection.last_active < horizon and not connection.busy:
+                    log.debug("idle connection closed", peer=connection.peer_host)
+                    connection.close()
+        self._sweep = self._scheduler.call_later(1.0, self._close_idle)
+
+    def close(self) -> None:
+        self._sweep.cancel()
+        for listening in self._listening:
+            listening.close()
+        self._listening.clear()
+        for connection in list(self._connections):
+            connection.close()

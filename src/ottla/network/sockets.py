@@ -1,0 +1,151 @@
+"""The network as an argument: what a connection needs of a socket and of an event loop.
+
+:class:`LoopNetwork` is the real one, on asyncio's (or uvloop's) readiness callbacks; no streams, no
+``Protocol``: they allocate for each read. The simulator brings its own.
+"""
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from ottla.common.buffers import ReadableFile
+
+MSG_MORE: int = getattr(socket, "MSG_MORE", 0)
+"""More follows: let the kernel fill the packet. Only Linux has it; elsewhere it costs a packet."""
+
+BACKLOG = 512
+
+
+class StreamSocket(Protocol):
+    """A connected, non-blocking socket; what would block raises BlockingIOError."""
+
+    def recv_into(self, buffer: memoryview, /) -> int: ...
+
+    def send(self, data: bytes | memoryview, flags: int = 0, /) -> int: ...
+
+    def send_file(self, file: ReadableFile, position: int, count: int) -> int: ...
+
+    def fileno(self) -> int: ...
+
+    def close(self) -> None: ...
+
+    def getsockname(self) -> Any: ...
+
+    def getpeername(self) -> Any: ...
+
+
+class Listening(Protocol):
+    @property
+    def port(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class Network(Protocol):
+    def listen(
+        self, host: str, port: int, accepted: Callable[[StreamSocket], None]
+    ) -> Listening: ...
+
+    def watch_reading(self, sock: StreamSocket, callback: Callable[[], None]) -> None: ...
+
+    def unwatch_reading(self, sock: StreamSocket) -> None: ...
+
+    def watch_writing(self, sock: StreamSocket, callback: Callable[[], None]) -> None: ...
+
+    def unwatch_writing(self, sock: StreamSocket) -> None: ...
+
+
+class TcpSocket(socket.socket):
+    """A socket that also sends files; the rest is C and costs nothing."""
+
+    def send_file(self, file: ReadableFile, position: int, count: int) -> int:
+        if sys.platform == "linux":
+            return os.sendfile(self.fileno(), file.fileno(), position, count)
+        return self.send(file.read_at(position, min(count, 1 << 20)))
+
+
+class LoopListening:
+    """One or more listening sockets that stand for one listener."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        sockets: list[socket.socket],
+        accepted: Callable[[StreamSocket], None],
+        buffer_sizes: tuple[int, int],
+    ) -> None:
+        self._loop = loop
+        self._sockets = sockets
+        self._accepted = accepted
+        self._send_buffer, self._receive_buffer = buffer_sizes
+        self.port: int = sockets[0].getsockname()[1]
+        for sock in sockets:
+            loop.add_reader(sock, self._accept, sock)
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(BACKLOG):
+            try:
+                accepted, _ = listening.accept()
+            except OSError:
+                return  # nobody waits any more, or the peer has gone already
+            sock = TcpSocket(accepted.family, accepted.type, accepted.proto, accepted.detach())
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if self._send_buffer > 0:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer)
+            self._accepted(sock)
+
+    def close(self) -> None:
+        for sock in self._sockets:
+            self._loop.remove_reader(sock)
+            sock.close()
+
+
+class LoopNetwork:
+    """The operating system's network on an asyncio event loop."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, *, send_buffer: int = -1, receive_buffer: int = -1
+    ) -> None:
+        self._loop = loop
+        self._buffer_sizes = (send_buffer, receive_buffer)
+        self.watch_reading = loop.add_reader
+        self.unwatch_reading = loop.remove_reader
+        self.watch_writing = loop.add_writer
+        self.unwatch_writing = loop.remove_writer
+
+    def listen(
+        self, host: str, port: int, accepted: Callable[[StreamSocket], None]
+    ) -> LoopListening:
+        """Listen on every address of ``host`` ("" is all of them); OSError when it is taken."""
+        addresses = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        families = {family for family, *_ in addresses}
+        if not host and socket.AF_INET6 in families:
+            # One socket for both families, as the JVM opens it.
+            addresses = [a for a in addresses if a[0] == socket.AF_INET6][:1]
+        sockets = []
+        try:
+            for family, kind, protocol, _, address in addresses:
+                sock = socket.socket(family, kind, protocol)
+                sockets.append(sock)
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1 if host else 0)
+                if self._buffer_sizes[1] > 0:
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._buffer_sizes[1])
+                sock.setblocking(False)
+                if port == 0 and len(sockets) > 1:
+                    address = (address[0], sockets[0].getsockname()[1], *address[2:])
+                sock.bind(address)
+                sock.listen(BACKLOG)
+        except OSError:
+            for sock in sockets:
+                sock.close()
+            raise
+        return LoopListening(self._loop, sockets, accepted, self._buffer_sizes)

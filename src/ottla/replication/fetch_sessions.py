@@ -1,0 +1,204 @@
+"""Fetch sessions (KIP-227): the broker remembers what a client fetches, so that it need not say so.
+
+A session is begun by a full request with session id 0 and epoch 0; then each request carries the
+next epoch and only what changed, and each answer only the partitions that have something new.
+
+Rules:
+1. A request with another epoch than the expected one is refused: the client begins anew.
+2. The number of sessions is bounded (``max.incremental.fetch.session.cache.slots``). A new one may
+   take the place of one that was unused for ``min.incremental.fetch.session.eviction.ms``, or of one
+   that is smaller.
+"""
+
+from typing import TypeAlias
+
+from ottla.common.chance import Chance
+from ottla.common.errors import (
+    FetchSessionIdNotFound,
+    FetchSessionTopicIdError,
+    InvalidFetchSessionEpoch,
+)
+from ottla.protocol.fetch_response import FetchedPartition
+from ottla.protocol.generated.fetch import FetchRequest
+
+TopicKey: TypeAlias = str | bytes
+"""A name up to version 12, a topic id from 13 on."""
+
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+NO_SESSION = 0
+
+
+class FetchedFrom:
+    """One partition that a client fetches, and what it was last told of it."""
+
+    __slots__ = (
+        "current_leader_epoch",
+        "high_watermark",
+        "last_fetched_epoch",
+        "log_start_offset",
+        "max_bytes",
+        "offset",
+        "partition",
+        "topic",
+    )
+
+    def __init__(self, topic: TopicKey, partition: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.offset = 0
+        self.max_bytes = 0
+        self.current_leader_epoch = -1
+        self.last_fetched_epoch = -1
+        self.high_watermark = -1
+        self.log_start_offset = -1
+
+    def has_news(self, fetched: FetchedPartition) -> bool:
+        """Whether an incremental answer must speak of this partition; remember what it says."""
+        news = fetched.size > 0
+        if fetched.high_watermark != self.high_watermark:
+            self.high_watermark = fetched.high_watermark
+            news = True
+        if fetched.log_start_offset != self.log_start_offset:
+            self.log_start_offset = fetched.log_start_offset
+            news = True
+        if fetched.error_code:
+            # Told again in the next answer, until the client has seen to it.
+            self.high_watermark = -1
+            news = True
+        return (
+            news or fetched.preferred_read_replica != -1 or fetched.diverging_epoch is not None
+        )
+
+
+class FetchSession:
+    __slots__ = ("created", "epoch", "last_used", "partitions", "session_id", "uses_topic_ids")
+
+    def __init__(self, session_id: int, *, uses_topic_ids: bool, now: float) -> None:
+        self.session_id = session_id
+        self.uses_topic_ids = uses_topic_ids
+        self.epoch = INITIAL_EPOCH
+        self.created = now
+        self.last_used = now
+        self.partitions: dict[tuple[TopicKey, int], FetchedFrom] = {}
+
+    def update(self, request: FetchRequest) -> None:
+        """Take what a request adds, changes and forgets."""
+        _take_partitions(request, self.partitions, uses_topic_ids=self.uses_topic_ids)
+        for forgotten in request.forgotten_topics_data:
+            topic = forgotten.topic_id if self.uses_topic_ids else forgotten.topic
+            for index in forgotten.partitions:
+                self.partitions.pop((topic, index), None)
+
+    def move_to_end(self, served: FetchedFrom) -> None:
+        """Let the others go first next time, so that none starves."""
+        key = (served.topic, served.partition)
+        if key in self.partitions:
+            self.partitions[key] = self.partitions.pop(key)
+
+
+def _take_partitions(
+    request: FetchRequest,
+    into: dict[tuple[TopicKey, int], FetchedFrom],
+    *,
+    uses_topic_ids: bool,
+) -> None:
+    for topic in request.topics:
+        name: TopicKey = topic.topic_id if uses_topic_ids else topic.topic
+        for asked in topic.partitions:
+            key = (name, asked.partition)
+            fetched = into.get(key)
+            if fetched is None:
+                fetched = into[key] = FetchedFrom(name, asked.partition)
+            fetched.offset = asked.fetch_offset
+            fetched.max_bytes = asked.partition_max_bytes
+            fetched.current_leader_epoch = asked.current_leader_epoch
+            fetched.last_fetched_epoch = asked.last_fetched_epoch
+
+
+class FetchContext:
+    """What one request fetches, and how its answer is cut down to what is new."""
+
+    __slots__ = ("incremental", "partitions", "session")
+
+    def __init__(
+        self,
+        session: FetchSession | None,
+        partitions: list[FetchedFrom],
+        *,
+        incremental: bool,
+    ) -> None:
+        self.session = session
+        self.partitions = partitions
+        self.incremental = incremental
+
+    @property
+    def session_id(self) -> int:
+        return NO_SESSION if self.session is None else self.session.session_id
+
+
+class FetchSessions:
+    def __init__(self, *, slots: int, eviction_ms: int, chance: Chance) -> None:
+        self.slots = slots
+        self.eviction_ms = eviction_ms
+        self._chance = chance
+        self._sessions: dict[int, FetchSession] = {}
+        self.evictions = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def open(self, request: FetchRequest, *, uses_topic_ids: bool, now: float) -> FetchContext:
+        """Find out what ``request`` fetches; ApiError when its session is not what it thinks."""
+        epoch = request.session_epoch
+        if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            return self._full(request, uses_topic_ids=uses_topic_ids, now=now)
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise FetchSessionIdNotFound
+        if epoch != session.epoch:
+            raise InvalidFetchSessionEpoch
+        if session.uses_topic_ids != uses_topic_ids:
+            raise FetchSessionTopicIdError
+        session.last_used = now
+        if request.topics or request.forgotten_topics_data:
+            session.update(request)
+        session.epoch = 1 if epoch == 0x7FFFFFFF else epoch + 1
+        # By now the client has what was sent before; what it reads on is in the partitions' offsets.
+        return FetchContext(session, list(session.partitions.values()), incremental=True)
+
+    def _full(self, request: FetchRequest, *, uses_topic_ids: bool, now: float) -> FetchContext:
+        self._sessions.pop(request.session_id, None)
+        partitions: dict[tuple[TopicKey, int], FetchedFrom] = {}
+        _take_partitions(request, partitions, uses_topic_ids=uses_topic_ids)
+        session = None
+        if request.session_epoch == INITIAL_EPOCH and partitions:
+            session = self._begin(len(partitions), uses_topic_ids=uses_topic_ids, now=now)
+            if session is not None:
+                session.partitions = partitions
+        return FetchContext(session, list(partitions.values()), incremental=False)
+
+    def _begin(self, size: int, *, uses_topic_ids: bool, now: float) -> FetchSession | None:
+        if len(self._sessions) >= self.slots and not self._evict(size, now):
+            return None
+        session_id = NO_SESSION
+        while session_id == NO_SESSION or session_id in self._sessions:
+            session_id = 1 + self._chance.below(0x7FFFFFFE)
+        session = FetchSession(session_id, uses_topic_ids=uses_topic_ids, now=now)
+        session.epoch = 1
+        self._sessions[session_id] = session
+        return session
+
+    def _evict(self, size: int, now: float) -> bool:
+        """Make room, if a session is stale or long established and smaller; tell whether."""
+        if not self._sessions:
+            return False
+        horizon = now - self.eviction_ms / 1000
+        stale = min(self._sessions.values(), key=lambda session: session.last_used)
+        if stale.last_used >= horizon:
+            stale = min(self._sessions.values(), key=lambda session: len(session.partitions))
+            if len(stale.partitions) >= size or stale.created >= horizon:
+                return False
+        del self._sessions[stale.session_id]
+        self.evictions += 1
+        return True

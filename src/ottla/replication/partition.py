@@ -1,0 +1,137 @@
+"""A partition that this broker leads: its epoch, its in-sync replicas, its high watermark.
+
+The hot path runs through here, so it offers plain methods in place of events; they do no I/O of
+their own and take ``now_ms``.
+
+Rules:
+1. The high watermark is the least log end offset of the in-sync replicas, and never goes back.
+2. acks=all is refused when fewer replicas are in sync than ``min.insync.replicas``, before anything
+   is written.
+3. Readers are told by their epoch when they speak to the wrong leader (KIP-320).
+"""
+
+from ottla.common.errors import (
+    FencedLeaderEpoch,
+    NotEnoughReplicas,
+    OffsetOutOfRange,
+    UnknownLeaderEpoch,
+)
+from ottla.protocol.fetch_response import FetchedPartition
+from ottla.replication.waiting import WaitingRequest
+from ottla.storage.log import AppendInfo, Log
+
+READ_UNCOMMITTED = 0
+READ_COMMITTED = 1
+NO_EPOCH = -1
+
+
+class Partition:
+    __slots__ = (
+        "index",
+        "isr",
+        "leader",
+        "leader_epoch",
+        "log",
+        "node_id",
+        "topic",
+        "topic_id",
+        "waiting",
+    )
+
+    def __init__(self, node_id: int, topic: str, topic_id: bytes, index: int, log: Log) -> None:
+        self.node_id = node_id
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = index
+        self.log = log
+        self.leader = -1
+        self.leader_epoch = NO_EPOCH
+        self.isr: tuple[int, ...] = ()
+        self.waiting: dict[WaitingRequest, None] = {}
+
+    def lead(self, leader: int, leader_epoch: int, isr: tuple[int, ...]) -> None:
+        """Take what the metadata log says of this partition."""
+        new_epoch = leader_epoch > self.leader_epoch
+        self.leader = leader
+        self.leader_epoch = leader_epoch
+        self.isr = isr
+        if leader == self.node_id and new_epoch:
+            self.log.begin_leader_epoch(leader_epoch)
+            self._advance_high_watermark()
+
+    @property
+    def is_leader(self) -> bool:
+        return self.leader == self.node_id
+
+    def append(
+        self, frame: memoryview, start: int, end: int, acks: int, now_ms: int
+    ) -> AppendInfo:
+        log = self.log
+        if acks == -1 and len(self.isr) < log.config.min_insync_replicas:
+            raise NotEnoughReplicas(
+                f"The size of the current ISR {list(self.isr)} is insufficient to satisfy the "
+                f"min.isr requirement of {log.config.min_insync_replicas} for partition "
+                f"{self.topic}-{self.index}"
+            )
+        appended = log.append_as_leader(
+            frame, start, end, leader_epoch=self.leader_epoch, now_ms=now_ms
+        )
+        self.appended(end - start)
+        return appended
+
+    def appended(self, size: int) -> None:
+        """Records came: move the high watermark and tell who waits."""
+        self._advance_high_watermark()
+        if self.waiting:
+            for request in tuple(self.waiting):
+                request.came(size)
+
+    def _advance_high_watermark(self) -> None:
+        log = self.log
+        # A follower's position would hold it back here; a partition of one replica has none.
+        if log.high_watermark < log.log_end_offset:
+            log.set_high_watermark(log.log_end_offset)
+
+    def check_epoch(self, current_leader_epoch: int) -> None:
+        """Compare the epoch that a client believes in with ours; -1 is one that does not say."""
+        if current_leader_epoch == NO_EPOCH or current_leader_epoch == self.leader_epoch:
+            return
+        if current_leader_epoch < self.leader_epoch:
+            raise FencedLeaderEpoch
+        raise UnknownLeaderEpoch
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        current_leader_epoch: int,
+        isolation_level: int,
+        *,
+        at_least_one: bool,
+    ) -> FetchedPartition:
+        if current_leader_epoch != NO_EPOCH:
+            self.check_epoch(current_leader_epoch)
+        log = self.log
+        high_watermark = log.high_watermark
+        last_stable = log.last_stable_offset
+        if offset < log.log_start_offset or offset > log.log_end_offset:
+            raise OffsetOutOfRange(
+                f"Received request for offset {offset} for partition {self.topic}-{self.index}, "
+                f"but we only have log segments from offset {log.log_start_offset} to "
+                f"{log.log_end_offset}."
+            )
+        upper = last_stable if isolation_level == READ_COMMITTED else high_watermark
+        answer = FetchedPartition(
+            self.index, 0, high_watermark, last_stable, log.log_start_offset, b""
+        )
+        if isolation_level == READ_COMMITTED:
+            answer.aborted = []
+        if offset < upper:
+            fetched = log.read(
+                offset, max_bytes, upper_bound_offset=upper, at_least_one=at_least_one
+            )
+            if fetched is not None:
+                answer.records = fetched.region
+                if isolation_level == READ_COMMITTED:
+                    answer.aborted = log.aborted_transactions(offset, fetched)
+        return answer

@@ -1,0 +1,99 @@
+"""All partitions of this broker: made, led and removed as the metadata log says.
+
+Lookups are by name and by topic id, since clients of both kinds come; both maps hold the same
+partitions.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from ottla.common.chance import Chance
+from ottla.common.environment import Scheduler
+from ottla.common.topic_partition import TopicPartition
+from ottla.replication.fetch_sessions import FetchSessions
+from ottla.replication.partition import Partition
+from ottla.replication.waiting import WaitingRequests
+from ottla.storage.log import Log
+
+
+class PartitionState(Protocol):
+    """What the metadata log says of a partition."""
+
+    @property
+    def leader(self) -> int: ...
+
+    @property
+    def leader_epoch(self) -> int: ...
+
+    @property
+    def isr(self) -> tuple[int, ...]: ...
+
+    @property
+    def replicas(self) -> tuple[int, ...]: ...
+
+
+class Logs(Protocol):
+    """Where logs come from and go to."""
+
+    def get_or_create(self, topic_partition: TopicPartition, topic_id: bytes) -> Log: ...
+
+    def delete(self, topic_partition: TopicPartition) -> None: ...
+
+
+class Replicas:
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        logs: Logs,
+        scheduler: Scheduler,
+        chance: Chance,
+        fetch_session_slots: int,
+        fetch_session_eviction_ms: int,
+    ) -> None:
+        self._node_id = node_id
+        self._logs = logs
+        self._by_name: dict[str | bytes, dict[int, Partition]] = {}
+        """By name and by topic id; the values are shared."""
+        self.waiting = WaitingRequests(scheduler)
+        self.fetch_sessions = FetchSessions(
+            slots=fetch_session_slots, eviction_ms=fetch_session_eviction_ms, chance=chance
+        )
+        self.produce_refused = 0
+        self.topic = self._by_name.get
+        """The partitions of a topic that this broker has, by name or topic id."""
+
+    def partition(self, topic: str | bytes, index: int) -> Partition | None:
+        partitions = self._by_name.get(topic)
+        return None if partitions is None else partitions.get(index)
+
+    def partitions(self) -> Iterable[Partition]:
+        for key, partitions in self._by_name.items():
+            if isinstance(key, str):
+                yield from partitions.values()
+
+    def apply(self, topic: str, topic_id: bytes, index: int, state: PartitionState) -> None:
+        """Make or change a partition as the metadata log says."""
+        if self._node_id not in state.replicas:
+            return
+        partitions = self._by_name.get(topic_id)
+        if partitions is None:
+            partitions = self._by_name[topic_id] = self._by_name[topic] = {}
+        partition = partitions.get(index)
+        if partition is None:
+            log = self._logs.get_or_create(TopicPartition(topic, index), topic_id)
+            partition = Partition(self._node_id, topic, topic_id, index, log)
+            partitions[index] = partition
+        partition.lead(state.leader, state.leader_epoch, state.isr)
+
+    def remove(self, topic_id: bytes) -> None:
+        """Remove a topic's partitions and their logs; who waits for them is answered."""
+        partitions = self._by_name.pop(topic_id, None)
+        if partitions is None:
+            return
+        for partition in partitions.values():
+            if self._by_name.get(partition.topic) is partitions:
+                del self._by_name[partition.topic]
+            for request in list(partition.waiting):
+                request.finish()
+            self._logs.delete(TopicPartition(partition.topic, partition.index))

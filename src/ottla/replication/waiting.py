@@ -1,0 +1,105 @@
+"""Requests that cannot be answered yet (Kafka: purgatory), by partition and deadline.
+
+A waiting request costs nothing while it waits: it lies in the ``waiting`` of each partition it asks
+for, and in one queue of deadlines. An append tells the partition's waiters how many bytes came; the
+one that has enough goes to ``ready`` and is answered at the end of the turn, so that the appends of
+one read of a socket wake it once.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from ottla.common.environment import Cancellable, Scheduler
+from ottla.common.timers import Timer, TimerQueue
+
+
+class WaitedFor(Protocol):
+    """A partition, as far as those who wait for it are concerned."""
+
+    @property
+    def waiting(self) -> dict["WaitingRequest", None]: ...
+
+
+class WaitingRequest:
+    """A request that waits for ``missing`` bytes (or acknowledgements), or its deadline."""
+
+    __slots__ = ("_answer", "_partitions", "_queue", "_timer", "missing")
+
+    def __init__(
+        self,
+        queue: "WaitingRequests",
+        missing: int,
+        partitions: Iterable[WaitedFor],
+        answer: Callable[[], None],
+    ) -> None:
+        self._queue = queue
+        self._partitions = list(partitions)
+        self._answer: Callable[[], None] | None = answer
+        self._timer: Timer | None = None
+        self.missing = missing
+        for partition in self._partitions:
+            partition.waiting[self] = None
+
+    def came(self, amount: int) -> None:
+        """Something came for which this request waits."""
+        self.missing -= amount
+        if self.missing <= 0:
+            self._queue.ready.append(self)
+
+    def finish(self) -> None:
+        """Answer, once: whichever comes first of enough and deadline."""
+        answer, self._answer = self._answer, None
+        if answer is None:
+            return
+        for partition in self._partitions:
+            partition.waiting.pop(self, None)
+        if self._timer is not None:
+            self._timer.cancel()
+        answer()
+
+
+class WaitingRequests:
+    """All requests of a broker that wait."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._deadlines = TimerQueue()
+        self._wake_up: Cancellable | None = None
+        self._wake_up_at = 0.0
+        self.ready: list[WaitingRequest] = []
+
+    def add(
+        self,
+        missing: int,
+        partitions: Iterable[WaitedFor],
+        wait_ms: int,
+        answer: Callable[[], None],
+    ) -> WaitingRequest:
+        request = WaitingRequest(self, missing, partitions, answer)
+        at = self._scheduler.monotonic() + wait_ms / 1000
+        request._timer = self._deadlines.add(at, request.finish)
+        if self._wake_up is None or at < self._wake_up_at:
+            self._schedule(at)
+        return request
+
+    def _schedule(self, at: float) -> None:
+        if self._wake_up is not None:
+            self._wake_up.cancel()
+        self._wake_up_at = at
+        delay = max(0.0, at - self._scheduler.monotonic())
+        self._wake_up = self._scheduler.call_later(delay, self._deadline)
+
+    def _deadline(self) -> None:
+        self._wake_up = None
+        self._deadlines.run_due(self._scheduler.monotonic())
+        self.finish_ready()
+        at = self._deadlines.next_at()
+        if at is not None:
+            self._schedule(at)
+
+    def finish_ready(self) -> None:
+        """Answer what has got enough; called at the end of each turn."""
+        while self.ready:
+            ready, self.ready = self.ready, []
+            for request in ready:
+                request.finish()

@@ -1,0 +1,52 @@
+"""The real environment: the operating system's clock, chance and threads, on an event loop."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from ottla.common.environment import Cancellable
+from ottla.common.promise import Promise
+
+T = TypeVar("T")
+
+BACKGROUND_THREADS = 4
+"""For fsync and deletion: they wait for the disk, not for a core."""
+
+
+class LoopScheduler:
+    """Time and waiting by an asyncio event loop; blocking work by a few threads."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._threads = ThreadPoolExecutor(BACKGROUND_THREADS, thread_name_prefix="ottla")
+        self.monotonic = time.monotonic  # noqa: TID251 - the one place
+        self.call_later: Callable[..., Cancellable] = loop.call_later
+        self.call_soon: Callable[..., Cancellable] = loop.call_soon
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def run_in_background(self, work: Callable[[], T]) -> Promise[T]:
+        promise: Promise[T] = Promise()
+        future = self._threads.submit(work)
+        future.add_done_callback(lambda done: self._back_on_loop(done, promise))
+        return promise
+
+    def _back_on_loop(self, future: "Future[T]", promise: Promise[T]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(_settle, future, promise)
+        except RuntimeError:
+            pass  # the loop has ended; nobody waits for the answer any more
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=True)
+
+
+def _settle(future: "Future[Any]", promise: Promise[Any]) -> None:
+    error = future.exception()
+    if error is None:
+        promise.fulfil(future.result())
+    else:
+        promise.fail(error)
