@@ -18,7 +18,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Protocol
 
-from ottla.common.buffers import Answer, Region
+from ottla.common.buffers import Answer, ReadableFile, Region
 from ottla.common.errors import ProtocolViolation
 from ottla.common.promise import Promise
 from ottla.network.sockets import MSG_MORE, Network, StreamSocket
@@ -372,7 +372,7 @@ class _Rest:
 
     __slots__ = ("file", "position", "size")
 
-    def __init__(self, file: object, position: int, size: int) -> None:
+    def __init__(self, file: ReadableFile, position: int, size: int) -> None:
         self.file = file
         self.position = position
         self.size = size

@@ -1,7 +1,8 @@
 """Listeners and their connections, and the limits that hold for all of them.
 
 ``max.connections``, ``max.connections.per.ip``, ``connections.max.idle.ms``,
-``socket.request.max.bytes`` and ``queued.max.request.bytes`` are Kafka's and mean what they mean there.
+``socket.request.max.bytes`` and ``queued.max.request.bytes`` are Kafka's, and mean what they
+mean there.
 """
 
 from collections import Counter, deque

@@ -16,6 +16,9 @@ from ottla.common.buffers import ReadableFile
 MSG_MORE: int = getattr(socket, "MSG_MORE", 0)
 """More follows: let the kernel fill the packet. Only Linux has it; elsewhere it costs a packet."""
 
+_HAS_SENDFILE: bool = sys.platform.startswith("linux")
+"""Other systems have a sendfile too, with other arguments; there the bytes are copied."""
+
 BACKLOG = 512
 
 
@@ -62,7 +65,7 @@ class TcpSocket(socket.socket):
     """A socket that also sends files; the rest is C and costs nothing."""
 
     def send_file(self, file: ReadableFile, position: int, count: int) -> int:
-        if sys.platform == "linux":
+        if _HAS_SENDFILE:
             return os.sendfile(self.fileno(), file.fileno(), position, count)
         return self.send(file.read_at(position, min(count, 1 << 20)))
 
@@ -122,8 +125,8 @@ class LoopNetwork:
         self, host: str, port: int, accepted: Callable[[StreamSocket], None]
     ) -> LoopListening:
         """Listen on every address of ``host`` ("" is all of them); OSError when it is taken."""
-        addresses = socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        addresses: list[Any] = list(
+            socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         )
         families = {family for family, *_ in addresses}
         if not host and socket.AF_INET6 in families:

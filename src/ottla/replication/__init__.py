@@ -1,6 +1,6 @@
 """The partitions of this broker: what is appended, what may be read, who waits for it.
 
 Called by ``handlers``; calls ``storage``. Counterpart in Apache Kafka: ``ReplicaManager``,
-``Partition``, ``FetchManager``, the purgatories. Invariant: a client never sees a record at or above
-the high watermark, nor at or above the last stable offset under read_committed.
+``Partition``, ``FetchManager``, the purgatories. Invariant: a client never sees a record at or
+above the high watermark, nor at or above the last stable offset under read_committed.
 """

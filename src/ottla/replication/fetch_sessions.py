@@ -6,8 +6,8 @@ next epoch and only what changed, and each answer only the partitions that have 
 Rules:
 1. A request with another epoch than the expected one is refused: the client begins anew.
 2. The number of sessions is bounded (``max.incremental.fetch.session.cache.slots``). A new one may
-   take the place of one that was unused for ``min.incremental.fetch.session.eviction.ms``, or of one
-   that is smaller.
+   take the place of one that was unused for ``min.incremental.fetch.session.eviction.ms``, or of
+   one that is smaller.
 """
 
 from typing import TypeAlias
@@ -66,9 +66,7 @@ class FetchedFrom:
             # Told again in the next answer, until the client has seen to it.
             self.high_watermark = -1
             news = True
-        return (
-            news or fetched.preferred_read_replica != -1 or fetched.diverging_epoch is not None
-        )
+        return news or fetched.preferred_read_replica != -1 or fetched.diverging_epoch is not None
 
 
 class FetchSession:
@@ -164,7 +162,6 @@ class FetchSessions:
         if request.topics or request.forgotten_topics_data:
             session.update(request)
         session.epoch = 1 if epoch == 0x7FFFFFFF else epoch + 1
-        # By now the client has what was sent before; what it reads on is in the partitions' offsets.
         return FetchContext(session, list(session.partitions.values()), incremental=True)
 
     def _full(self, request: FetchRequest, *, uses_topic_ids: bool, now: float) -> FetchContext:

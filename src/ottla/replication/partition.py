@@ -63,9 +63,7 @@ class Partition:
     def is_leader(self) -> bool:
         return self.leader == self.node_id
 
-    def append(
-        self, frame: memoryview, start: int, end: int, acks: int, now_ms: int
-    ) -> AppendInfo:
+    def append(self, frame: memoryview, start: int, end: int, acks: int, now_ms: int) -> AppendInfo:
         log = self.log
         if acks == -1 and len(self.isr) < log.config.min_insync_replicas:
             raise NotEnoughReplicas(
@@ -94,7 +92,7 @@ class Partition:
 
     def check_epoch(self, current_leader_epoch: int) -> None:
         """Compare the epoch that a client believes in with ours; -1 is one that does not say."""
-        if current_leader_epoch == NO_EPOCH or current_leader_epoch == self.leader_epoch:
+        if current_leader_epoch in (NO_EPOCH, self.leader_epoch):
             return
         if current_leader_epoch < self.leader_epoch:
             raise FencedLeaderEpoch

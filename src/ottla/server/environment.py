@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from ottla.common.environment import Cancellable
@@ -35,10 +36,9 @@ class LoopScheduler:
         return promise
 
     def _back_on_loop(self, future: "Future[T]", promise: Promise[T]) -> None:
-        try:
+        # When the loop has ended, nobody waits for the answer any more.
+        with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(_settle, future, promise)
-        except RuntimeError:
-            pass  # the loop has ended; nobody waits for the answer any more
 
     def close(self) -> None:
         self._threads.shutdown(wait=True)
