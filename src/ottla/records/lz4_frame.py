@@ -1,0 +1,107 @@
+"""LZ4 frames as Java's Kafka client reads them: one frame of independent blocks.
+
+    magic 04224D18   FLG   BD   [content size 8]   [dictionary id 4]   HC
+    { block size 4 (top bit: stored as is)   block   [block checksum 4] } ...   0 0 0 0
+    [content checksum 4]
+
+Sizes are little-endian. HC is a byte of xxHash32 over FLG and what follows it; ours are always the
+same two bytes, so it is a constant. "Dependent" blocks, which other libraries make by default, are
+what Kafka refuses.
+"""
+
+from struct import Struct
+from typing import Final
+
+import cramjam
+
+_MAGIC: Final = b"\x04\x22\x4d\x18"
+_OUR_HEADER: Final = _MAGIC + b"\x60\x40\x82"
+"""Version 1, independent blocks of at most 64 KiB, no checksums, no content size."""
+_BLOCK_MAX: Final = 64 << 10
+_END: Final = bytes(4)
+_STORED_BIT: Final = 1 << 31
+_SIZE: Final = Struct("<I")
+
+_VERSION_MASK: Final = 0xC0
+_VERSION: Final = 0x40
+_INDEPENDENT_BIT: Final = 0x20
+_BLOCK_CHECKSUM_BIT: Final = 0x10
+_CONTENT_SIZE_BIT: Final = 0x08
+_CONTENT_CHECKSUM_BIT: Final = 0x04
+_DICTIONARY_BIT: Final = 0x01
+
+DEFAULT_LEVEL: Final = 9
+"""Kafka's name for "no particular level": the fast compressor."""
+_HIGH_COMPRESSION_MAX: Final = 12
+
+
+def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
+    view = memoryview(data)
+    parts: list[bytes] = [_OUR_HEADER]
+    for start in range(0, len(view), _BLOCK_MAX):
+        block = view[start : start + _BLOCK_MAX]
+        packed = _compress_block(block, level)
+        if len(packed) < len(block):
+            parts += (_SIZE.pack(len(packed)), packed)
+        else:
+            parts += (_SIZE.pack(len(block) | _STORED_BIT), bytes(block))
+    parts.append(_END)
+    return b"".join(parts)
+
+
+def _compress_block(block: memoryview, level: int | None) -> bytes:
+    if level is None or level == DEFAULT_LEVEL:
+        return bytes(cramjam.lz4.compress_block(block, mode="fast", store_size=False))
+    return bytes(
+        cramjam.lz4.compress_block(
+            block,
+            mode="high_compression",
+            compression=min(level, _HIGH_COMPRESSION_MAX),
+            store_size=False,
+        )
+    )
+
+
+def measure(data: bytes) -> tuple[int, int]:
+    """Where the frame ends, and how many bytes it unpacks to at most; ValueError if it is none."""
+    pos, flags, block_max = _read_descriptor(data)
+    block_checksum = 4 if flags & _BLOCK_CHECKSUM_BIT else 0
+    bound = 0
+    while True:
+        if len(data) - pos < 4:
+            raise ValueError("the frame is cut")
+        (size,) = _SIZE.unpack_from(data, pos)
+        pos += 4
+        if size == 0:
+            break
+        if size & _STORED_BIT:
+            size &= _STORED_BIT - 1
+            bound += size
+        else:
+            bound += min(block_max, size * 255)  # no sequence of lz4 grows a byte to more
+        if size > block_max:
+            raise ValueError(f"a block of {size} bytes is larger than the frame's {block_max}")
+        pos += size + block_checksum
+    if flags & _CONTENT_CHECKSUM_BIT:
+        pos += 4
+    if pos > len(data):
+        raise ValueError("the frame is cut")
+    return pos, bound
+
+
+def _read_descriptor(data: bytes) -> tuple[int, int, int]:
+    """Position of the first block, the flags, the largest size of a block."""
+    if len(data) < 7 or not data.startswith(_MAGIC):
+        raise ValueError("not an lz4 frame")
+    flags = data[4]
+    if flags & _VERSION_MASK != _VERSION:
+        raise ValueError(f"unsupported frame version {flags >> 6}")
+    if not flags & _INDEPENDENT_BIT:
+        raise ValueError("dependent blocks are not supported")
+    if flags & _DICTIONARY_BIT:
+        raise ValueError("dictionaries are not supported")
+    block_size_id = data[5] >> 4 & 7
+    if block_size_id < 4:
+        raise ValueError(f"invalid block size {block_size_id}")
+    pos = 15 if flags & _CONTENT_SIZE_BIT else 7
+    return pos, flags, 1 << (8 + 2 * block_size_id)

@@ -1,0 +1,392 @@
+"""What a batch must be before a leader appends it.
+
+The order of the checks, and which error answers which fault, are Kafka's: clients act on the codes.
+A client sends exactly one batch per partition; coordinators and the quorum may append several.
+A sound batch is changed in place where the topic says so (append time, a wrong largest timestamp);
+only another codec, or offset deltas that are not 0, 1, 2 ..., make a new one. Base offset and
+leader epoch are the log's to set.
+
+The common case, one plain batch of a client, takes one unpack, one checksum and one walk.
+"""
+
+from typing import Final, NamedTuple, NoReturn
+
+from ottla.common.checksum import crc32c
+from ottla.common.errors import (
+    ApiError,
+    CorruptMessage,
+    ErrorCode,
+    InvalidRecord,
+    InvalidTimestamp,
+    MessageTooLarge,
+    UnsupportedCompressionType,
+    UnsupportedForMessageFormat,
+)
+from ottla.records.batch import (
+    ATTRIBUTES_POSITION,
+    CODEC_MASK,
+    CONTROL_BIT,
+    HEADER,
+    HEADER_SIZE,
+    LEGACY_LENGTH_MIN,
+    LENGTH_POSITION,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_POSITION,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    MutableBuffer,
+    batches,
+    crc_is_valid,
+    last_sequence,
+    read_header,
+    set_max_timestamp,
+)
+from ottla.records.builder import BatchBuilder
+from ottla.records.compression import ZSTD, DecompressedTooLarge, decompress
+from ottla.records.record import Record, decode_records
+from ottla.records.rules import AppendOrigin, AppendRules
+from ottla.records.walk import walk
+
+ZSTD_FROM_PRODUCE_VERSION: Final = 7
+_RECORDS: Final = HEADER_SIZE - ATTRIBUTES_POSITION
+"""Where the records begin in what the checksum covers."""
+_SHOWN_ERRORS: Final = 3
+_NO_HEADER: Final = (0,) * 13
+
+
+class RecordErrors(ApiError):
+    """A refusal that names the records that caused it, by their index in the batch."""
+
+    def __init__(self, message: str, record_errors: list[tuple[int, str]]) -> None:
+        super().__init__(message)
+        self.record_errors = record_errors
+
+
+class InvalidRecords(RecordErrors, InvalidRecord):
+    code = ErrorCode.INVALID_RECORD
+
+
+class InvalidTimestamps(RecordErrors, InvalidTimestamp):
+    code = ErrorCode.INVALID_TIMESTAMP
+
+
+class UndecodableBatch(ApiError):
+    """The payload is none of its codec's, for which Kafka has no better code than this."""
+
+    code = ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+class ValidatedAppend(NamedTuple):
+    """What is to be written, and what the log must know of it.
+
+    ``buffer[start:end]`` are whole batches. Producer fields are those of the first batch: only
+    clients have producers, and they send one. ``offset_of_max_timestamp`` is relative to the first
+    offset of the append; ``append_time`` is NO_TIMESTAMP unless the topic keeps append times.
+    """
+
+    buffer: MutableBuffer
+    start: int
+    end: int
+    batch_count: int
+    record_count: int
+    last_offset_delta: int
+    max_timestamp: int
+    offset_of_max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    last_sequence: int
+    is_transactional: bool
+    is_control: bool
+    append_time: int
+
+
+def validate(  # noqa: PLR0917 - called for every produced batch
+    buffer: MutableBuffer,
+    start: int,
+    end: int,
+    rules: AppendRules,
+    now_ms: int,
+    origin: AppendOrigin = AppendOrigin.CLIENT,
+) -> ValidatedAppend:
+    """Check ``buffer[start:end]`` and bring it into the form that the topic demands."""
+    if origin is AppendOrigin.CLIENT:
+        size = end - start
+        header = HEADER.unpack_from(buffer, start) if size >= HEADER_SIZE else _NO_HEADER
+        if header[1] != size - LOG_OVERHEAD or header[3] != MAGIC:
+            end = start + _size_of_only_batch(buffer, start, end)
+        return _validate_batch(buffer, start, end, header, rules, now_ms)
+    if origin is AppendOrigin.COORDINATOR:
+        return _validate_several(buffer, start, end, rules, now_ms)
+    return check_batches(buffer, start, end)
+
+
+def refuse_zstd(buffer: MutableBuffer, start: int, end: int, produce_version: int) -> None:
+    """Produce requests before version 7 come from clients that do not know zstd."""
+    if produce_version < ZSTD_FROM_PRODUCE_VERSION and end - start >= HEADER_SIZE:
+        attributes = buffer[start + ATTRIBUTES_POSITION + 1]
+        if buffer[start + MAGIC_POSITION] == MAGIC and attributes & CODEC_MASK == ZSTD:
+            raise UnsupportedCompressionType(
+                f"Produce requests of version {produce_version} must not use zstd"
+            )
+
+
+def _size_of_only_batch(buffer: MutableBuffer, start: int, end: int) -> int:
+    """The size of the one batch at ``start``; bytes behind it that are no batch are cut off."""
+    sizes = [size for _, size in batches(buffer, start, end)]
+    if not sizes:
+        _refuse_cut_batch(buffer, start, end)
+    if buffer[start + MAGIC_POSITION] != MAGIC:
+        raise InvalidRecord("only record batches of magic 2 may be produced")
+    if len(sizes) > 1:
+        raise InvalidRecord("a produce request may have only one record batch per partition")
+    return sizes[0]
+
+
+def _refuse_cut_batch(buffer: MutableBuffer, start: int, end: int) -> NoReturn:
+    if end - start >= LOG_OVERHEAD:
+        length = int.from_bytes(
+            buffer[start + LENGTH_POSITION : start + LOG_OVERHEAD], "big", signed=True
+        )
+        if length < LEGACY_LENGTH_MIN:
+            raise CorruptMessage(f"batch length {length} is less than that of any message")
+    raise InvalidRecord("a produce request must have a whole record batch per partition")
+
+
+def _validate_batch(  # noqa: PLR0917 - called for every produced batch
+    buffer: MutableBuffer,
+    start: int,
+    end: int,
+    header: tuple[int, ...],
+    rules: AppendRules,
+    now_ms: int,
+    from_client: bool = True,
+) -> ValidatedAppend:
+    crc, attributes, last_delta, base_timestamp, max_timestamp = header[4:9]
+    producer_id, producer_epoch, base_sequence, count = header[9:]
+    if from_client and header[0] != 0:
+        raise InvalidRecord(f"the base offset of a produced batch is 0, not {header[0]}")
+    if end - start > rules.max_message_bytes:
+        raise _too_large(end - start, rules)
+    body = bytes(memoryview(buffer)[start + ATTRIBUTES_POSITION : end])
+    if crc32c(body) != crc:
+        raise CorruptMessage(f"the stored checksum {crc} is not that of the batch")
+    if from_client and (last_delta != count - 1 or count <= 0 or attributes & CONTROL_BIT):
+        raise _refused_header(attributes, last_delta, count)
+
+    codec, pos = attributes & CODEC_MASK, _RECORDS
+    if codec:
+        body, pos = _decompress(codec, body[pos:], rules), 0
+    largest, index, smallest, without_key, in_sequence = walk(body, pos, count, base_timestamp)
+    if (
+        largest > now_ms + rules.timestamp_after_max_ms
+        or smallest < now_ms - rules.timestamp_before_max_ms
+        or attributes & TIMESTAMP_TYPE_BIT
+        or (without_key and rules.compacted)
+    ):
+        largest = _check_each_record(body[pos:], header, rules, now_ms, largest)
+
+    append_time = NO_TIMESTAMP
+    if rules.timestamp_type == LOG_APPEND_TIME:
+        largest, index, append_time = now_ms, 0, now_ms
+    if not in_sequence or _has_other_codec(codec, attributes, rules):
+        buffer = _rebuild(body[pos:], header, rules, append_time)
+        start, end, last_delta = 0, len(buffer), count - 1
+    elif largest != max_timestamp or attributes & TIMESTAMP_TYPE_BIT or append_time >= 0:
+        set_max_timestamp(buffer, start, end - start, rules.timestamp_type, largest)
+    return ValidatedAppend(
+        buffer, start, end, 1, count, last_delta, largest, index,
+        producer_id, producer_epoch, base_sequence, last_sequence(base_sequence, last_delta),
+        attributes & TRANSACTIONAL_BIT != 0, attributes & CONTROL_BIT != 0, append_time,
+    )  # fmt: skip
+
+
+def _has_other_codec(codec: int, attributes: int, rules: AppendRules) -> bool:
+    """Control batches that came plain stay plain whatever the topic says."""
+    if rules.codec is None or codec == rules.codec:
+        return False
+    return codec != 0 or not attributes & CONTROL_BIT
+
+
+def _too_large(size: int, rules: AppendRules) -> MessageTooLarge:
+    return MessageTooLarge(
+        f"a batch of {size} bytes exceeds the topic's limit of {rules.max_message_bytes}"
+    )
+
+
+def _refused_header(attributes: int, last_delta: int, count: int) -> InvalidRecord:
+    if count <= 0:
+        return InvalidRecord(f"a batch of {count} records")
+    if last_delta != count - 1:
+        return InvalidRecord(f"a batch of {count} records whose last offset delta is {last_delta}")
+    assert attributes & CONTROL_BIT
+    return InvalidRecord("clients must not write control records")
+
+
+def _decompress(codec: int, payload: bytes, rules: AppendRules) -> bytes:
+    try:
+        return decompress(codec, payload, rules.decompressed_max)
+    except DecompressedTooLarge as error:
+        raise MessageTooLarge(error.message) from None
+    except (CorruptMessage, UnsupportedCompressionType) as error:
+        raise UndecodableBatch(error.message) from None
+
+
+def _check_each_record(
+    data: bytes, header: tuple[int, ...], rules: AppendRules, now_ms: int, largest: int
+) -> int:
+    """Name every record that the topic does not take; the largest timestamp if it takes them all.
+
+    A producer that claims append time is believed on a topic of create time, as Kafka does, but
+    then its one timestamp counts for all records.
+    """
+    claims_append_time = header[5] & TIMESTAMP_TYPE_BIT != 0
+    max_timestamp = header[8]
+    records = decode_records(
+        data, header[12], header[0], header[7], max_timestamp if claims_append_time else None
+    )
+    keyless: list[tuple[int, str]] = []
+    ill_timed: list[tuple[int, str]] = []
+    for index, record in enumerate(records):
+        if rules.compacted and record.key is None:
+            keyless.append((index, "a compacted topic takes no record without a key"))
+        else:
+            fault = _fault_of_timestamp(record, rules, now_ms, claims_append_time)
+            if fault is not None:
+                ill_timed.append((index, fault))
+    errors = sorted(keyless + ill_timed)
+    if ill_timed:
+        raise InvalidTimestamps(
+            "One or more records have been rejected due to invalid timestamp", errors
+        )
+    if keyless:
+        raise InvalidRecords(
+            f"{len(errors)} records have been rejected, among them: "
+            + "; ".join(f"record {index}: {text}" for index, text in errors[:_SHOWN_ERRORS]),
+            errors,
+        )
+    return max_timestamp if claims_append_time else largest
+
+
+def _fault_of_timestamp(
+    record: Record, rules: AppendRules, now_ms: int, claims_append_time: bool
+) -> str | None:
+    timestamp = record.timestamp
+    if rules.timestamp_type == LOG_APPEND_TIME or timestamp == NO_TIMESTAMP:
+        if claims_append_time:
+            return "a producer must not set the timestamp type to LogAppendTime"
+        return None
+    earliest = now_ms - rules.timestamp_before_max_ms
+    latest = now_ms + rules.timestamp_after_max_ms
+    if earliest <= timestamp <= latest:
+        return None
+    return f"timestamp {timestamp} is out of the range [{earliest}, {latest}]"
+
+
+def _rebuild(
+    data: bytes, header: tuple[int, ...], rules: AppendRules, append_time: int
+) -> bytearray:
+    """The same records with the codec that the topic wants, at offset deltas 0, 1, 2 ..."""
+    attributes, producer_id, producer_epoch, base_sequence = header[5], *header[9:12]
+    codec = attributes & CODEC_MASK
+    if _has_other_codec(codec, attributes, rules):
+        assert rules.codec is not None
+        codec = rules.codec
+    append_time_of_producer = header[8] if attributes & TIMESTAMP_TYPE_BIT else None
+    builder = BatchBuilder()
+    for record in decode_records(data, header[12], 0, header[7], append_time_of_producer):
+        builder.append(record.timestamp, record.key, record.value, record.headers)
+    rebuilt = builder.build(
+        codec=codec,
+        level=rules.level,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        transactional=attributes & TRANSACTIONAL_BIT != 0,
+        control=attributes & CONTROL_BIT != 0,
+        timestamp_type=rules.timestamp_type,
+        append_time=append_time,
+    )
+    if len(rebuilt) > rules.max_message_bytes:
+        raise _too_large(len(rebuilt), rules)
+    return rebuilt
+
+
+def _validate_several(
+    buffer: MutableBuffer, start: int, end: int, rules: AppendRules, now_ms: int
+) -> ValidatedAppend:
+    """Batches of a coordinator, each by the topic's rules."""
+    parts = [
+        _validate_batch(
+            buffer, pos, pos + size, HEADER.unpack_from(buffer, pos), rules, now_ms, False
+        )
+        for pos, size in batches(buffer, start, end)
+    ]
+    if not parts:
+        raise InvalidRecord("an append without a batch")
+    if len(parts) == 1:
+        return parts[0]
+    joined = bytearray().join(memoryview(part.buffer)[part.start : part.end] for part in parts)
+    newest = max(parts, key=lambda part: part.max_timestamp)
+    before_newest = parts[: parts.index(newest)]
+    record_count = sum(part.record_count for part in parts)
+    return parts[0]._replace(
+        buffer=joined,
+        start=0,
+        end=len(joined),
+        batch_count=len(parts),
+        record_count=record_count,
+        last_offset_delta=sum(part.last_offset_delta + 1 for part in parts) - 1,
+        max_timestamp=newest.max_timestamp,
+        offset_of_max_timestamp=newest.offset_of_max_timestamp
+        + sum(part.last_offset_delta + 1 for part in before_newest),
+    )
+
+
+def check_batches(buffer: MutableBuffer, start: int, end: int) -> ValidatedAppend:
+    """Batches that have their offsets already, as a follower fetches and a raft leader makes them.
+
+    Only what carries them is checked: lengths, checksums, offsets that rise. Each batch was
+    validated by whoever gave it its offsets. A cut batch at the end is left out.
+    """
+    headers: list[BatchHeader] = []
+    newest: BatchHeader | None = None
+    stop = start
+    for pos, size in batches(buffer, start, end):
+        header = read_header(buffer, pos)
+        if header.magic != MAGIC:
+            raise UnsupportedForMessageFormat(f"a batch of magic {header.magic}")
+        if not crc_is_valid(buffer, pos, size):
+            raise CorruptMessage(f"the batch at offset {header.base_offset} is damaged")
+        if header.last_offset_delta < 0 or (
+            headers and header.base_offset <= headers[-1].last_offset
+        ):
+            raise InvalidRecord(f"offsets do not rise at offset {header.base_offset}")
+        headers.append(header)
+        if newest is None or header.max_timestamp > newest.max_timestamp:
+            newest = header
+        stop = pos + size
+    if newest is None:
+        raise InvalidRecord("an append without a whole batch")
+    first = headers[0]
+    return ValidatedAppend(
+        buffer=buffer,
+        start=start,
+        end=stop,
+        batch_count=len(headers),
+        record_count=sum(header.record_count for header in headers),
+        last_offset_delta=headers[-1].last_offset - first.base_offset,
+        max_timestamp=newest.max_timestamp,
+        offset_of_max_timestamp=newest.last_offset - first.base_offset,
+        producer_id=first.producer_id,
+        producer_epoch=first.producer_epoch,
+        base_sequence=first.base_sequence,
+        last_sequence=first.last_sequence,
+        is_transactional=first.is_transactional,
+        is_control=first.is_control,
+        append_time=NO_TIMESTAMP,
+    )
