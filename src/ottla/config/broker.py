@@ -8,6 +8,7 @@ decided in :mod:`ottla.config.checks`.
 from collections.abc import Mapping
 from typing import Self
 
+from ottla.common.errors import InvalidConfig
 from ottla.config.checks import check_node
 from ottla.config.endpoints import parse_servers, parse_voters
 from ottla.config.keys.cleaner import CleanerKeys
@@ -28,7 +29,7 @@ from ottla.config.keys.ssl import SslKeys
 from ottla.config.keys.streams_groups import StreamsGroupKeys
 from ottla.config.keys.topics import TopicKeys
 from ottla.config.keys.transactions import TransactionKeys
-from ottla.config.listeners import Listener, effective_protocols, parse_listeners
+from ottla.config.listeners import Listener, effective_protocols, parse_counts, parse_listeners
 
 HOUR_MS = 60 * 60 * 1000
 MINUTE_MS = 60 * 1000
@@ -72,6 +73,9 @@ class BrokerConfig(
         self._resolve_directories()
         self._resolve_listeners()
         self.resolve(
+            max_connections_per_ip_overrides=parse_counts(
+                "max.connections.per.ip.overrides", self._raw("max.connections.per.ip.overrides")
+            ),
             controller_quorum_voters=parse_voters(
                 "controller.quorum.voters", self._raw_list("controller.quorum.voters")
             ),
@@ -127,8 +131,35 @@ class BrokerConfig(
             early_start_listeners=self._raw_list("early.start.listeners")
             or self.controller_listener_names,
         )
-        if self.values["inter.broker.listener.name"] is None:
+        self._resolve_inter_broker_listener()
+        for name in self.early_start_listeners:
+            known = {*self.controller_listener_names, *(each.name for each in listeners)}
+            if name.upper() not in map(str.upper, known):
+                raise InvalidConfig(
+                    f"early.start.listeners contains listener {name.upper()}, but this is not "
+                    "contained in listeners or controller.listener.names"
+                )
+
+    def _resolve_inter_broker_listener(self) -> None:
+        name = self.values["inter.broker.listener.name"]
+        if not isinstance(name, str):
             self.resolve(inter_broker_listener_name=self.security_inter_broker_protocol)
+            return
+        if "security.inter.broker.protocol" in self.originals:
+            raise InvalidConfig(
+                "Only one of inter.broker.listener.name and security.inter.broker.protocol should "
+                "be set."
+            )
+        if name.upper() not in self.protocols:
+            raise InvalidConfig(
+                f"Listener with name {name.upper()} defined in inter.broker.listener.name not "
+                "found in listener.security.protocol.map."
+            )
+        self.resolve(inter_broker_listener_name=name.upper())
+
+    def _raw(self, name: str) -> str:
+        value = self.values[name]
+        return value if isinstance(value, str) else ""
 
     def _raw_list(self, name: str) -> tuple[str, ...]:
         value = self.values[name]

@@ -98,6 +98,8 @@ class Key(Generic[T]):
         """The value that ``text`` stands for, checked."""
         value = parse(self.kind, self.name, text)
         if self.valid is not None:
+            if self.valid.distinct and isinstance(value, tuple):
+                value = tuple(dict.fromkeys(value))
             self.valid(self.name, value)
         return value
 

@@ -9,7 +9,6 @@ from ottla.config.kinds import Kind, Value
 from ottla.config.validators import Check
 
 _HOST_PORT: Final = re.compile(r".*?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)", re.ASCII)
-_FORM: Final = 'Each entry should be in the form "{host}:{port}"'
 
 
 class HostPort(NamedTuple):
@@ -18,6 +17,10 @@ class HostPort(NamedTuple):
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+UNROUTABLE: Final = HostPort("0.0.0.0", 0)  # noqa: S104
+"""Stands for a voter whose address is not known yet; nothing can be sent there."""
 
 
 class Voter(NamedTuple):
@@ -39,9 +42,12 @@ class ServerList(Key[tuple[HostPort, ...]]):
 def parse_host_port(text: str) -> HostPort | None:
     """The host and port in ``text``, where an IPv6 address stands in brackets; else None."""
     match = _HOST_PORT.fullmatch(text)
-    if match is None or int(match[2]) > 65535:
+    if match is None:
         return None
-    return HostPort(match[1], int(match[2]))
+    port = int(match[2])
+    if port > 65535:
+        raise InvalidConfig(f"port out of range:{port}")
+    return HostPort(match[1], port)
 
 
 def parse_servers(name: str, items: tuple[str, ...]) -> tuple[HostPort, ...]:
@@ -49,9 +55,10 @@ def parse_servers(name: str, items: tuple[str, ...]) -> tuple[HostPort, ...]:
     servers = []
     for item in items:
         server = parse_host_port(item)
-        if server is None:
+        if server is None or not server.host:
             raise InvalidConfig(
-                f"Failed to parse host name from {item} for the configuration {name}. {_FORM}"
+                f"Failed to parse host name from {item} for the configuration {name}. "
+                'Each entry should be in the form "{host}:{port}"'
             )
         servers.append(server)
     return tuple(servers)
@@ -59,23 +66,23 @@ def parse_servers(name: str, items: tuple[str, ...]) -> tuple[HostPort, ...]:
 
 def parse_voters(name: str, items: tuple[str, ...]) -> tuple[Voter, ...]:
     """The voters in a list such as controller.quorum.voters."""
-    voters = []
+    form = "Each entry should be in the form `{id}@{host}:{port}`."
+    voters: dict[int, Voter] = {}
     for item in items:
         node_id, separator, address = item.partition("@")
-        if not separator:
-            raise InvalidConfig(
-                f"Invalid configuration value for {name}. "
-                "Each entry should be in the form `{id}@{host}:{port}`."
-            )
+        if not separator or "@" in address:
+            raise InvalidConfig(f"Invalid configuration value for {name}. {form}")
         if re.fullmatch(r"[+-]?\d+", node_id, re.ASCII) is None:
-            raise InvalidConfig(f"Failed to parse voter ID as an integer from {node_id} for {name}")
+            raise InvalidConfig(f"Failed to parse voter ID as an integer from {node_id}")
         server = parse_host_port(address)
-        if server is None:
+        if server is None or not server.host:
             raise InvalidConfig(
-                f"Failed to parse host name from {address} for the configuration {name}. {_FORM}"
+                f"Failed to parse host name from entry {item} for the configuration {name}. {form}"
             )
-        voters.append(Voter(int(node_id), *server))
-    return tuple(voters)
+        if server == UNROUTABLE:
+            raise InvalidConfig(f"Host string ({server.host}) is not routeable")
+        voters[int(node_id)] = Voter(int(node_id), *server)
+    return tuple(voters.values())
 
 
 def _accept_voters(name: str, value: Value) -> None:

@@ -28,24 +28,45 @@ class Listener(NamedTuple):
         return f"{self.name}://{host}:{self.port}"
 
 
+class Counts(Key[dict[str, int]]):
+    """How many of something for each host."""
+
+    kind = Kind.STRING
+
+
 class ListenerList(Key[tuple[Listener, ...]]):
     kind = Kind.LIST
 
 
 def parse_protocol_map(text: str) -> dict[str, str]:
     """listener.security.protocol.map as a dictionary of upper-case names."""
-    protocols: dict[str, str] = {}
-    for item in filter(None, re.split(r"\s*,\s*", text)):
-        name, separator, protocol = item.rpartition(":")
+    setting = "listener.security.protocol.map"
+    return {
+        name.upper(): security_protocol(protocol, setting)
+        for name, protocol in parse_pairs(setting, text).items()
+    }
+
+
+def parse_pairs(setting: str, text: str) -> dict[str, str]:
+    """A setting of the form ``name:value,name:value``; a name may hold colons itself."""
+    pairs: dict[str, str] = {}
+    for item in filter(None, re.split(r"\s*,\s*", text.strip())):
+        name, separator, value = item.rpartition(":")
         if not separator:
-            raise InvalidConfig(
-                f"Error parsing configuration property 'listener.security.protocol.map': {item}"
-            )
-        protocols[name.strip().upper()] = security_protocol(protocol.strip())
-    return protocols
+            raise InvalidConfig(f"Error parsing configuration property '{setting}': {item}")
+        pairs[name.strip()] = value.strip()
+    return pairs
 
 
-def security_protocol(name: str, setting: str = "listener.security.protocol.map") -> str:
+def parse_counts(setting: str, text: str) -> dict[str, int]:
+    pairs = parse_pairs(setting, text)
+    for count in pairs.values():
+        if re.fullmatch(r"[+-]?\d+", count, re.ASCII) is None:
+            raise InvalidConfig(f'For input string: "{count}"')
+    return {name: int(count) for name, count in pairs.items()}
+
+
+def security_protocol(name: str, setting: str) -> str:
     if name.upper() not in SECURITY_PROTOCOLS:
         raise InvalidConfig(f"Invalid security protocol `{name}` defined in {setting}")
     return name.upper()
@@ -76,6 +97,8 @@ def parse_listener(text: str, protocols: Mapping[str, str]) -> Listener:
     if match is None:
         raise InvalidConfig(f"Unable to parse {text} to a broker endpoint")
     name = match[1].upper()
+    if not name:
+        raise InvalidConfig("The provided listener name is null or empty string")
     protocol = protocols.get(name)
     if protocol is None:
         raise InvalidConfig(f"No security protocol defined for listener {name}")
@@ -87,7 +110,7 @@ def parse_listeners(
 ) -> tuple[Listener, ...]:
     """The listeners of ``listeners`` or ``advertised.listeners``, checked against each other."""
     texts = list(items)
-    shown = ",".join(texts)
+    shown = f"[{', '.join(texts)}]"
     try:
         listeners = tuple(parse_listener(text, protocols) for text in texts)
         _check_names(listeners, shown)
@@ -109,13 +132,21 @@ def _check_ports(listeners: tuple[Listener, ...], shown: str) -> None:
         if listener.port != 0:
             by_port.setdefault(listener.port, []).append(listener)
     for port, sharing in by_port.items():
-        versions = [_ip_version(listener.host) for listener in sharing]
-        if len(sharing) == 1 or sorted(filter(None, versions)) == [4, 6] == sorted(
-            map(int, versions)
-        ):
-            continue
-        if None in versions or len(sharing) > 2:
-            raise InvalidConfig(f"Each listener must have a different port, listeners: {shown}")
+        if len(sharing) > 1:
+            _check_shared_port(port, [_ip_version(listener.host) for listener in sharing], shown)
+
+
+def _check_shared_port(port: int, versions: list[int], shown: str) -> None:
+    """Two listeners may share a port when one is on an IPv4 and the other on an IPv6 address."""
+    addresses = sorted(filter(None, versions))
+    if not addresses:
+        raise InvalidConfig(f"Each listener must have a different port, listeners: {shown}")
+    if len(addresses) != 2:
+        raise InvalidConfig(
+            "Each listener must have a different port unless exactly one listener has an IPv4 "
+            f"address and the other IPv6 address, listeners: {shown}, port: {port}"
+        )
+    if addresses != [4, 6] or len(versions) > 2:
         raise InvalidConfig(
             "If you have two listeners on the same port then one needs to be IPv4 and the other "
             f"IPv6, listeners: {shown}, port: {port}"

@@ -17,6 +17,8 @@ class Check(NamedTuple):
 
     accept: Callable[[str, Value], None]
     text: str
+    distinct: bool = False
+    """Whether what a list repeats is dropped before it is checked."""
 
     def __call__(self, name: str, value: Value) -> None:
         self.accept(name, value)
@@ -80,7 +82,7 @@ NON_EMPTY: Final = Check(_accept_non_empty, "not empty")
 
 
 def distinct(*allowed: str, empty: bool = True) -> Check:
-    """A list without repetition, of ``allowed`` values when any are named."""
+    """A list that drops what it repeats, of ``allowed`` values when any are named."""
     include = f"[{', '.join(allowed)}]" if allowed else "any non-empty value"
 
     def accept(name: str, value: Value) -> None:
@@ -90,15 +92,13 @@ def distinct(*allowed: str, empty: bool = True) -> Check:
             raise InvalidConfig(
                 f"Configuration '{name}' must not be empty. Valid values include: {include}"
             )
-        if len(set(value)) != len(value):
-            raise InvalidConfig(f"Configuration '{name}' values must not be duplicated.")
         for item in value:
             if not item:
                 raise InvalidConfig(f"Configuration '{name}' values must not be empty.")
             if allowed and item not in allowed:
                 raise invalid(name, item, f"String must be one of: {', '.join(allowed)}")
 
-    return Check(accept, ", ".join(allowed) or ("distinct" if empty else "distinct, not empty"))
+    return Check(accept, ", ".join(allowed) or ("" if empty else "not empty"), distinct=True)
 
 
 _REPLICA: Final = re.compile(r"\d+:\d+", re.ASCII)

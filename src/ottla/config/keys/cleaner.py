@@ -1,21 +1,8 @@
 """Compaction: when records with an old key are taken out, and by how much work."""
 
-from ottla.config.definition import (
-    CLUSTER_WIDE,
-    Boolean,
-    ConfigSet,
-    Double,
-    Int,
-    Long,
-)
-from ottla.config.limits import (
-    DOUBLE_MAX,
-    LONG_MAX,
-)
-from ottla.config.validators import (
-    at_least,
-    between,
-)
+from ottla.config.definition import CLUSTER_WIDE, Boolean, ConfigSet, Double, Int, Long
+from ottla.config.limits import DOUBLE_MAX, LONG_MAX
+from ottla.config.validators import at_least, between
 
 
 class CleanerKeys(ConfigSet):

@@ -1,22 +1,8 @@
 """Classic and consumer groups, and their committed offsets."""
 
-from ottla.config.definition import (
-    CLUSTER_WIDE,
-    ConfigSet,
-    Int,
-    List,
-    Long,
-    Short,
-    String,
-)
-from ottla.config.limits import (
-    INT_MAX,
-)
-from ottla.config.validators import (
-    at_least,
-    distinct,
-    one_of_in_any_case,
-)
+from ottla.config.definition import CLUSTER_WIDE, ConfigSet, Int, List, Long, Short, String
+from ottla.config.limits import INT_MAX
+from ottla.config.validators import at_least, distinct, one_of_in_any_case
 
 
 class GroupKeys(ConfigSet):

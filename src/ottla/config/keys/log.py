@@ -11,14 +11,8 @@ from ottla.config.definition import (
     OptionalInt,
     String,
 )
-from ottla.config.limits import (
-    LONG_MAX,
-)
-from ottla.config.validators import (
-    at_least,
-    distinct,
-    one_of,
-)
+from ottla.config.limits import LONG_MAX
+from ottla.config.validators import at_least, distinct, one_of
 
 
 class LogKeys(ConfigSet):

@@ -1,17 +1,7 @@
 """Metrics, and the telemetry that clients push."""
 
-from ottla.config.definition import (
-    CLUSTER_WIDE,
-    ConfigSet,
-    Int,
-    List,
-    Long,
-    String,
-)
-from ottla.config.validators import (
-    at_least,
-    distinct,
-)
+from ottla.config.definition import CLUSTER_WIDE, ConfigSet, Int, List, Long, String
+from ottla.config.validators import at_least, distinct
 
 
 class MetricsKeys(ConfigSet):

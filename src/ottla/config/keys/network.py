@@ -10,17 +10,9 @@ from ottla.config.definition import (
     Long,
     String,
 )
-from ottla.config.limits import (
-    INT_MAX,
-)
-from ottla.config.listeners import (
-    ListenerList,
-)
-from ottla.config.validators import (
-    at_least,
-    distinct,
-    one_of,
-)
+from ottla.config.limits import INT_MAX
+from ottla.config.listeners import Counts, ListenerList
+from ottla.config.validators import at_least, distinct, one_of
 
 
 class NetworkKeys(ConfigSet):
@@ -89,7 +81,7 @@ class NetworkKeys(ConfigSet):
     max_connections_per_ip = Int(
         INT_MAX, "Connections from one address.", at_least(0), CLUSTER_WIDE
     )
-    max_connections_per_ip_overrides = String(
+    max_connections_per_ip_overrides = Counts(
         "", "Other bounds for some addresses or names, as host:count, ...", scope=CLUSTER_WIDE
     )
     max_connection_creation_rate = Int(

@@ -10,13 +10,8 @@ from ottla.config.definition import (
     Long,
     OptionalString,
 )
-from ottla.config.limits import (
-    LONG_MAX,
-)
-from ottla.config.validators import (
-    at_least,
-    distinct,
-)
+from ottla.config.limits import LONG_MAX
+from ottla.config.validators import at_least, distinct
 
 
 class NodeKeys(ConfigSet):

@@ -11,11 +11,7 @@ from ottla.config.definition import (
     Password,
     String,
 )
-from ottla.config.validators import (
-    between,
-    distinct,
-    one_of_in_any_case,
-)
+from ottla.config.validators import between, distinct, one_of_in_any_case
 
 
 class OauthbearerKeys(ConfigSet):

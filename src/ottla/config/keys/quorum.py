@@ -1,22 +1,8 @@
 """The controllers' quorum, and the metadata log that it keeps."""
 
-from ottla.config.definition import (
-    Boolean,
-    ConfigSet,
-    Int,
-    Long,
-    OptionalInt,
-    String,
-)
-from ottla.config.endpoints import (
-    BOOTSTRAP_SERVERS,
-    VOTERS,
-    ServerList,
-    VoterList,
-)
-from ottla.config.validators import (
-    at_least,
-)
+from ottla.config.definition import Boolean, ConfigSet, Int, Long, OptionalInt, String
+from ottla.config.endpoints import BOOTSTRAP_SERVERS, VOTERS, ServerList, VoterList
+from ottla.config.validators import at_least
 
 
 class QuorumKeys(ConfigSet):

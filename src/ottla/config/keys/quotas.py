@@ -1,13 +1,7 @@
 """Quotas: the windows by which rates are measured."""
 
-from ottla.config.definition import (
-    Class,
-    ConfigSet,
-    Int,
-)
-from ottla.config.validators import (
-    at_least,
-)
+from ottla.config.definition import Class, ConfigSet, Int
+from ottla.config.validators import at_least
 
 
 class QuotaKeys(ConfigSet):

@@ -10,14 +10,8 @@ from ottla.config.definition import (
     OptionalString,
     String,
 )
-from ottla.config.limits import (
-    LONG_MAX,
-)
-from ottla.config.validators import (
-    NON_EMPTY,
-    at_least,
-    between,
-)
+from ottla.config.limits import LONG_MAX
+from ottla.config.validators import NON_EMPTY, at_least, between
 
 
 class RemoteStorageKeys(ConfigSet):

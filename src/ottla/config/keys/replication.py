@@ -1,16 +1,7 @@
 """Followers, and the leader's view of them."""
 
-from ottla.config.definition import (
-    CLUSTER_WIDE,
-    Boolean,
-    ConfigSet,
-    Int,
-    Long,
-    OptionalString,
-)
-from ottla.config.validators import (
-    at_least,
-)
+from ottla.config.definition import CLUSTER_WIDE, Boolean, ConfigSet, Int, Long, OptionalString
+from ottla.config.validators import at_least
 
 
 class ReplicationKeys(ConfigSet):

@@ -14,9 +14,7 @@ from ottla.config.definition import (
     Short,
     String,
 )
-from ottla.config.validators import (
-    distinct,
-)
+from ottla.config.validators import distinct
 
 
 class SaslKeys(ConfigSet):

@@ -9,9 +9,7 @@ from ottla.config.definition import (
     Password,
     String,
 )
-from ottla.config.validators import (
-    at_least,
-)
+from ottla.config.validators import at_least
 
 
 class SecurityKeys(ConfigSet):

@@ -1,18 +1,7 @@
 """Share groups, and the coordinator that keeps their state."""
 
-from ottla.config.definition import (
-    CLUSTER_WIDE,
-    ConfigSet,
-    Int,
-    List,
-    Short,
-    String,
-)
-from ottla.config.validators import (
-    at_least,
-    between,
-    distinct,
-)
+from ottla.config.definition import CLUSTER_WIDE, ConfigSet, Int, List, Short, String
+from ottla.config.validators import at_least, between, distinct
 
 
 class ShareGroupKeys(ConfigSet):

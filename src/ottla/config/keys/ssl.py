@@ -10,10 +10,7 @@ from ottla.config.definition import (
     Password,
     String,
 )
-from ottla.config.validators import (
-    distinct,
-    one_of,
-)
+from ottla.config.validators import distinct, one_of
 
 
 class SslKeys(ConfigSet):

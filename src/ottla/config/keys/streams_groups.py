@@ -1,16 +1,8 @@
 """Streams groups."""
 
-from ottla.config.definition import (
-    CLUSTER_WIDE,
-    ConfigSet,
-    Int,
-)
-from ottla.config.limits import (
-    INT_MAX,
-)
-from ottla.config.validators import (
-    at_least,
-)
+from ottla.config.definition import CLUSTER_WIDE, ConfigSet, Int
+from ottla.config.limits import INT_MAX
+from ottla.config.validators import at_least
 
 
 class StreamsGroupKeys(ConfigSet):

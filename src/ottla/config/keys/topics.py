@@ -1,20 +1,7 @@
 """How topics come to be, and what holds for a topic that says nothing else."""
 
-from ottla.config.definition import (
-    CLUSTER_WIDE,
-    Boolean,
-    Class,
-    ConfigSet,
-    Int,
-    Long,
-    String,
-)
-from ottla.config.validators import (
-    at_least,
-    between,
-    between_or,
-    one_of,
-)
+from ottla.config.definition import CLUSTER_WIDE, Boolean, Class, ConfigSet, Int, Long, String
+from ottla.config.validators import at_least, between, between_or, one_of
 
 
 class TopicKeys(ConfigSet):

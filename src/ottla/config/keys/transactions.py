@@ -1,15 +1,7 @@
 """Transactions, and the topic that keeps their state."""
 
-from ottla.config.definition import (
-    CLUSTER_WIDE,
-    Boolean,
-    ConfigSet,
-    Int,
-    Short,
-)
-from ottla.config.validators import (
-    at_least,
-)
+from ottla.config.definition import CLUSTER_WIDE, Boolean, ConfigSet, Int, Short
+from ottla.config.validators import at_least
 
 
 class TransactionKeys(ConfigSet):
