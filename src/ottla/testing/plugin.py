@@ -1,0 +1,61 @@
+"""Fixtures for pytest, found by its entry point: a broker, an address, a topic.
+
+    def test_it(ottla_broker, ottla_topic): ...
+
+``@pytest.mark.ottla(config={"num.partitions": "3"})`` on a test, class or module gives it a broker of
+its own with those settings.
+"""
+
+from collections.abc import Iterator
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from ottla.testing.broker import Broker
+
+_numbers = count(1)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "ottla(config): settings for the broker of this test")
+
+
+@pytest.fixture(scope="session")
+def _ottla_session_broker() -> Iterator["Broker"]:
+    from ottla.testing.broker import Broker
+
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def ottla_broker(request: pytest.FixtureRequest) -> Iterator["Broker"]:
+    """A running broker: the session's, or one of its own for a test that asks for settings."""
+    marker = request.node.get_closest_marker("ottla")
+    if marker is None:
+        yield request.getfixturevalue("_ottla_session_broker")
+        return
+    from ottla.testing.broker import Broker
+
+    with Broker(config=marker.kwargs.get("config")) as broker:
+        yield broker
+
+
+@pytest.fixture
+def kafka_bootstrap_servers(ottla_broker: "Broker") -> str:
+    """The address to give to any Kafka client."""
+    return ottla_broker.bootstrap_servers
+
+
+@pytest.fixture
+def ottla_topic(ottla_broker: "Broker") -> Iterator[str]:
+    """A topic that no other test has; removed afterwards."""
+    from ottla.client.admin import Admin
+
+    name = f"test-{next(_numbers)}"
+    with Admin(ottla_broker.bootstrap_servers) as admin:
+        admin.create_topics({name: 1})
+        yield name
+        admin.delete_topics([name])
