@@ -61,9 +61,12 @@ def test_a_full_window_blocks_until_the_reader_reads() -> None:
         blocked = False
     assert blocked
     writable: list[float] = []
-    network.watch_writing(
-        near, lambda: (writable.append(scheduler.now), network.unwatch_writing(near))[0]
-    )
+
+    def told() -> None:
+        writable.append(scheduler.now)
+        network.unwatch_writing(near)
+
+    network.watch_writing(near, told)
     scheduler.run_for(1)
     assert writable == []
     assert len(far.recv(100)) == 100
@@ -76,7 +79,12 @@ def test_the_same_seed_gives_the_same_moments() -> None:
         scheduler, network = new_network(seed)
         near, far = connect(network)
         seen: list[float] = []
-        network.watch_reading(far, lambda: (far.recv(1), seen.append(scheduler.now))[1])
+
+        def readable() -> None:
+            far.recv(1)
+            seen.append(scheduler.now)
+
+        network.watch_reading(far, readable)
         near.send(b"abcdefgh")
         near.send(b"ij")
         scheduler.run_for(5)
