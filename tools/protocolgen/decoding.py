@@ -27,9 +27,10 @@ def write_decoders(source: Source, layout: Layout, *, single: bool, array: bool)
         source.line(f") -> tuple[list[{name}], int]:")
         with source.block():
             source.line(f"items: list[{name}] = []")
+            source.line(f"new = {name}.__new__")
             source.line("for _ in range(count):")
             with source.block():
-                source.line(f"o = {name}.__new__({name})")
+                source.line(f"o = new({name})")
                 decoder.write_body()
                 source.line("items.append(o)")
             source.line("return items, pos")

@@ -49,14 +49,13 @@ class Api:
         self._request: type[Message] | None = None
         self._response: type[Message] | None = None
 
-    @property
-    def request(self) -> type[Message]:
+    def request_class(self) -> type[Message]:
+        """The class of the request, imported at the first call."""
         if self._request is None:
             self._request = self._load("Request")
         return self._request
 
-    @property
-    def response(self) -> type[Message]:
+    def response_class(self) -> type[Message]:
         if self._response is None:
             self._response = self._load("Response")
         return self._response

@@ -106,7 +106,9 @@ def read_compact_string(data: bytes, pos: int) -> tuple[str, int]:
         pos += 1
     else:
         size, pos = read_uvarint(data, pos)
-    if size == 0:
+    if size <= 1:
+        if size == 1:
+            return "", pos
         raise ProtocolViolation("null for a string that must not be null")
     end = pos + size - 1
     if end > len(data) or size > STRING_SIZE_MAX + 1:

@@ -182,8 +182,9 @@ class AddPartitionsToTxnTransaction(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AddPartitionsToTxnTransaction], int]:
         items: list[AddPartitionsToTxnTransaction] = []
+        new = AddPartitionsToTxnTransaction.__new__
         for _ in range(count):
-            o = AddPartitionsToTxnTransaction.__new__(AddPartitionsToTxnTransaction)
+            o = new(AddPartitionsToTxnTransaction)
             o.unknown_tagged_fields = None
             o.transactional_id, pos = read_compact_string(data, pos)
             o.producer_id, o.producer_epoch, o.verify_only = _read_qht(data, pos)
@@ -234,8 +235,9 @@ class AddPartitionsToTxnTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AddPartitionsToTxnTopic], int]:
         items: list[AddPartitionsToTxnTopic] = []
+        new = AddPartitionsToTxnTopic.__new__
         for _ in range(count):
-            o = AddPartitionsToTxnTopic.__new__(AddPartitionsToTxnTopic)
+            o = new(AddPartitionsToTxnTopic)
             o.unknown_tagged_fields = None
             if version >= 3:
                 o.name, pos = read_compact_string(data, pos)
@@ -395,8 +397,9 @@ class AddPartitionsToTxnResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AddPartitionsToTxnResult], int]:
         items: list[AddPartitionsToTxnResult] = []
+        new = AddPartitionsToTxnResult.__new__
         for _ in range(count):
-            o = AddPartitionsToTxnResult.__new__(AddPartitionsToTxnResult)
+            o = new(AddPartitionsToTxnResult)
             o.unknown_tagged_fields = None
             o.transactional_id, pos = read_compact_string(data, pos)
             count, pos = read_compact_count(data, pos, 3)
@@ -444,8 +447,9 @@ class AddPartitionsToTxnTopicResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AddPartitionsToTxnTopicResult], int]:
         items: list[AddPartitionsToTxnTopicResult] = []
+        new = AddPartitionsToTxnTopicResult.__new__
         for _ in range(count):
-            o = AddPartitionsToTxnTopicResult.__new__(AddPartitionsToTxnTopicResult)
+            o = new(AddPartitionsToTxnTopicResult)
             o.unknown_tagged_fields = None
             if version >= 3:
                 o.name, pos = read_compact_string(data, pos)
@@ -512,8 +516,9 @@ class AddPartitionsToTxnPartitionResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AddPartitionsToTxnPartitionResult], int]:
         items: list[AddPartitionsToTxnPartitionResult] = []
+        new = AddPartitionsToTxnPartitionResult.__new__
         for _ in range(count):
-            o = AddPartitionsToTxnPartitionResult.__new__(AddPartitionsToTxnPartitionResult)
+            o = new(AddPartitionsToTxnPartitionResult)
             o.unknown_tagged_fields = None
             if version >= 3:
                 o.partition_index, o.partition_error_code, tags = _read_ihB(data, pos)

@@ -139,8 +139,9 @@ class Listener(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[Listener], int]:
         items: list[Listener] = []
+        new = Listener.__new__
         for _ in range(count):
-            o = Listener.__new__(Listener)
+            o = new(Listener)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             o.host, pos = read_compact_string(data, pos)

@@ -127,8 +127,9 @@ class AlterClientQuotasRequestEntityData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AlterClientQuotasRequestEntityData], int]:
         items: list[AlterClientQuotasRequestEntityData] = []
+        new = AlterClientQuotasRequestEntityData.__new__
         for _ in range(count):
-            o = AlterClientQuotasRequestEntityData.__new__(AlterClientQuotasRequestEntityData)
+            o = new(AlterClientQuotasRequestEntityData)
             o.unknown_tagged_fields = None
             if version >= 1:
                 o.entity_type, pos = read_compact_string(data, pos)
@@ -194,8 +195,9 @@ class OpData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[OpData], int]:
         items: list[OpData] = []
+        new = OpData.__new__
         for _ in range(count):
-            o = OpData.__new__(OpData)
+            o = new(OpData)
             o.unknown_tagged_fields = None
             if version >= 1:
                 o.key, pos = read_compact_string(data, pos)
@@ -255,8 +257,9 @@ class AlterClientQuotasRequestEntryData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AlterClientQuotasRequestEntryData], int]:
         items: list[AlterClientQuotasRequestEntryData] = []
+        new = AlterClientQuotasRequestEntryData.__new__
         for _ in range(count):
-            o = AlterClientQuotasRequestEntryData.__new__(AlterClientQuotasRequestEntryData)
+            o = new(AlterClientQuotasRequestEntryData)
             o.unknown_tagged_fields = None
             if version >= 1:
                 count, pos = read_compact_count(data, pos, 3)
@@ -388,8 +391,9 @@ class AlterClientQuotasResponseEntityData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AlterClientQuotasResponseEntityData], int]:
         items: list[AlterClientQuotasResponseEntityData] = []
+        new = AlterClientQuotasResponseEntityData.__new__
         for _ in range(count):
-            o = AlterClientQuotasResponseEntityData.__new__(AlterClientQuotasResponseEntityData)
+            o = new(AlterClientQuotasResponseEntityData)
             o.unknown_tagged_fields = None
             if version >= 1:
                 o.entity_type, pos = read_compact_string(data, pos)
@@ -455,8 +459,9 @@ class AlterClientQuotasResponseEntryData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AlterClientQuotasResponseEntryData], int]:
         items: list[AlterClientQuotasResponseEntryData] = []
+        new = AlterClientQuotasResponseEntryData.__new__
         for _ in range(count):
-            o = AlterClientQuotasResponseEntryData.__new__(AlterClientQuotasResponseEntryData)
+            o = new(AlterClientQuotasResponseEntryData)
             o.unknown_tagged_fields = None
             (o.error_code,) = _read_h(data, pos)
             pos += 2

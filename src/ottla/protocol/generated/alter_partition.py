@@ -111,8 +111,9 @@ class BrokerState(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[BrokerState], int]:
         items: list[BrokerState] = []
+        new = BrokerState.__new__
         for _ in range(count):
-            o = BrokerState.__new__(BrokerState)
+            o = new(BrokerState)
             o.unknown_tagged_fields = None
             o.broker_id, o.broker_epoch, tags = _read_iqB(data, pos)
             pos += 13
@@ -167,8 +168,9 @@ class AlterPartitionRequestPartitionData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AlterPartitionRequestPartitionData], int]:
         items: list[AlterPartitionRequestPartitionData] = []
+        new = AlterPartitionRequestPartitionData.__new__
         for _ in range(count):
-            o = AlterPartitionRequestPartitionData.__new__(AlterPartitionRequestPartitionData)
+            o = new(AlterPartitionRequestPartitionData)
             o.unknown_tagged_fields = None
             o.partition_index, o.leader_epoch = _read_ii(data, pos)
             pos += 8
@@ -238,8 +240,9 @@ class AlterPartitionRequestTopicData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AlterPartitionRequestTopicData], int]:
         items: list[AlterPartitionRequestTopicData] = []
+        new = AlterPartitionRequestTopicData.__new__
         for _ in range(count):
-            o = AlterPartitionRequestTopicData.__new__(AlterPartitionRequestTopicData)
+            o = new(AlterPartitionRequestTopicData)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
             pos += 16
@@ -354,8 +357,9 @@ class AlterPartitionResponsePartitionData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AlterPartitionResponsePartitionData], int]:
         items: list[AlterPartitionResponsePartitionData] = []
+        new = AlterPartitionResponsePartitionData.__new__
         for _ in range(count):
-            o = AlterPartitionResponsePartitionData.__new__(AlterPartitionResponsePartitionData)
+            o = new(AlterPartitionResponsePartitionData)
             o.unknown_tagged_fields = None
             o.partition_index, o.error_code, o.leader_id, o.leader_epoch = _read_ihii(data, pos)
             pos += 14
@@ -405,8 +409,9 @@ class AlterPartitionResponseTopicData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AlterPartitionResponseTopicData], int]:
         items: list[AlterPartitionResponseTopicData] = []
+        new = AlterPartitionResponseTopicData.__new__
         for _ in range(count):
-            o = AlterPartitionResponseTopicData.__new__(AlterPartitionResponseTopicData)
+            o = new(AlterPartitionResponseTopicData)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
             pos += 16

@@ -119,8 +119,9 @@ class ReassignablePartition(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ReassignablePartition], int]:
         items: list[ReassignablePartition] = []
+        new = ReassignablePartition.__new__
         for _ in range(count):
-            o = ReassignablePartition.__new__(ReassignablePartition)
+            o = new(ReassignablePartition)
             o.unknown_tagged_fields = None
             (o.partition_index,) = _read_i(data, pos)
             pos += 4
@@ -175,8 +176,9 @@ class ReassignableTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ReassignableTopic], int]:
         items: list[ReassignableTopic] = []
+        new = ReassignableTopic.__new__
         for _ in range(count):
-            o = ReassignableTopic.__new__(ReassignableTopic)
+            o = new(ReassignableTopic)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             count, pos = read_compact_count(data, pos, 6)
@@ -294,8 +296,9 @@ class ReassignablePartitionResponse(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ReassignablePartitionResponse], int]:
         items: list[ReassignablePartitionResponse] = []
+        new = ReassignablePartitionResponse.__new__
         for _ in range(count):
-            o = ReassignablePartitionResponse.__new__(ReassignablePartitionResponse)
+            o = new(ReassignablePartitionResponse)
             o.unknown_tagged_fields = None
             o.partition_index, o.error_code = _read_ih(data, pos)
             pos += 6
@@ -342,8 +345,9 @@ class ReassignableTopicResponse(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ReassignableTopicResponse], int]:
         items: list[ReassignableTopicResponse] = []
+        new = ReassignableTopicResponse.__new__
         for _ in range(count):
-            o = ReassignableTopicResponse.__new__(ReassignableTopicResponse)
+            o = new(ReassignableTopicResponse)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             count, pos = read_compact_count(data, pos, 8)

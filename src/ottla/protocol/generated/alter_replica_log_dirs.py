@@ -111,8 +111,9 @@ class AlterReplicaLogDirTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AlterReplicaLogDirTopic], int]:
         items: list[AlterReplicaLogDirTopic] = []
+        new = AlterReplicaLogDirTopic.__new__
         for _ in range(count):
-            o = AlterReplicaLogDirTopic.__new__(AlterReplicaLogDirTopic)
+            o = new(AlterReplicaLogDirTopic)
             o.unknown_tagged_fields = None
             if version >= 2:
                 o.name, pos = read_compact_string(data, pos)
@@ -179,8 +180,9 @@ class AlterReplicaLogDir(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AlterReplicaLogDir], int]:
         items: list[AlterReplicaLogDir] = []
+        new = AlterReplicaLogDir.__new__
         for _ in range(count):
-            o = AlterReplicaLogDir.__new__(AlterReplicaLogDir)
+            o = new(AlterReplicaLogDir)
             o.unknown_tagged_fields = None
             if version >= 2:
                 o.path, pos = read_compact_string(data, pos)
@@ -308,8 +310,9 @@ class AlterReplicaLogDirPartitionResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AlterReplicaLogDirPartitionResult], int]:
         items: list[AlterReplicaLogDirPartitionResult] = []
+        new = AlterReplicaLogDirPartitionResult.__new__
         for _ in range(count):
-            o = AlterReplicaLogDirPartitionResult.__new__(AlterReplicaLogDirPartitionResult)
+            o = new(AlterReplicaLogDirPartitionResult)
             o.unknown_tagged_fields = None
             if version >= 2:
                 o.partition_index, o.error_code, tags = _read_ihB(data, pos)
@@ -361,8 +364,9 @@ class AlterReplicaLogDirTopicResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AlterReplicaLogDirTopicResult], int]:
         items: list[AlterReplicaLogDirTopicResult] = []
+        new = AlterReplicaLogDirTopicResult.__new__
         for _ in range(count):
-            o = AlterReplicaLogDirTopicResult.__new__(AlterReplicaLogDirTopicResult)
+            o = new(AlterReplicaLogDirTopicResult)
             o.unknown_tagged_fields = None
             if version >= 2:
                 o.topic_name, pos = read_compact_string(data, pos)

@@ -100,8 +100,9 @@ class AlterShareGroupOffsetsRequestPartition(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AlterShareGroupOffsetsRequestPartition], int]:
         items: list[AlterShareGroupOffsetsRequestPartition] = []
+        new = AlterShareGroupOffsetsRequestPartition.__new__
         for _ in range(count):
-            o = AlterShareGroupOffsetsRequestPartition.__new__(AlterShareGroupOffsetsRequestPartition)
+            o = new(AlterShareGroupOffsetsRequestPartition)
             o.unknown_tagged_fields = None
             o.partition_index, o.start_offset, tags = _read_iqB(data, pos)
             pos += 13
@@ -144,8 +145,9 @@ class AlterShareGroupOffsetsRequestTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AlterShareGroupOffsetsRequestTopic], int]:
         items: list[AlterShareGroupOffsetsRequestTopic] = []
+        new = AlterShareGroupOffsetsRequestTopic.__new__
         for _ in range(count):
-            o = AlterShareGroupOffsetsRequestTopic.__new__(AlterShareGroupOffsetsRequestTopic)
+            o = new(AlterShareGroupOffsetsRequestTopic)
             o.unknown_tagged_fields = None
             o.topic_name, pos = read_compact_string(data, pos)
             count, pos = read_compact_count(data, pos, 13)
@@ -252,8 +254,9 @@ class AlterShareGroupOffsetsResponsePartition(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AlterShareGroupOffsetsResponsePartition], int]:
         items: list[AlterShareGroupOffsetsResponsePartition] = []
+        new = AlterShareGroupOffsetsResponsePartition.__new__
         for _ in range(count):
-            o = AlterShareGroupOffsetsResponsePartition.__new__(AlterShareGroupOffsetsResponsePartition)
+            o = new(AlterShareGroupOffsetsResponsePartition)
             o.unknown_tagged_fields = None
             o.partition_index, o.error_code = _read_ih(data, pos)
             pos += 6
@@ -303,8 +306,9 @@ class AlterShareGroupOffsetsResponseTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AlterShareGroupOffsetsResponseTopic], int]:
         items: list[AlterShareGroupOffsetsResponseTopic] = []
+        new = AlterShareGroupOffsetsResponseTopic.__new__
         for _ in range(count):
-            o = AlterShareGroupOffsetsResponseTopic.__new__(AlterShareGroupOffsetsResponseTopic)
+            o = new(AlterShareGroupOffsetsResponseTopic)
             o.unknown_tagged_fields = None
             o.topic_name, pos = read_compact_string(data, pos)
             (o.topic_id,) = _read_u(data, pos)

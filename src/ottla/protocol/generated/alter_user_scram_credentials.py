@@ -105,8 +105,9 @@ class ScramCredentialDeletion(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ScramCredentialDeletion], int]:
         items: list[ScramCredentialDeletion] = []
+        new = ScramCredentialDeletion.__new__
         for _ in range(count):
-            o = ScramCredentialDeletion.__new__(ScramCredentialDeletion)
+            o = new(ScramCredentialDeletion)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             o.mechanism, tags = _read_bB(data, pos)
@@ -160,8 +161,9 @@ class ScramCredentialUpsertion(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ScramCredentialUpsertion], int]:
         items: list[ScramCredentialUpsertion] = []
+        new = ScramCredentialUpsertion.__new__
         for _ in range(count):
-            o = ScramCredentialUpsertion.__new__(ScramCredentialUpsertion)
+            o = new(ScramCredentialUpsertion)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             o.mechanism, o.iterations = _read_bi(data, pos)
@@ -263,8 +265,9 @@ class AlterUserScramCredentialsResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AlterUserScramCredentialsResult], int]:
         items: list[AlterUserScramCredentialsResult] = []
+        new = AlterUserScramCredentialsResult.__new__
         for _ in range(count):
-            o = AlterUserScramCredentialsResult.__new__(AlterUserScramCredentialsResult)
+            o = new(AlterUserScramCredentialsResult)
             o.unknown_tagged_fields = None
             o.user, pos = read_compact_string(data, pos)
             (o.error_code,) = _read_h(data, pos)

@@ -262,8 +262,9 @@ class ApiVersion(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ApiVersion], int]:
         items: list[ApiVersion] = []
+        new = ApiVersion.__new__
         for _ in range(count):
-            o = ApiVersion.__new__(ApiVersion)
+            o = new(ApiVersion)
             o.unknown_tagged_fields = None
             if version >= 3:
                 o.api_key, o.min_version, o.max_version, tags = _read_hhhB(data, pos)
@@ -318,8 +319,9 @@ class SupportedFeatureKey(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[SupportedFeatureKey], int]:
         items: list[SupportedFeatureKey] = []
+        new = SupportedFeatureKey.__new__
         for _ in range(count):
-            o = SupportedFeatureKey.__new__(SupportedFeatureKey)
+            o = new(SupportedFeatureKey)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             o.min_version, o.max_version, tags = _read_hhB(data, pos)
@@ -367,8 +369,9 @@ class FinalizedFeatureKey(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[FinalizedFeatureKey], int]:
         items: list[FinalizedFeatureKey] = []
+        new = FinalizedFeatureKey.__new__
         for _ in range(count):
-            o = FinalizedFeatureKey.__new__(FinalizedFeatureKey)
+            o = new(FinalizedFeatureKey)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             o.max_version_level, o.min_version_level, tags = _read_hhB(data, pos)

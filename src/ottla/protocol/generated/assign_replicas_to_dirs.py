@@ -101,8 +101,9 @@ class AssignReplicasToDirsRequestPartitionData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AssignReplicasToDirsRequestPartitionData], int]:
         items: list[AssignReplicasToDirsRequestPartitionData] = []
+        new = AssignReplicasToDirsRequestPartitionData.__new__
         for _ in range(count):
-            o = AssignReplicasToDirsRequestPartitionData.__new__(AssignReplicasToDirsRequestPartitionData)
+            o = new(AssignReplicasToDirsRequestPartitionData)
             o.unknown_tagged_fields = None
             o.partition_index, tags = _read_iB(data, pos)
             pos += 5
@@ -145,8 +146,9 @@ class AssignReplicasToDirsRequestTopicData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AssignReplicasToDirsRequestTopicData], int]:
         items: list[AssignReplicasToDirsRequestTopicData] = []
+        new = AssignReplicasToDirsRequestTopicData.__new__
         for _ in range(count):
-            o = AssignReplicasToDirsRequestTopicData.__new__(AssignReplicasToDirsRequestTopicData)
+            o = new(AssignReplicasToDirsRequestTopicData)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
             pos += 16
@@ -195,8 +197,9 @@ class AssignReplicasToDirsRequestDirectoryData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AssignReplicasToDirsRequestDirectoryData], int]:
         items: list[AssignReplicasToDirsRequestDirectoryData] = []
+        new = AssignReplicasToDirsRequestDirectoryData.__new__
         for _ in range(count):
-            o = AssignReplicasToDirsRequestDirectoryData.__new__(AssignReplicasToDirsRequestDirectoryData)
+            o = new(AssignReplicasToDirsRequestDirectoryData)
             o.unknown_tagged_fields = None
             (o.id,) = _read_u(data, pos)
             pos += 16
@@ -296,8 +299,9 @@ class AssignReplicasToDirsResponsePartitionData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AssignReplicasToDirsResponsePartitionData], int]:
         items: list[AssignReplicasToDirsResponsePartitionData] = []
+        new = AssignReplicasToDirsResponsePartitionData.__new__
         for _ in range(count):
-            o = AssignReplicasToDirsResponsePartitionData.__new__(AssignReplicasToDirsResponsePartitionData)
+            o = new(AssignReplicasToDirsResponsePartitionData)
             o.unknown_tagged_fields = None
             o.partition_index, o.error_code, tags = _read_ihB(data, pos)
             pos += 7
@@ -340,8 +344,9 @@ class AssignReplicasToDirsResponseTopicData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AssignReplicasToDirsResponseTopicData], int]:
         items: list[AssignReplicasToDirsResponseTopicData] = []
+        new = AssignReplicasToDirsResponseTopicData.__new__
         for _ in range(count):
-            o = AssignReplicasToDirsResponseTopicData.__new__(AssignReplicasToDirsResponseTopicData)
+            o = new(AssignReplicasToDirsResponseTopicData)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
             pos += 16
@@ -390,8 +395,9 @@ class AssignReplicasToDirsResponseDirectoryData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AssignReplicasToDirsResponseDirectoryData], int]:
         items: list[AssignReplicasToDirsResponseDirectoryData] = []
+        new = AssignReplicasToDirsResponseDirectoryData.__new__
         for _ in range(count):
-            o = AssignReplicasToDirsResponseDirectoryData.__new__(AssignReplicasToDirsResponseDirectoryData)
+            o = new(AssignReplicasToDirsResponseDirectoryData)
             o.unknown_tagged_fields = None
             (o.id,) = _read_u(data, pos)
             pos += 16

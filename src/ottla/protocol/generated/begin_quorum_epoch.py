@@ -165,8 +165,9 @@ class BeginQuorumEpochRequestPartitionData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[BeginQuorumEpochRequestPartitionData], int]:
         items: list[BeginQuorumEpochRequestPartitionData] = []
+        new = BeginQuorumEpochRequestPartitionData.__new__
         for _ in range(count):
-            o = BeginQuorumEpochRequestPartitionData.__new__(BeginQuorumEpochRequestPartitionData)
+            o = new(BeginQuorumEpochRequestPartitionData)
             o.unknown_tagged_fields = None
             if version >= 1:
                 o.partition_index, o.voter_directory_id, o.leader_id, o.leader_epoch, tags = _read_iuiiB(data, pos)
@@ -219,8 +220,9 @@ class BeginQuorumEpochRequestTopicData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[BeginQuorumEpochRequestTopicData], int]:
         items: list[BeginQuorumEpochRequestTopicData] = []
+        new = BeginQuorumEpochRequestTopicData.__new__
         for _ in range(count):
-            o = BeginQuorumEpochRequestTopicData.__new__(BeginQuorumEpochRequestTopicData)
+            o = new(BeginQuorumEpochRequestTopicData)
             o.unknown_tagged_fields = None
             if version >= 1:
                 o.topic_name, pos = read_compact_string(data, pos)
@@ -290,8 +292,9 @@ class LeaderEndpoint(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[LeaderEndpoint], int]:
         items: list[LeaderEndpoint] = []
+        new = LeaderEndpoint.__new__
         for _ in range(count):
-            o = LeaderEndpoint.__new__(LeaderEndpoint)
+            o = new(LeaderEndpoint)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             o.host, pos = read_compact_string(data, pos)
@@ -438,8 +441,9 @@ class BeginQuorumEpochResponsePartitionData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[BeginQuorumEpochResponsePartitionData], int]:
         items: list[BeginQuorumEpochResponsePartitionData] = []
+        new = BeginQuorumEpochResponsePartitionData.__new__
         for _ in range(count):
-            o = BeginQuorumEpochResponsePartitionData.__new__(BeginQuorumEpochResponsePartitionData)
+            o = new(BeginQuorumEpochResponsePartitionData)
             o.unknown_tagged_fields = None
             if version >= 1:
                 o.partition_index, o.error_code, o.leader_id, o.leader_epoch, tags = _read_ihiiB(data, pos)
@@ -491,8 +495,9 @@ class BeginQuorumEpochResponseTopicData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[BeginQuorumEpochResponseTopicData], int]:
         items: list[BeginQuorumEpochResponseTopicData] = []
+        new = BeginQuorumEpochResponseTopicData.__new__
         for _ in range(count):
-            o = BeginQuorumEpochResponseTopicData.__new__(BeginQuorumEpochResponseTopicData)
+            o = new(BeginQuorumEpochResponseTopicData)
             o.unknown_tagged_fields = None
             if version >= 1:
                 o.topic_name, pos = read_compact_string(data, pos)
@@ -562,8 +567,9 @@ class NodeEndpoint(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[NodeEndpoint], int]:
         items: list[NodeEndpoint] = []
+        new = NodeEndpoint.__new__
         for _ in range(count):
-            o = NodeEndpoint.__new__(NodeEndpoint)
+            o = new(NodeEndpoint)
             o.unknown_tagged_fields = None
             (o.node_id,) = _read_i(data, pos)
             pos += 4

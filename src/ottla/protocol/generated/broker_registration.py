@@ -185,8 +185,9 @@ class Listener(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[Listener], int]:
         items: list[Listener] = []
+        new = Listener.__new__
         for _ in range(count):
-            o = Listener.__new__(Listener)
+            o = new(Listener)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             o.host, pos = read_compact_string(data, pos)
@@ -236,8 +237,9 @@ class Feature(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[Feature], int]:
         items: list[Feature] = []
+        new = Feature.__new__
         for _ in range(count):
-            o = Feature.__new__(Feature)
+            o = new(Feature)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             o.min_supported_version, o.max_supported_version, tags = _read_hhB(data, pos)

@@ -187,8 +187,9 @@ class Member(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[Member], int]:
         items: list[Member] = []
+        new = Member.__new__
         for _ in range(count):
-            o = Member.__new__(Member)
+            o = new(Member)
             o.unknown_tagged_fields = None
             o.member_id, pos = read_compact_string(data, pos)
             o.instance_id, pos = read_compact_nullable_string(data, pos)
@@ -288,8 +289,9 @@ class DescribedGroup(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DescribedGroup], int]:
         items: list[DescribedGroup] = []
+        new = DescribedGroup.__new__
         for _ in range(count):
-            o = DescribedGroup.__new__(DescribedGroup)
+            o = new(DescribedGroup)
             o.unknown_tagged_fields = None
             (o.error_code,) = _read_h(data, pos)
             pos += 2
@@ -353,8 +355,9 @@ class TopicPartitions(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[TopicPartitions], int]:
         items: list[TopicPartitions] = []
+        new = TopicPartitions.__new__
         for _ in range(count):
-            o = TopicPartitions.__new__(TopicPartitions)
+            o = new(TopicPartitions)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
             pos += 16

@@ -171,8 +171,9 @@ class ConsumerGroupHeartbeatRequestTopicPartitions(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ConsumerGroupHeartbeatRequestTopicPartitions], int]:
         items: list[ConsumerGroupHeartbeatRequestTopicPartitions] = []
+        new = ConsumerGroupHeartbeatRequestTopicPartitions.__new__
         for _ in range(count):
-            o = ConsumerGroupHeartbeatRequestTopicPartitions.__new__(ConsumerGroupHeartbeatRequestTopicPartitions)
+            o = new(ConsumerGroupHeartbeatRequestTopicPartitions)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
             pos += 16
@@ -334,8 +335,9 @@ class ConsumerGroupHeartbeatResponseTopicPartitions(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ConsumerGroupHeartbeatResponseTopicPartitions], int]:
         items: list[ConsumerGroupHeartbeatResponseTopicPartitions] = []
+        new = ConsumerGroupHeartbeatResponseTopicPartitions.__new__
         for _ in range(count):
-            o = ConsumerGroupHeartbeatResponseTopicPartitions.__new__(ConsumerGroupHeartbeatResponseTopicPartitions)
+            o = new(ConsumerGroupHeartbeatResponseTopicPartitions)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
             pos += 16

@@ -123,8 +123,9 @@ class TopicPartition(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[TopicPartition], int]:
         items: list[TopicPartition] = []
+        new = TopicPartition.__new__
         for _ in range(count):
-            o = TopicPartition.__new__(TopicPartition)
+            o = new(TopicPartition)
             o.unknown_tagged_fields = None
             o.topic, pos = read_string(data, pos)
             count, pos = read_count(data, pos, 4)

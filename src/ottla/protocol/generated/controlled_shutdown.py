@@ -178,8 +178,9 @@ class RemainingPartition(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[RemainingPartition], int]:
         items: list[RemainingPartition] = []
+        new = RemainingPartition.__new__
         for _ in range(count):
-            o = RemainingPartition.__new__(RemainingPartition)
+            o = new(RemainingPartition)
             o.unknown_tagged_fields = None
             if version >= 3:
                 o.topic_name, pos = read_compact_string(data, pos)

@@ -132,8 +132,9 @@ class AclCreation(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AclCreation], int]:
         items: list[AclCreation] = []
+        new = AclCreation.__new__
         for _ in range(count):
-            o = AclCreation.__new__(AclCreation)
+            o = new(AclCreation)
             o.unknown_tagged_fields = None
             (o.resource_type,) = _read_b(data, pos)
             pos += 1
@@ -276,8 +277,9 @@ class AclCreationResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AclCreationResult], int]:
         items: list[AclCreationResult] = []
+        new = AclCreationResult.__new__
         for _ in range(count):
-            o = AclCreationResult.__new__(AclCreationResult)
+            o = new(AclCreationResult)
             o.unknown_tagged_fields = None
             (o.error_code,) = _read_h(data, pos)
             pos += 2

@@ -152,8 +152,9 @@ class CreatableRenewers(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[CreatableRenewers], int]:
         items: list[CreatableRenewers] = []
+        new = CreatableRenewers.__new__
         for _ in range(count):
-            o = CreatableRenewers.__new__(CreatableRenewers)
+            o = new(CreatableRenewers)
             o.unknown_tagged_fields = None
             if version >= 2:
                 o.principal_type, pos = read_compact_string(data, pos)

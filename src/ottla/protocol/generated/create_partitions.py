@@ -127,8 +127,9 @@ class CreatePartitionsAssignment(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[CreatePartitionsAssignment], int]:
         items: list[CreatePartitionsAssignment] = []
+        new = CreatePartitionsAssignment.__new__
         for _ in range(count):
-            o = CreatePartitionsAssignment.__new__(CreatePartitionsAssignment)
+            o = new(CreatePartitionsAssignment)
             o.unknown_tagged_fields = None
             if version >= 2:
                 count, pos = read_compact_count(data, pos, 4)
@@ -190,8 +191,9 @@ class CreatePartitionsTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[CreatePartitionsTopic], int]:
         items: list[CreatePartitionsTopic] = []
+        new = CreatePartitionsTopic.__new__
         for _ in range(count):
-            o = CreatePartitionsTopic.__new__(CreatePartitionsTopic)
+            o = new(CreatePartitionsTopic)
             o.unknown_tagged_fields = None
             if version >= 2:
                 o.name, pos = read_compact_string(data, pos)
@@ -337,8 +339,9 @@ class CreatePartitionsTopicResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[CreatePartitionsTopicResult], int]:
         items: list[CreatePartitionsTopicResult] = []
+        new = CreatePartitionsTopicResult.__new__
         for _ in range(count):
-            o = CreatePartitionsTopicResult.__new__(CreatePartitionsTopicResult)
+            o = new(CreatePartitionsTopicResult)
             o.unknown_tagged_fields = None
             if version >= 2:
                 o.name, pos = read_compact_string(data, pos)

@@ -140,8 +140,9 @@ class CreatableReplicaAssignment(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[CreatableReplicaAssignment], int]:
         items: list[CreatableReplicaAssignment] = []
+        new = CreatableReplicaAssignment.__new__
         for _ in range(count):
-            o = CreatableReplicaAssignment.__new__(CreatableReplicaAssignment)
+            o = new(CreatableReplicaAssignment)
             o.unknown_tagged_fields = None
             (o.partition_index,) = _read_i(data, pos)
             pos += 4
@@ -203,8 +204,9 @@ class CreatableTopicConfig(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[CreatableTopicConfig], int]:
         items: list[CreatableTopicConfig] = []
+        new = CreatableTopicConfig.__new__
         for _ in range(count):
-            o = CreatableTopicConfig.__new__(CreatableTopicConfig)
+            o = new(CreatableTopicConfig)
             o.unknown_tagged_fields = None
             if version >= 5:
                 o.name, pos = read_compact_string(data, pos)
@@ -276,8 +278,9 @@ class CreatableTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[CreatableTopic], int]:
         items: list[CreatableTopic] = []
+        new = CreatableTopic.__new__
         for _ in range(count):
-            o = CreatableTopic.__new__(CreatableTopic)
+            o = new(CreatableTopic)
             o.unknown_tagged_fields = None
             if version >= 5:
                 o.name, pos = read_compact_string(data, pos)
@@ -429,8 +432,9 @@ class CreatableTopicConfigs(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[CreatableTopicConfigs], int]:
         items: list[CreatableTopicConfigs] = []
+        new = CreatableTopicConfigs.__new__
         for _ in range(count):
-            o = CreatableTopicConfigs.__new__(CreatableTopicConfigs)
+            o = new(CreatableTopicConfigs)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             o.value, pos = read_compact_nullable_string(data, pos)
@@ -495,8 +499,9 @@ class CreatableTopicResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[CreatableTopicResult], int]:
         items: list[CreatableTopicResult] = []
+        new = CreatableTopicResult.__new__
         for _ in range(count):
-            o = CreatableTopicResult.__new__(CreatableTopicResult)
+            o = new(CreatableTopicResult)
             o.topic_config_error_code = 0
             o.unknown_tagged_fields = None
             if version >= 5:

@@ -132,8 +132,9 @@ class DeleteAclsFilter(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DeleteAclsFilter], int]:
         items: list[DeleteAclsFilter] = []
+        new = DeleteAclsFilter.__new__
         for _ in range(count):
-            o = DeleteAclsFilter.__new__(DeleteAclsFilter)
+            o = new(DeleteAclsFilter)
             o.unknown_tagged_fields = None
             (o.resource_type_filter,) = _read_b(data, pos)
             pos += 1
@@ -297,8 +298,9 @@ class DeleteAclsMatchingAcl(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DeleteAclsMatchingAcl], int]:
         items: list[DeleteAclsMatchingAcl] = []
+        new = DeleteAclsMatchingAcl.__new__
         for _ in range(count):
-            o = DeleteAclsMatchingAcl.__new__(DeleteAclsMatchingAcl)
+            o = new(DeleteAclsMatchingAcl)
             o.unknown_tagged_fields = None
             (o.error_code,) = _read_h(data, pos)
             pos += 2
@@ -394,8 +396,9 @@ class DeleteAclsFilterResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DeleteAclsFilterResult], int]:
         items: list[DeleteAclsFilterResult] = []
+        new = DeleteAclsFilterResult.__new__
         for _ in range(count):
-            o = DeleteAclsFilterResult.__new__(DeleteAclsFilterResult)
+            o = new(DeleteAclsFilterResult)
             o.unknown_tagged_fields = None
             (o.error_code,) = _read_h(data, pos)
             pos += 2

@@ -174,8 +174,9 @@ class DeletableGroupResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DeletableGroupResult], int]:
         items: list[DeletableGroupResult] = []
+        new = DeletableGroupResult.__new__
         for _ in range(count):
-            o = DeletableGroupResult.__new__(DeletableGroupResult)
+            o = new(DeletableGroupResult)
             o.unknown_tagged_fields = None
             if version >= 2:
                 o.group_id, pos = read_compact_string(data, pos)

@@ -123,8 +123,9 @@ class DeleteRecordsPartition(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DeleteRecordsPartition], int]:
         items: list[DeleteRecordsPartition] = []
+        new = DeleteRecordsPartition.__new__
         for _ in range(count):
-            o = DeleteRecordsPartition.__new__(DeleteRecordsPartition)
+            o = new(DeleteRecordsPartition)
             o.unknown_tagged_fields = None
             if version >= 2:
                 o.partition_index, o.offset, tags = _read_iqB(data, pos)
@@ -176,8 +177,9 @@ class DeleteRecordsTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DeleteRecordsTopic], int]:
         items: list[DeleteRecordsTopic] = []
+        new = DeleteRecordsTopic.__new__
         for _ in range(count):
-            o = DeleteRecordsTopic.__new__(DeleteRecordsTopic)
+            o = new(DeleteRecordsTopic)
             o.unknown_tagged_fields = None
             if version >= 2:
                 o.name, pos = read_compact_string(data, pos)
@@ -308,8 +310,9 @@ class DeleteRecordsPartitionResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DeleteRecordsPartitionResult], int]:
         items: list[DeleteRecordsPartitionResult] = []
+        new = DeleteRecordsPartitionResult.__new__
         for _ in range(count):
-            o = DeleteRecordsPartitionResult.__new__(DeleteRecordsPartitionResult)
+            o = new(DeleteRecordsPartitionResult)
             o.unknown_tagged_fields = None
             if version >= 2:
                 o.partition_index, o.low_watermark, o.error_code, tags = _read_iqhB(data, pos)
@@ -361,8 +364,9 @@ class DeleteRecordsTopicResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DeleteRecordsTopicResult], int]:
         items: list[DeleteRecordsTopicResult] = []
+        new = DeleteRecordsTopicResult.__new__
         for _ in range(count):
-            o = DeleteRecordsTopicResult.__new__(DeleteRecordsTopicResult)
+            o = new(DeleteRecordsTopicResult)
             o.unknown_tagged_fields = None
             if version >= 2:
                 o.name, pos = read_compact_string(data, pos)

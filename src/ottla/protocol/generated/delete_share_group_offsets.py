@@ -94,8 +94,9 @@ class DeleteShareGroupOffsetsRequestTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DeleteShareGroupOffsetsRequestTopic], int]:
         items: list[DeleteShareGroupOffsetsRequestTopic] = []
+        new = DeleteShareGroupOffsetsRequestTopic.__new__
         for _ in range(count):
-            o = DeleteShareGroupOffsetsRequestTopic.__new__(DeleteShareGroupOffsetsRequestTopic)
+            o = new(DeleteShareGroupOffsetsRequestTopic)
             o.unknown_tagged_fields = None
             o.topic_name, pos = read_compact_string(data, pos)
             if data[pos]:
@@ -201,8 +202,9 @@ class DeleteShareGroupOffsetsResponseTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DeleteShareGroupOffsetsResponseTopic], int]:
         items: list[DeleteShareGroupOffsetsResponseTopic] = []
+        new = DeleteShareGroupOffsetsResponseTopic.__new__
         for _ in range(count):
-            o = DeleteShareGroupOffsetsResponseTopic.__new__(DeleteShareGroupOffsetsResponseTopic)
+            o = new(DeleteShareGroupOffsetsResponseTopic)
             o.unknown_tagged_fields = None
             o.topic_name, pos = read_compact_string(data, pos)
             o.topic_id, o.error_code = _read_uh(data, pos)

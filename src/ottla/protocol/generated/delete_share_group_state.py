@@ -97,8 +97,9 @@ class PartitionData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[PartitionData], int]:
         items: list[PartitionData] = []
+        new = PartitionData.__new__
         for _ in range(count):
-            o = PartitionData.__new__(PartitionData)
+            o = new(PartitionData)
             o.unknown_tagged_fields = None
             o.partition, tags = _read_iB(data, pos)
             pos += 5
@@ -141,8 +142,9 @@ class DeleteStateData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DeleteStateData], int]:
         items: list[DeleteStateData] = []
+        new = DeleteStateData.__new__
         for _ in range(count):
-            o = DeleteStateData.__new__(DeleteStateData)
+            o = new(DeleteStateData)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
             pos += 16
@@ -236,8 +238,9 @@ class PartitionResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[PartitionResult], int]:
         items: list[PartitionResult] = []
+        new = PartitionResult.__new__
         for _ in range(count):
-            o = PartitionResult.__new__(PartitionResult)
+            o = new(PartitionResult)
             o.unknown_tagged_fields = None
             o.partition, o.error_code = _read_ih(data, pos)
             pos += 6
@@ -284,8 +287,9 @@ class DeleteStateResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DeleteStateResult], int]:
         items: list[DeleteStateResult] = []
+        new = DeleteStateResult.__new__
         for _ in range(count):
-            o = DeleteStateResult.__new__(DeleteStateResult)
+            o = new(DeleteStateResult)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
             pos += 16

@@ -147,8 +147,9 @@ class DeleteTopicState(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DeleteTopicState], int]:
         items: list[DeleteTopicState] = []
+        new = DeleteTopicState.__new__
         for _ in range(count):
-            o = DeleteTopicState.__new__(DeleteTopicState)
+            o = new(DeleteTopicState)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_nullable_string(data, pos)
             o.topic_id, tags = _read_uB(data, pos)
@@ -260,8 +261,9 @@ class DeletableTopicResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DeletableTopicResult], int]:
         items: list[DeletableTopicResult] = []
+        new = DeletableTopicResult.__new__
         for _ in range(count):
-            o = DeletableTopicResult.__new__(DeletableTopicResult)
+            o = new(DeletableTopicResult)
             o.unknown_tagged_fields = None
             if version >= 6:
                 o.name, pos = read_compact_nullable_string(data, pos)

@@ -237,8 +237,9 @@ class AclDescription(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AclDescription], int]:
         items: list[AclDescription] = []
+        new = AclDescription.__new__
         for _ in range(count):
-            o = AclDescription.__new__(AclDescription)
+            o = new(AclDescription)
             o.unknown_tagged_fields = None
             if version >= 2:
                 o.principal, pos = read_compact_string(data, pos)
@@ -312,8 +313,9 @@ class DescribeAclsResource(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DescribeAclsResource], int]:
         items: list[DescribeAclsResource] = []
+        new = DescribeAclsResource.__new__
         for _ in range(count):
-            o = DescribeAclsResource.__new__(DescribeAclsResource)
+            o = new(DescribeAclsResource)
             o.unknown_tagged_fields = None
             (o.resource_type,) = _read_b(data, pos)
             pos += 1

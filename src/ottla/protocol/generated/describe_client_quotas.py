@@ -132,8 +132,9 @@ class ComponentData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ComponentData], int]:
         items: list[ComponentData] = []
+        new = ComponentData.__new__
         for _ in range(count):
-            o = ComponentData.__new__(ComponentData)
+            o = new(ComponentData)
             o.unknown_tagged_fields = None
             if version >= 1:
                 o.entity_type, pos = read_compact_string(data, pos)
@@ -286,8 +287,9 @@ class EntityData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[EntityData], int]:
         items: list[EntityData] = []
+        new = EntityData.__new__
         for _ in range(count):
-            o = EntityData.__new__(EntityData)
+            o = new(EntityData)
             o.unknown_tagged_fields = None
             if version >= 1:
                 o.entity_type, pos = read_compact_string(data, pos)
@@ -350,8 +352,9 @@ class ValueData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ValueData], int]:
         items: list[ValueData] = []
+        new = ValueData.__new__
         for _ in range(count):
-            o = ValueData.__new__(ValueData)
+            o = new(ValueData)
             o.unknown_tagged_fields = None
             if version >= 1:
                 o.key, pos = read_compact_string(data, pos)
@@ -411,8 +414,9 @@ class EntryData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[EntryData], int]:
         items: list[EntryData] = []
+        new = EntryData.__new__
         for _ in range(count):
-            o = EntryData.__new__(EntryData)
+            o = new(EntryData)
             o.unknown_tagged_fields = None
             if version >= 1:
                 count, pos = read_compact_count(data, pos, 3)

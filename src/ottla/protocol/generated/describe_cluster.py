@@ -234,8 +234,9 @@ class DescribeClusterBroker(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DescribeClusterBroker], int]:
         items: list[DescribeClusterBroker] = []
+        new = DescribeClusterBroker.__new__
         for _ in range(count):
-            o = DescribeClusterBroker.__new__(DescribeClusterBroker)
+            o = new(DescribeClusterBroker)
             o.unknown_tagged_fields = None
             (o.broker_id,) = _read_i(data, pos)
             pos += 4

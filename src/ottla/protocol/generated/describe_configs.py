@@ -154,8 +154,9 @@ class DescribeConfigsResource(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DescribeConfigsResource], int]:
         items: list[DescribeConfigsResource] = []
+        new = DescribeConfigsResource.__new__
         for _ in range(count):
-            o = DescribeConfigsResource.__new__(DescribeConfigsResource)
+            o = new(DescribeConfigsResource)
             o.unknown_tagged_fields = None
             (o.resource_type,) = _read_b(data, pos)
             pos += 1
@@ -301,8 +302,9 @@ class DescribeConfigsSynonym(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DescribeConfigsSynonym], int]:
         items: list[DescribeConfigsSynonym] = []
+        new = DescribeConfigsSynonym.__new__
         for _ in range(count):
-            o = DescribeConfigsSynonym.__new__(DescribeConfigsSynonym)
+            o = new(DescribeConfigsSynonym)
             o.unknown_tagged_fields = None
             if version >= 4:
                 o.name, pos = read_compact_string(data, pos)
@@ -388,8 +390,9 @@ class DescribeConfigsResourceResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DescribeConfigsResourceResult], int]:
         items: list[DescribeConfigsResourceResult] = []
+        new = DescribeConfigsResourceResult.__new__
         for _ in range(count):
-            o = DescribeConfigsResourceResult.__new__(DescribeConfigsResourceResult)
+            o = new(DescribeConfigsResourceResult)
             o.unknown_tagged_fields = None
             if version >= 4:
                 o.name, pos = read_compact_string(data, pos)
@@ -493,8 +496,9 @@ class DescribeConfigsResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DescribeConfigsResult], int]:
         items: list[DescribeConfigsResult] = []
+        new = DescribeConfigsResult.__new__
         for _ in range(count):
-            o = DescribeConfigsResult.__new__(DescribeConfigsResult)
+            o = new(DescribeConfigsResult)
             o.unknown_tagged_fields = None
             (o.error_code,) = _read_h(data, pos)
             pos += 2

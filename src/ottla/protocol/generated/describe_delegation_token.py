@@ -129,8 +129,9 @@ class DescribeDelegationTokenOwner(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DescribeDelegationTokenOwner], int]:
         items: list[DescribeDelegationTokenOwner] = []
+        new = DescribeDelegationTokenOwner.__new__
         for _ in range(count):
-            o = DescribeDelegationTokenOwner.__new__(DescribeDelegationTokenOwner)
+            o = new(DescribeDelegationTokenOwner)
             o.unknown_tagged_fields = None
             if version >= 2:
                 o.principal_type, pos = read_compact_string(data, pos)
@@ -262,8 +263,9 @@ class DescribedDelegationTokenRenewer(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DescribedDelegationTokenRenewer], int]:
         items: list[DescribedDelegationTokenRenewer] = []
+        new = DescribedDelegationTokenRenewer.__new__
         for _ in range(count):
-            o = DescribedDelegationTokenRenewer.__new__(DescribedDelegationTokenRenewer)
+            o = new(DescribedDelegationTokenRenewer)
             o.unknown_tagged_fields = None
             if version >= 2:
                 o.principal_type, pos = read_compact_string(data, pos)
@@ -350,8 +352,9 @@ class DescribedDelegationToken(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DescribedDelegationToken], int]:
         items: list[DescribedDelegationToken] = []
+        new = DescribedDelegationToken.__new__
         for _ in range(count):
-            o = DescribedDelegationToken.__new__(DescribedDelegationToken)
+            o = new(DescribedDelegationToken)
             o.unknown_tagged_fields = None
             if version >= 2:
                 o.principal_type, pos = read_compact_string(data, pos)

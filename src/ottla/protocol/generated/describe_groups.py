@@ -218,8 +218,9 @@ class DescribedGroupMember(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DescribedGroupMember], int]:
         items: list[DescribedGroupMember] = []
+        new = DescribedGroupMember.__new__
         for _ in range(count):
-            o = DescribedGroupMember.__new__(DescribedGroupMember)
+            o = new(DescribedGroupMember)
             o.unknown_tagged_fields = None
             if version >= 5:
                 o.member_id, pos = read_compact_string(data, pos)
@@ -334,8 +335,9 @@ class DescribedGroup(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DescribedGroup], int]:
         items: list[DescribedGroup] = []
+        new = DescribedGroup.__new__
         for _ in range(count):
-            o = DescribedGroup.__new__(DescribedGroup)
+            o = new(DescribedGroup)
             o.unknown_tagged_fields = None
             (o.error_code,) = _read_h(data, pos)
             pos += 2

@@ -135,8 +135,9 @@ class DescribableLogDirTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DescribableLogDirTopic], int]:
         items: list[DescribableLogDirTopic] = []
+        new = DescribableLogDirTopic.__new__
         for _ in range(count):
-            o = DescribableLogDirTopic.__new__(DescribableLogDirTopic)
+            o = new(DescribableLogDirTopic)
             o.unknown_tagged_fields = None
             if version >= 2:
                 o.topic, pos = read_compact_string(data, pos)
@@ -281,8 +282,9 @@ class DescribeLogDirsPartition(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DescribeLogDirsPartition], int]:
         items: list[DescribeLogDirsPartition] = []
+        new = DescribeLogDirsPartition.__new__
         for _ in range(count):
-            o = DescribeLogDirsPartition.__new__(DescribeLogDirsPartition)
+            o = new(DescribeLogDirsPartition)
             o.unknown_tagged_fields = None
             if version >= 2:
                 o.partition_index, o.partition_size, o.offset_lag, o.is_future_key, tags = _read_iqqtB(data, pos)
@@ -334,8 +336,9 @@ class DescribeLogDirsTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DescribeLogDirsTopic], int]:
         items: list[DescribeLogDirsTopic] = []
+        new = DescribeLogDirsTopic.__new__
         for _ in range(count):
-            o = DescribeLogDirsTopic.__new__(DescribeLogDirsTopic)
+            o = new(DescribeLogDirsTopic)
             o.unknown_tagged_fields = None
             if version >= 2:
                 o.name, pos = read_compact_string(data, pos)
@@ -414,8 +417,9 @@ class DescribeLogDirsResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DescribeLogDirsResult], int]:
         items: list[DescribeLogDirsResult] = []
+        new = DescribeLogDirsResult.__new__
         for _ in range(count):
-            o = DescribeLogDirsResult.__new__(DescribeLogDirsResult)
+            o = new(DescribeLogDirsResult)
             o.unknown_tagged_fields = None
             (o.error_code,) = _read_h(data, pos)
             pos += 2

@@ -96,8 +96,9 @@ class TopicRequest(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[TopicRequest], int]:
         items: list[TopicRequest] = []
+        new = TopicRequest.__new__
         for _ in range(count):
-            o = TopicRequest.__new__(TopicRequest)
+            o = new(TopicRequest)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             count, pos = read_compact_count(data, pos, 4)
@@ -205,8 +206,9 @@ class ProducerState(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ProducerState], int]:
         items: list[ProducerState] = []
+        new = ProducerState.__new__
         for _ in range(count):
-            o = ProducerState.__new__(ProducerState)
+            o = new(ProducerState)
             o.unknown_tagged_fields = None
             o.producer_id, o.producer_epoch, o.last_sequence, o.last_timestamp, o.coordinator_epoch, o.current_txn_start_offset, tags = _read_qiiqiqB(data, pos)
             pos += 37
@@ -255,8 +257,9 @@ class PartitionResponse(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[PartitionResponse], int]:
         items: list[PartitionResponse] = []
+        new = PartitionResponse.__new__
         for _ in range(count):
-            o = PartitionResponse.__new__(PartitionResponse)
+            o = new(PartitionResponse)
             o.unknown_tagged_fields = None
             o.partition_index, o.error_code = _read_ih(data, pos)
             pos += 6
@@ -307,8 +310,9 @@ class TopicResponse(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[TopicResponse], int]:
         items: list[TopicResponse] = []
+        new = TopicResponse.__new__
         for _ in range(count):
-            o = TopicResponse.__new__(TopicResponse)
+            o = new(TopicResponse)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             count, pos = read_compact_count(data, pos, 9)

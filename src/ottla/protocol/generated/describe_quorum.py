@@ -108,8 +108,9 @@ class DescribeQuorumRequestPartitionData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DescribeQuorumRequestPartitionData], int]:
         items: list[DescribeQuorumRequestPartitionData] = []
+        new = DescribeQuorumRequestPartitionData.__new__
         for _ in range(count):
-            o = DescribeQuorumRequestPartitionData.__new__(DescribeQuorumRequestPartitionData)
+            o = new(DescribeQuorumRequestPartitionData)
             o.unknown_tagged_fields = None
             o.partition_index, tags = _read_iB(data, pos)
             pos += 5
@@ -152,8 +153,9 @@ class DescribeQuorumRequestTopicData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DescribeQuorumRequestTopicData], int]:
         items: list[DescribeQuorumRequestTopicData] = []
+        new = DescribeQuorumRequestTopicData.__new__
         for _ in range(count):
-            o = DescribeQuorumRequestTopicData.__new__(DescribeQuorumRequestTopicData)
+            o = new(DescribeQuorumRequestTopicData)
             o.unknown_tagged_fields = None
             o.topic_name, pos = read_compact_string(data, pos)
             count, pos = read_compact_count(data, pos, 5)
@@ -290,8 +292,9 @@ class DescribeQuorumResponsePartitionData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DescribeQuorumResponsePartitionData], int]:
         items: list[DescribeQuorumResponsePartitionData] = []
+        new = DescribeQuorumResponsePartitionData.__new__
         for _ in range(count):
-            o = DescribeQuorumResponsePartitionData.__new__(DescribeQuorumResponsePartitionData)
+            o = new(DescribeQuorumResponsePartitionData)
             o.unknown_tagged_fields = None
             o.partition_index, o.error_code = _read_ih(data, pos)
             pos += 6
@@ -353,8 +356,9 @@ class DescribeQuorumResponseTopicData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DescribeQuorumResponseTopicData], int]:
         items: list[DescribeQuorumResponseTopicData] = []
+        new = DescribeQuorumResponseTopicData.__new__
         for _ in range(count):
-            o = DescribeQuorumResponseTopicData.__new__(DescribeQuorumResponseTopicData)
+            o = new(DescribeQuorumResponseTopicData)
             o.unknown_tagged_fields = None
             o.topic_name, pos = read_compact_string(data, pos)
             count, pos = read_compact_count(data, pos, 25)
@@ -405,8 +409,9 @@ class Listener(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[Listener], int]:
         items: list[Listener] = []
+        new = Listener.__new__
         for _ in range(count):
-            o = Listener.__new__(Listener)
+            o = new(Listener)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             o.host, pos = read_compact_string(data, pos)
@@ -453,8 +458,9 @@ class Node(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[Node], int]:
         items: list[Node] = []
+        new = Node.__new__
         for _ in range(count):
-            o = Node.__new__(Node)
+            o = new(Node)
             o.unknown_tagged_fields = None
             (o.node_id,) = _read_i(data, pos)
             pos += 4
@@ -512,8 +518,9 @@ class ReplicaState(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ReplicaState], int]:
         items: list[ReplicaState] = []
+        new = ReplicaState.__new__
         for _ in range(count):
-            o = ReplicaState.__new__(ReplicaState)
+            o = new(ReplicaState)
             o.unknown_tagged_fields = None
             if version >= 2:
                 o.replica_id, o.replica_directory_id, o.log_end_offset, o.last_fetch_timestamp, o.last_caught_up_timestamp, tags = _read_iuqqqB(data, pos)

@@ -101,8 +101,9 @@ class DescribeShareGroupOffsetsRequestTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DescribeShareGroupOffsetsRequestTopic], int]:
         items: list[DescribeShareGroupOffsetsRequestTopic] = []
+        new = DescribeShareGroupOffsetsRequestTopic.__new__
         for _ in range(count):
-            o = DescribeShareGroupOffsetsRequestTopic.__new__(DescribeShareGroupOffsetsRequestTopic)
+            o = new(DescribeShareGroupOffsetsRequestTopic)
             o.unknown_tagged_fields = None
             o.topic_name, pos = read_compact_string(data, pos)
             count, pos = read_compact_count(data, pos, 4)
@@ -150,8 +151,9 @@ class DescribeShareGroupOffsetsRequestGroup(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DescribeShareGroupOffsetsRequestGroup], int]:
         items: list[DescribeShareGroupOffsetsRequestGroup] = []
+        new = DescribeShareGroupOffsetsRequestGroup.__new__
         for _ in range(count):
-            o = DescribeShareGroupOffsetsRequestGroup.__new__(DescribeShareGroupOffsetsRequestGroup)
+            o = new(DescribeShareGroupOffsetsRequestGroup)
             o.unknown_tagged_fields = None
             o.group_id, pos = read_compact_string(data, pos)
             count, pos = read_compact_nullable_count(data, pos, 3)
@@ -265,8 +267,9 @@ class DescribeShareGroupOffsetsResponsePartition(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DescribeShareGroupOffsetsResponsePartition], int]:
         items: list[DescribeShareGroupOffsetsResponsePartition] = []
+        new = DescribeShareGroupOffsetsResponsePartition.__new__
         for _ in range(count):
-            o = DescribeShareGroupOffsetsResponsePartition.__new__(DescribeShareGroupOffsetsResponsePartition)
+            o = new(DescribeShareGroupOffsetsResponsePartition)
             o.unknown_tagged_fields = None
             if version >= 1:
                 o.partition_index, o.start_offset, o.leader_epoch, o.lag, o.error_code = _read_iqiqh(data, pos)
@@ -324,8 +327,9 @@ class DescribeShareGroupOffsetsResponseTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DescribeShareGroupOffsetsResponseTopic], int]:
         items: list[DescribeShareGroupOffsetsResponseTopic] = []
+        new = DescribeShareGroupOffsetsResponseTopic.__new__
         for _ in range(count):
-            o = DescribeShareGroupOffsetsResponseTopic.__new__(DescribeShareGroupOffsetsResponseTopic)
+            o = new(DescribeShareGroupOffsetsResponseTopic)
             o.unknown_tagged_fields = None
             o.topic_name, pos = read_compact_string(data, pos)
             (o.topic_id,) = _read_u(data, pos)
@@ -382,8 +386,9 @@ class DescribeShareGroupOffsetsResponseGroup(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DescribeShareGroupOffsetsResponseGroup], int]:
         items: list[DescribeShareGroupOffsetsResponseGroup] = []
+        new = DescribeShareGroupOffsetsResponseGroup.__new__
         for _ in range(count):
-            o = DescribeShareGroupOffsetsResponseGroup.__new__(DescribeShareGroupOffsetsResponseGroup)
+            o = new(DescribeShareGroupOffsetsResponseGroup)
             o.unknown_tagged_fields = None
             o.group_id, pos = read_compact_string(data, pos)
             count, pos = read_compact_count(data, pos, 19)

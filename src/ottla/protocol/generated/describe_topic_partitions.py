@@ -118,8 +118,9 @@ class TopicRequest(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[TopicRequest], int]:
         items: list[TopicRequest] = []
+        new = TopicRequest.__new__
         for _ in range(count):
-            o = TopicRequest.__new__(TopicRequest)
+            o = new(TopicRequest)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             if data[pos]:
@@ -284,8 +285,9 @@ class DescribeTopicPartitionsResponsePartition(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DescribeTopicPartitionsResponsePartition], int]:
         items: list[DescribeTopicPartitionsResponsePartition] = []
+        new = DescribeTopicPartitionsResponsePartition.__new__
         for _ in range(count):
-            o = DescribeTopicPartitionsResponsePartition.__new__(DescribeTopicPartitionsResponsePartition)
+            o = new(DescribeTopicPartitionsResponsePartition)
             o.unknown_tagged_fields = None
             o.error_code, o.partition_index, o.leader_id, o.leader_epoch = _read_hiii(data, pos)
             pos += 14
@@ -374,8 +376,9 @@ class DescribeTopicPartitionsResponseTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DescribeTopicPartitionsResponseTopic], int]:
         items: list[DescribeTopicPartitionsResponseTopic] = []
+        new = DescribeTopicPartitionsResponseTopic.__new__
         for _ in range(count):
-            o = DescribeTopicPartitionsResponseTopic.__new__(DescribeTopicPartitionsResponseTopic)
+            o = new(DescribeTopicPartitionsResponseTopic)
             o.unknown_tagged_fields = None
             (o.error_code,) = _read_h(data, pos)
             pos += 2

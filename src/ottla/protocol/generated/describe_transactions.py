@@ -143,8 +143,9 @@ class TopicData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[TopicData], int]:
         items: list[TopicData] = []
+        new = TopicData.__new__
         for _ in range(count):
-            o = TopicData.__new__(TopicData)
+            o = new(TopicData)
             o.unknown_tagged_fields = None
             o.topic, pos = read_compact_string(data, pos)
             count, pos = read_compact_count(data, pos, 4)
@@ -210,8 +211,9 @@ class TransactionState(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[TransactionState], int]:
         items: list[TransactionState] = []
+        new = TransactionState.__new__
         for _ in range(count):
-            o = TransactionState.__new__(TransactionState)
+            o = new(TransactionState)
             o.unknown_tagged_fields = None
             (o.error_code,) = _read_h(data, pos)
             pos += 2

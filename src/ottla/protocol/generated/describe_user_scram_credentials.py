@@ -98,8 +98,9 @@ class UserName(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[UserName], int]:
         items: list[UserName] = []
+        new = UserName.__new__
         for _ in range(count):
-            o = UserName.__new__(UserName)
+            o = new(UserName)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             if data[pos]:
@@ -199,8 +200,9 @@ class CredentialInfo(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[CredentialInfo], int]:
         items: list[CredentialInfo] = []
+        new = CredentialInfo.__new__
         for _ in range(count):
-            o = CredentialInfo.__new__(CredentialInfo)
+            o = new(CredentialInfo)
             o.unknown_tagged_fields = None
             o.mechanism, o.iterations, tags = _read_biB(data, pos)
             pos += 6
@@ -249,8 +251,9 @@ class DescribeUserScramCredentialsResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DescribeUserScramCredentialsResult], int]:
         items: list[DescribeUserScramCredentialsResult] = []
+        new = DescribeUserScramCredentialsResult.__new__
         for _ in range(count):
-            o = DescribeUserScramCredentialsResult.__new__(DescribeUserScramCredentialsResult)
+            o = new(DescribeUserScramCredentialsResult)
             o.unknown_tagged_fields = None
             o.user, pos = read_compact_string(data, pos)
             (o.error_code,) = _read_h(data, pos)

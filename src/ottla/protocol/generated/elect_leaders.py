@@ -152,8 +152,9 @@ class TopicPartitions(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[TopicPartitions], int]:
         items: list[TopicPartitions] = []
+        new = TopicPartitions.__new__
         for _ in range(count):
-            o = TopicPartitions.__new__(TopicPartitions)
+            o = new(TopicPartitions)
             o.unknown_tagged_fields = None
             if version >= 2:
                 o.topic, pos = read_compact_string(data, pos)
@@ -298,8 +299,9 @@ class PartitionResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[PartitionResult], int]:
         items: list[PartitionResult] = []
+        new = PartitionResult.__new__
         for _ in range(count):
-            o = PartitionResult.__new__(PartitionResult)
+            o = new(PartitionResult)
             o.unknown_tagged_fields = None
             o.partition_id, o.error_code = _read_ih(data, pos)
             pos += 6
@@ -357,8 +359,9 @@ class ReplicaElectionResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ReplicaElectionResult], int]:
         items: list[ReplicaElectionResult] = []
+        new = ReplicaElectionResult.__new__
         for _ in range(count):
-            o = ReplicaElectionResult.__new__(ReplicaElectionResult)
+            o = new(ReplicaElectionResult)
             o.unknown_tagged_fields = None
             if version >= 2:
                 o.topic, pos = read_compact_string(data, pos)

@@ -151,8 +151,9 @@ class ReplicaInfo(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ReplicaInfo], int]:
         items: list[ReplicaInfo] = []
+        new = ReplicaInfo.__new__
         for _ in range(count):
-            o = ReplicaInfo.__new__(ReplicaInfo)
+            o = new(ReplicaInfo)
             o.unknown_tagged_fields = None
             o.candidate_id, o.candidate_directory_id, tags = _read_iuB(data, pos)
             pos += 21
@@ -204,8 +205,9 @@ class EndQuorumEpochRequestPartitionData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[EndQuorumEpochRequestPartitionData], int]:
         items: list[EndQuorumEpochRequestPartitionData] = []
+        new = EndQuorumEpochRequestPartitionData.__new__
         for _ in range(count):
-            o = EndQuorumEpochRequestPartitionData.__new__(EndQuorumEpochRequestPartitionData)
+            o = new(EndQuorumEpochRequestPartitionData)
             o.unknown_tagged_fields = None
             o.partition_index, o.leader_id, o.leader_epoch = _read_iii(data, pos)
             pos += 12
@@ -273,8 +275,9 @@ class EndQuorumEpochRequestTopicData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[EndQuorumEpochRequestTopicData], int]:
         items: list[EndQuorumEpochRequestTopicData] = []
+        new = EndQuorumEpochRequestTopicData.__new__
         for _ in range(count):
-            o = EndQuorumEpochRequestTopicData.__new__(EndQuorumEpochRequestTopicData)
+            o = new(EndQuorumEpochRequestTopicData)
             o.unknown_tagged_fields = None
             if version >= 1:
                 o.topic_name, pos = read_compact_string(data, pos)
@@ -344,8 +347,9 @@ class LeaderEndpoint(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[LeaderEndpoint], int]:
         items: list[LeaderEndpoint] = []
+        new = LeaderEndpoint.__new__
         for _ in range(count):
-            o = LeaderEndpoint.__new__(LeaderEndpoint)
+            o = new(LeaderEndpoint)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             o.host, pos = read_compact_string(data, pos)
@@ -492,8 +496,9 @@ class EndQuorumEpochResponsePartitionData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[EndQuorumEpochResponsePartitionData], int]:
         items: list[EndQuorumEpochResponsePartitionData] = []
+        new = EndQuorumEpochResponsePartitionData.__new__
         for _ in range(count):
-            o = EndQuorumEpochResponsePartitionData.__new__(EndQuorumEpochResponsePartitionData)
+            o = new(EndQuorumEpochResponsePartitionData)
             o.unknown_tagged_fields = None
             if version >= 1:
                 o.partition_index, o.error_code, o.leader_id, o.leader_epoch, tags = _read_ihiiB(data, pos)
@@ -545,8 +550,9 @@ class EndQuorumEpochResponseTopicData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[EndQuorumEpochResponseTopicData], int]:
         items: list[EndQuorumEpochResponseTopicData] = []
+        new = EndQuorumEpochResponseTopicData.__new__
         for _ in range(count):
-            o = EndQuorumEpochResponseTopicData.__new__(EndQuorumEpochResponseTopicData)
+            o = new(EndQuorumEpochResponseTopicData)
             o.unknown_tagged_fields = None
             if version >= 1:
                 o.topic_name, pos = read_compact_string(data, pos)
@@ -616,8 +622,9 @@ class NodeEndpoint(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[NodeEndpoint], int]:
         items: list[NodeEndpoint] = []
+        new = NodeEndpoint.__new__
         for _ in range(count):
-            o = NodeEndpoint.__new__(NodeEndpoint)
+            o = new(NodeEndpoint)
             o.unknown_tagged_fields = None
             (o.node_id,) = _read_i(data, pos)
             pos += 4

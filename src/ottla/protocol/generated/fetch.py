@@ -328,8 +328,9 @@ class FetchPartition(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[FetchPartition], int]:
         items: list[FetchPartition] = []
+        new = FetchPartition.__new__
         for _ in range(count):
-            o = FetchPartition.__new__(FetchPartition)
+            o = new(FetchPartition)
             o.replica_directory_id = ZERO_UUID
             o.high_watermark = 9223372036854775807
             o.unknown_tagged_fields = None
@@ -440,8 +441,9 @@ class FetchTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[FetchTopic], int]:
         items: list[FetchTopic] = []
+        new = FetchTopic.__new__
         for _ in range(count):
-            o = FetchTopic.__new__(FetchTopic)
+            o = new(FetchTopic)
             o.unknown_tagged_fields = None
             if version >= 13:
                 o.topic = ""
@@ -522,8 +524,9 @@ class ForgottenTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ForgottenTopic], int]:
         items: list[ForgottenTopic] = []
+        new = ForgottenTopic.__new__
         for _ in range(count):
-            o = ForgottenTopic.__new__(ForgottenTopic)
+            o = new(ForgottenTopic)
             o.unknown_tagged_fields = None
             if version >= 13:
                 o.topic = ""
@@ -826,8 +829,9 @@ class AbortedTransaction(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AbortedTransaction], int]:
         items: list[AbortedTransaction] = []
+        new = AbortedTransaction.__new__
         for _ in range(count):
-            o = AbortedTransaction.__new__(AbortedTransaction)
+            o = new(AbortedTransaction)
             o.unknown_tagged_fields = None
             if version >= 12:
                 o.producer_id, o.first_offset, tags = _read_qqB(data, pos)
@@ -906,8 +910,9 @@ class PartitionData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[PartitionData], int]:
         items: list[PartitionData] = []
+        new = PartitionData.__new__
         for _ in range(count):
-            o = PartitionData.__new__(PartitionData)
+            o = new(PartitionData)
             o.diverging_epoch = EpochEndOffset()
             o.current_leader = LeaderIdAndEpoch()
             o.snapshot_id = SnapshotId()
@@ -1058,8 +1063,9 @@ class FetchableTopicResponse(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[FetchableTopicResponse], int]:
         items: list[FetchableTopicResponse] = []
+        new = FetchableTopicResponse.__new__
         for _ in range(count):
-            o = FetchableTopicResponse.__new__(FetchableTopicResponse)
+            o = new(FetchableTopicResponse)
             o.unknown_tagged_fields = None
             if version >= 13:
                 o.topic = ""
@@ -1143,8 +1149,9 @@ class NodeEndpoint(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[NodeEndpoint], int]:
         items: list[NodeEndpoint] = []
+        new = NodeEndpoint.__new__
         for _ in range(count):
-            o = NodeEndpoint.__new__(NodeEndpoint)
+            o = new(NodeEndpoint)
             o.unknown_tagged_fields = None
             (o.node_id,) = _read_i(data, pos)
             pos += 4

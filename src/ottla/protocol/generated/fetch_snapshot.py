@@ -194,8 +194,9 @@ class FetchSnapshotRequestPartitionSnapshot(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[FetchSnapshotRequestPartitionSnapshot], int]:
         items: list[FetchSnapshotRequestPartitionSnapshot] = []
+        new = FetchSnapshotRequestPartitionSnapshot.__new__
         for _ in range(count):
-            o = FetchSnapshotRequestPartitionSnapshot.__new__(FetchSnapshotRequestPartitionSnapshot)
+            o = new(FetchSnapshotRequestPartitionSnapshot)
             o.replica_directory_id = ZERO_UUID
             o.unknown_tagged_fields = None
             o.partition, o.current_leader_epoch = _read_ii(data, pos)
@@ -268,8 +269,9 @@ class FetchSnapshotRequestTopicSnapshot(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[FetchSnapshotRequestTopicSnapshot], int]:
         items: list[FetchSnapshotRequestTopicSnapshot] = []
+        new = FetchSnapshotRequestTopicSnapshot.__new__
         for _ in range(count):
-            o = FetchSnapshotRequestTopicSnapshot.__new__(FetchSnapshotRequestTopicSnapshot)
+            o = new(FetchSnapshotRequestTopicSnapshot)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             count, pos = read_compact_count(data, pos, 30)
@@ -492,8 +494,9 @@ class FetchSnapshotResponsePartitionSnapshot(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[FetchSnapshotResponsePartitionSnapshot], int]:
         items: list[FetchSnapshotResponsePartitionSnapshot] = []
+        new = FetchSnapshotResponsePartitionSnapshot.__new__
         for _ in range(count):
-            o = FetchSnapshotResponsePartitionSnapshot.__new__(FetchSnapshotResponsePartitionSnapshot)
+            o = new(FetchSnapshotResponsePartitionSnapshot)
             o.current_leader = LeaderIdAndEpoch()
             o.unknown_tagged_fields = None
             o.index, o.error_code = _read_ih(data, pos)
@@ -570,8 +573,9 @@ class FetchSnapshotResponseTopicSnapshot(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[FetchSnapshotResponseTopicSnapshot], int]:
         items: list[FetchSnapshotResponseTopicSnapshot] = []
+        new = FetchSnapshotResponseTopicSnapshot.__new__
         for _ in range(count):
-            o = FetchSnapshotResponseTopicSnapshot.__new__(FetchSnapshotResponseTopicSnapshot)
+            o = new(FetchSnapshotResponseTopicSnapshot)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             count, pos = read_compact_count(data, pos, 37)
@@ -622,8 +626,9 @@ class NodeEndpoint(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[NodeEndpoint], int]:
         items: list[NodeEndpoint] = []
+        new = NodeEndpoint.__new__
         for _ in range(count):
-            o = NodeEndpoint.__new__(NodeEndpoint)
+            o = new(NodeEndpoint)
             o.unknown_tagged_fields = None
             (o.node_id,) = _read_i(data, pos)
             pos += 4

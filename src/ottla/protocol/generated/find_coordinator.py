@@ -299,8 +299,9 @@ class Coordinator(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[Coordinator], int]:
         items: list[Coordinator] = []
+        new = Coordinator.__new__
         for _ in range(count):
-            o = Coordinator.__new__(Coordinator)
+            o = new(Coordinator)
             o.unknown_tagged_fields = None
             o.key, pos = read_compact_string(data, pos)
             (o.node_id,) = _read_i(data, pos)

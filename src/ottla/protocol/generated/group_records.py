@@ -508,8 +508,9 @@ class MemberMetadata(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[MemberMetadata], int]:
         items: list[MemberMetadata] = []
+        new = MemberMetadata.__new__
         for _ in range(count):
-            o = MemberMetadata.__new__(MemberMetadata)
+            o = new(MemberMetadata)
             o.unknown_tagged_fields = None
             if version >= 4:
                 o.member_id, pos = read_compact_string(data, pos)
@@ -792,8 +793,9 @@ class PartitionMetadata(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[PartitionMetadata], int]:
         items: list[PartitionMetadata] = []
+        new = PartitionMetadata.__new__
         for _ in range(count):
-            o = PartitionMetadata.__new__(PartitionMetadata)
+            o = new(PartitionMetadata)
             o.unknown_tagged_fields = None
             (o.partition,) = _read_i(data, pos)
             pos += 4
@@ -848,8 +850,9 @@ class TopicMetadata(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[TopicMetadata], int]:
         items: list[TopicMetadata] = []
+        new = TopicMetadata.__new__
         for _ in range(count):
-            o = TopicMetadata.__new__(TopicMetadata)
+            o = new(TopicMetadata)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
             pos += 16
@@ -1056,8 +1059,9 @@ class ClassicProtocol(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ClassicProtocol], int]:
         items: list[ClassicProtocol] = []
+        new = ClassicProtocol.__new__
         for _ in range(count):
-            o = ClassicProtocol.__new__(ClassicProtocol)
+            o = new(ClassicProtocol)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             o.metadata, pos = read_compact_bytes(data, pos)
@@ -1326,8 +1330,9 @@ class ConsumerGroupTargetAssignmentMemberValueTopicPartition(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ConsumerGroupTargetAssignmentMemberValueTopicPartition], int]:
         items: list[ConsumerGroupTargetAssignmentMemberValueTopicPartition] = []
+        new = ConsumerGroupTargetAssignmentMemberValueTopicPartition.__new__
         for _ in range(count):
-            o = ConsumerGroupTargetAssignmentMemberValueTopicPartition.__new__(ConsumerGroupTargetAssignmentMemberValueTopicPartition)
+            o = new(ConsumerGroupTargetAssignmentMemberValueTopicPartition)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
             pos += 16
@@ -1479,8 +1484,9 @@ class ConsumerGroupCurrentMemberAssignmentValueTopicPartitions(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ConsumerGroupCurrentMemberAssignmentValueTopicPartitions], int]:
         items: list[ConsumerGroupCurrentMemberAssignmentValueTopicPartitions] = []
+        new = ConsumerGroupCurrentMemberAssignmentValueTopicPartitions.__new__
         for _ in range(count):
-            o = ConsumerGroupCurrentMemberAssignmentValueTopicPartitions.__new__(ConsumerGroupCurrentMemberAssignmentValueTopicPartitions)
+            o = new(ConsumerGroupCurrentMemberAssignmentValueTopicPartitions)
             o.assignment_epochs = []
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
@@ -1914,8 +1920,9 @@ class ShareGroupTargetAssignmentMemberValueTopicPartition(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ShareGroupTargetAssignmentMemberValueTopicPartition], int]:
         items: list[ShareGroupTargetAssignmentMemberValueTopicPartition] = []
+        new = ShareGroupTargetAssignmentMemberValueTopicPartition.__new__
         for _ in range(count):
-            o = ShareGroupTargetAssignmentMemberValueTopicPartition.__new__(ShareGroupTargetAssignmentMemberValueTopicPartition)
+            o = new(ShareGroupTargetAssignmentMemberValueTopicPartition)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
             pos += 16
@@ -2057,8 +2064,9 @@ class ShareGroupCurrentMemberAssignmentValueTopicPartitions(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ShareGroupCurrentMemberAssignmentValueTopicPartitions], int]:
         items: list[ShareGroupCurrentMemberAssignmentValueTopicPartitions] = []
+        new = ShareGroupCurrentMemberAssignmentValueTopicPartitions.__new__
         for _ in range(count):
-            o = ShareGroupCurrentMemberAssignmentValueTopicPartitions.__new__(ShareGroupCurrentMemberAssignmentValueTopicPartitions)
+            o = new(ShareGroupCurrentMemberAssignmentValueTopicPartitions)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
             pos += 16
@@ -2200,8 +2208,9 @@ class TopicPartitionsInfo(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[TopicPartitionsInfo], int]:
         items: list[TopicPartitionsInfo] = []
+        new = TopicPartitionsInfo.__new__
         for _ in range(count):
-            o = TopicPartitionsInfo.__new__(TopicPartitionsInfo)
+            o = new(TopicPartitionsInfo)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
             pos += 16
@@ -2252,8 +2261,9 @@ class ShareGroupStatePartitionMetadataValueTopicInfo(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ShareGroupStatePartitionMetadataValueTopicInfo], int]:
         items: list[ShareGroupStatePartitionMetadataValueTopicInfo] = []
+        new = ShareGroupStatePartitionMetadataValueTopicInfo.__new__
         for _ in range(count):
-            o = ShareGroupStatePartitionMetadataValueTopicInfo.__new__(ShareGroupStatePartitionMetadataValueTopicInfo)
+            o = new(ShareGroupStatePartitionMetadataValueTopicInfo)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
             pos += 16
@@ -2509,8 +2519,9 @@ class LastAssignmentConfig(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[LastAssignmentConfig], int]:
         items: list[LastAssignmentConfig] = []
+        new = LastAssignmentConfig.__new__
         for _ in range(count):
-            o = LastAssignmentConfig.__new__(LastAssignmentConfig)
+            o = new(LastAssignmentConfig)
             o.unknown_tagged_fields = None
             o.key, pos = read_compact_string(data, pos)
             o.value, pos = read_compact_string(data, pos)
@@ -2723,8 +2734,9 @@ class KeyValue(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[KeyValue], int]:
         items: list[KeyValue] = []
+        new = KeyValue.__new__
         for _ in range(count):
-            o = KeyValue.__new__(KeyValue)
+            o = new(KeyValue)
             o.unknown_tagged_fields = None
             o.key, pos = read_compact_string(data, pos)
             o.value, pos = read_compact_string(data, pos)
@@ -2964,8 +2976,9 @@ class StreamsGroupTargetAssignmentMemberValueTaskIds(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[StreamsGroupTargetAssignmentMemberValueTaskIds], int]:
         items: list[StreamsGroupTargetAssignmentMemberValueTaskIds] = []
+        new = StreamsGroupTargetAssignmentMemberValueTaskIds.__new__
         for _ in range(count):
-            o = StreamsGroupTargetAssignmentMemberValueTaskIds.__new__(StreamsGroupTargetAssignmentMemberValueTaskIds)
+            o = new(StreamsGroupTargetAssignmentMemberValueTaskIds)
             o.unknown_tagged_fields = None
             o.subtopology_id, pos = read_compact_string(data, pos)
             count, pos = read_compact_count(data, pos, 4)
@@ -3144,8 +3157,9 @@ class StreamsGroupCurrentMemberAssignmentValueTaskIds(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[StreamsGroupCurrentMemberAssignmentValueTaskIds], int]:
         items: list[StreamsGroupCurrentMemberAssignmentValueTaskIds] = []
+        new = StreamsGroupCurrentMemberAssignmentValueTaskIds.__new__
         for _ in range(count):
-            o = StreamsGroupCurrentMemberAssignmentValueTaskIds.__new__(StreamsGroupCurrentMemberAssignmentValueTaskIds)
+            o = new(StreamsGroupCurrentMemberAssignmentValueTaskIds)
             o.assignment_epochs = []
             o.unknown_tagged_fields = None
             o.subtopology_id, pos = read_compact_string(data, pos)
@@ -3311,8 +3325,9 @@ class CopartitionGroup(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[CopartitionGroup], int]:
         items: list[CopartitionGroup] = []
+        new = CopartitionGroup.__new__
         for _ in range(count):
-            o = CopartitionGroup.__new__(CopartitionGroup)
+            o = new(CopartitionGroup)
             o.unknown_tagged_fields = None
             count, pos = read_compact_count(data, pos, 2)
             o.source_topics, pos = read_numbers(data, pos, count, "h", 2)
@@ -3381,8 +3396,9 @@ class Subtopology(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[Subtopology], int]:
         items: list[Subtopology] = []
+        new = Subtopology.__new__
         for _ in range(count):
-            o = Subtopology.__new__(Subtopology)
+            o = new(Subtopology)
             o.unknown_tagged_fields = None
             o.subtopology_id, pos = read_compact_string(data, pos)
             count, pos = read_compact_count(data, pos, 1)
@@ -3450,8 +3466,9 @@ class TopicConfig(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[TopicConfig], int]:
         items: list[TopicConfig] = []
+        new = TopicConfig.__new__
         for _ in range(count):
-            o = TopicConfig.__new__(TopicConfig)
+            o = new(TopicConfig)
             o.unknown_tagged_fields = None
             o.key, pos = read_compact_string(data, pos)
             o.value, pos = read_compact_string(data, pos)
@@ -3503,8 +3520,9 @@ class StreamsGroupTopologyValueTopicInfo(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[StreamsGroupTopologyValueTopicInfo], int]:
         items: list[StreamsGroupTopologyValueTopicInfo] = []
+        new = StreamsGroupTopologyValueTopicInfo.__new__
         for _ in range(count):
-            o = StreamsGroupTopologyValueTopicInfo.__new__(StreamsGroupTopologyValueTopicInfo)
+            o = new(StreamsGroupTopologyValueTopicInfo)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             o.partitions, o.replication_factor = _read_ih(data, pos)

@@ -128,8 +128,9 @@ class AlterableConfig(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AlterableConfig], int]:
         items: list[AlterableConfig] = []
+        new = AlterableConfig.__new__
         for _ in range(count):
-            o = AlterableConfig.__new__(AlterableConfig)
+            o = new(AlterableConfig)
             o.unknown_tagged_fields = None
             if version >= 1:
                 o.name, pos = read_compact_string(data, pos)
@@ -198,8 +199,9 @@ class AlterConfigsResource(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AlterConfigsResource], int]:
         items: list[AlterConfigsResource] = []
+        new = AlterConfigsResource.__new__
         for _ in range(count):
-            o = AlterConfigsResource.__new__(AlterConfigsResource)
+            o = new(AlterConfigsResource)
             o.unknown_tagged_fields = None
             (o.resource_type,) = _read_b(data, pos)
             pos += 1
@@ -336,8 +338,9 @@ class AlterConfigsResourceResponse(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AlterConfigsResourceResponse], int]:
         items: list[AlterConfigsResourceResponse] = []
+        new = AlterConfigsResourceResponse.__new__
         for _ in range(count):
-            o = AlterConfigsResourceResponse.__new__(AlterConfigsResourceResponse)
+            o = new(AlterConfigsResourceResponse)
             o.unknown_tagged_fields = None
             (o.error_code,) = _read_h(data, pos)
             pos += 2

@@ -103,8 +103,9 @@ class PartitionData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[PartitionData], int]:
         items: list[PartitionData] = []
+        new = PartitionData.__new__
         for _ in range(count):
-            o = PartitionData.__new__(PartitionData)
+            o = new(PartitionData)
             o.unknown_tagged_fields = None
             o.partition, o.state_epoch, o.start_offset, tags = _read_iiqB(data, pos)
             pos += 17
@@ -147,8 +148,9 @@ class InitializeStateData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[InitializeStateData], int]:
         items: list[InitializeStateData] = []
+        new = InitializeStateData.__new__
         for _ in range(count):
-            o = InitializeStateData.__new__(InitializeStateData)
+            o = new(InitializeStateData)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
             pos += 16
@@ -242,8 +244,9 @@ class PartitionResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[PartitionResult], int]:
         items: list[PartitionResult] = []
+        new = PartitionResult.__new__
         for _ in range(count):
-            o = PartitionResult.__new__(PartitionResult)
+            o = new(PartitionResult)
             o.unknown_tagged_fields = None
             o.partition, o.error_code = _read_ih(data, pos)
             pos += 6
@@ -290,8 +293,9 @@ class InitializeStateResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[InitializeStateResult], int]:
         items: list[InitializeStateResult] = []
+        new = InitializeStateResult.__new__
         for _ in range(count):
-            o = InitializeStateResult.__new__(InitializeStateResult)
+            o = new(InitializeStateResult)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
             pos += 16

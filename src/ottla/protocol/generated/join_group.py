@@ -196,8 +196,9 @@ class JoinGroupRequestProtocol(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[JoinGroupRequestProtocol], int]:
         items: list[JoinGroupRequestProtocol] = []
+        new = JoinGroupRequestProtocol.__new__
         for _ in range(count):
-            o = JoinGroupRequestProtocol.__new__(JoinGroupRequestProtocol)
+            o = new(JoinGroupRequestProtocol)
             o.unknown_tagged_fields = None
             if version >= 6:
                 o.name, pos = read_compact_string(data, pos)
@@ -401,8 +402,9 @@ class JoinGroupResponseMember(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[JoinGroupResponseMember], int]:
         items: list[JoinGroupResponseMember] = []
+        new = JoinGroupResponseMember.__new__
         for _ in range(count):
-            o = JoinGroupResponseMember.__new__(JoinGroupResponseMember)
+            o = new(JoinGroupResponseMember)
             o.unknown_tagged_fields = None
             if version >= 6:
                 o.member_id, pos = read_compact_string(data, pos)

@@ -221,8 +221,9 @@ class LeaderAndIsrTopicState(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[LeaderAndIsrTopicState], int]:
         items: list[LeaderAndIsrTopicState] = []
+        new = LeaderAndIsrTopicState.__new__
         for _ in range(count):
-            o = LeaderAndIsrTopicState.__new__(LeaderAndIsrTopicState)
+            o = new(LeaderAndIsrTopicState)
             o.unknown_tagged_fields = None
             if version >= 4:
                 o.topic_name, pos = read_compact_string(data, pos)
@@ -299,8 +300,9 @@ class LeaderAndIsrLiveLeader(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[LeaderAndIsrLiveLeader], int]:
         items: list[LeaderAndIsrLiveLeader] = []
+        new = LeaderAndIsrLiveLeader.__new__
         for _ in range(count):
-            o = LeaderAndIsrLiveLeader.__new__(LeaderAndIsrLiveLeader)
+            o = new(LeaderAndIsrLiveLeader)
             o.unknown_tagged_fields = None
             (o.broker_id,) = _read_i(data, pos)
             pos += 4
@@ -393,8 +395,9 @@ class LeaderAndIsrPartitionState(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[LeaderAndIsrPartitionState], int]:
         items: list[LeaderAndIsrPartitionState] = []
+        new = LeaderAndIsrPartitionState.__new__
         for _ in range(count):
-            o = LeaderAndIsrPartitionState.__new__(LeaderAndIsrPartitionState)
+            o = new(LeaderAndIsrPartitionState)
             o.unknown_tagged_fields = None
             if version >= 2:
                 o.topic_name = ""
@@ -616,8 +619,9 @@ class LeaderAndIsrTopicError(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[LeaderAndIsrTopicError], int]:
         items: list[LeaderAndIsrTopicError] = []
+        new = LeaderAndIsrTopicError.__new__
         for _ in range(count):
-            o = LeaderAndIsrTopicError.__new__(LeaderAndIsrTopicError)
+            o = new(LeaderAndIsrTopicError)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
             pos += 16
@@ -669,8 +673,9 @@ class LeaderAndIsrPartitionError(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[LeaderAndIsrPartitionError], int]:
         items: list[LeaderAndIsrPartitionError] = []
+        new = LeaderAndIsrPartitionError.__new__
         for _ in range(count):
-            o = LeaderAndIsrPartitionError.__new__(LeaderAndIsrPartitionError)
+            o = new(LeaderAndIsrPartitionError)
             o.unknown_tagged_fields = None
             if version >= 5:
                 o.topic_name = ""

@@ -109,8 +109,9 @@ class Voter(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[Voter], int]:
         items: list[Voter] = []
+        new = Voter.__new__
         for _ in range(count):
-            o = Voter.__new__(Voter)
+            o = new(Voter)
             o.unknown_tagged_fields = None
             if version >= 1:
                 o.voter_id, o.voter_directory_id, tags = _read_iuB(data, pos)

@@ -146,8 +146,9 @@ class MemberIdentity(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[MemberIdentity], int]:
         items: list[MemberIdentity] = []
+        new = MemberIdentity.__new__
         for _ in range(count):
-            o = MemberIdentity.__new__(MemberIdentity)
+            o = new(MemberIdentity)
             o.unknown_tagged_fields = None
             if version >= 4:
                 o.member_id, pos = read_compact_string(data, pos)
@@ -296,8 +297,9 @@ class MemberResponse(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[MemberResponse], int]:
         items: list[MemberResponse] = []
+        new = MemberResponse.__new__
         for _ in range(count):
-            o = MemberResponse.__new__(MemberResponse)
+            o = new(MemberResponse)
             o.unknown_tagged_fields = None
             if version >= 4:
                 o.member_id, pos = read_compact_string(data, pos)

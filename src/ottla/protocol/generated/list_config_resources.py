@@ -151,8 +151,9 @@ class ConfigResource(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ConfigResource], int]:
         items: list[ConfigResource] = []
+        new = ConfigResource.__new__
         for _ in range(count):
-            o = ConfigResource.__new__(ConfigResource)
+            o = new(ConfigResource)
             o.unknown_tagged_fields = None
             o.resource_name, pos = read_compact_string(data, pos)
             if version >= 1:

@@ -200,8 +200,9 @@ class ListedGroup(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ListedGroup], int]:
         items: list[ListedGroup] = []
+        new = ListedGroup.__new__
         for _ in range(count):
-            o = ListedGroup.__new__(ListedGroup)
+            o = new(ListedGroup)
             o.unknown_tagged_fields = None
             if version >= 3:
                 o.group_id, pos = read_compact_string(data, pos)

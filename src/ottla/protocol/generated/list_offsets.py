@@ -161,8 +161,9 @@ class ListOffsetsPartition(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ListOffsetsPartition], int]:
         items: list[ListOffsetsPartition] = []
+        new = ListOffsetsPartition.__new__
         for _ in range(count):
-            o = ListOffsetsPartition.__new__(ListOffsetsPartition)
+            o = new(ListOffsetsPartition)
             o.unknown_tagged_fields = None
             if version >= 6:
                 o.partition_index, o.current_leader_epoch, o.timestamp, tags = _read_iiqB(data, pos)
@@ -222,8 +223,9 @@ class ListOffsetsTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ListOffsetsTopic], int]:
         items: list[ListOffsetsTopic] = []
+        new = ListOffsetsTopic.__new__
         for _ in range(count):
-            o = ListOffsetsTopic.__new__(ListOffsetsTopic)
+            o = new(ListOffsetsTopic)
             o.unknown_tagged_fields = None
             if version >= 6:
                 o.name, pos = read_compact_string(data, pos)
@@ -364,8 +366,9 @@ class ListOffsetsPartitionResponse(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ListOffsetsPartitionResponse], int]:
         items: list[ListOffsetsPartitionResponse] = []
+        new = ListOffsetsPartitionResponse.__new__
         for _ in range(count):
-            o = ListOffsetsPartitionResponse.__new__(ListOffsetsPartitionResponse)
+            o = new(ListOffsetsPartitionResponse)
             o.unknown_tagged_fields = None
             if version >= 6:
                 o.partition_index, o.error_code, o.timestamp, o.offset, o.leader_epoch, tags = _read_ihqqiB(data, pos)
@@ -428,8 +431,9 @@ class ListOffsetsTopicResponse(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ListOffsetsTopicResponse], int]:
         items: list[ListOffsetsTopicResponse] = []
+        new = ListOffsetsTopicResponse.__new__
         for _ in range(count):
-            o = ListOffsetsTopicResponse.__new__(ListOffsetsTopicResponse)
+            o = new(ListOffsetsTopicResponse)
             o.unknown_tagged_fields = None
             if version >= 6:
                 o.name, pos = read_compact_string(data, pos)

@@ -106,8 +106,9 @@ class ListPartitionReassignmentsTopics(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ListPartitionReassignmentsTopics], int]:
         items: list[ListPartitionReassignmentsTopics] = []
+        new = ListPartitionReassignmentsTopics.__new__
         for _ in range(count):
-            o = ListPartitionReassignmentsTopics.__new__(ListPartitionReassignmentsTopics)
+            o = new(ListPartitionReassignmentsTopics)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             count, pos = read_compact_count(data, pos, 4)
@@ -217,8 +218,9 @@ class OngoingPartitionReassignment(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[OngoingPartitionReassignment], int]:
         items: list[OngoingPartitionReassignment] = []
+        new = OngoingPartitionReassignment.__new__
         for _ in range(count):
-            o = OngoingPartitionReassignment.__new__(OngoingPartitionReassignment)
+            o = new(OngoingPartitionReassignment)
             o.unknown_tagged_fields = None
             (o.partition_index,) = _read_i(data, pos)
             pos += 4
@@ -275,8 +277,9 @@ class OngoingTopicReassignment(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[OngoingTopicReassignment], int]:
         items: list[OngoingTopicReassignment] = []
+        new = OngoingTopicReassignment.__new__
         for _ in range(count):
-            o = OngoingTopicReassignment.__new__(OngoingTopicReassignment)
+            o = new(OngoingTopicReassignment)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             count, pos = read_compact_count(data, pos, 8)

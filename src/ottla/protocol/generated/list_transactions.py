@@ -189,8 +189,9 @@ class TransactionState(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[TransactionState], int]:
         items: list[TransactionState] = []
+        new = TransactionState.__new__
         for _ in range(count):
-            o = TransactionState.__new__(TransactionState)
+            o = new(TransactionState)
             o.unknown_tagged_fields = None
             o.transactional_id, pos = read_compact_string(data, pos)
             (o.producer_id,) = _read_q(data, pos)

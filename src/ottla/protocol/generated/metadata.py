@@ -208,8 +208,9 @@ class MetadataRequestTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[MetadataRequestTopic], int]:
         items: list[MetadataRequestTopic] = []
+        new = MetadataRequestTopic.__new__
         for _ in range(count):
-            o = MetadataRequestTopic.__new__(MetadataRequestTopic)
+            o = new(MetadataRequestTopic)
             o.unknown_tagged_fields = None
             if version >= 10:
                 (o.topic_id,) = _read_u(data, pos)
@@ -434,8 +435,9 @@ class MetadataResponseBroker(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[MetadataResponseBroker], int]:
         items: list[MetadataResponseBroker] = []
+        new = MetadataResponseBroker.__new__
         for _ in range(count):
-            o = MetadataResponseBroker.__new__(MetadataResponseBroker)
+            o = new(MetadataResponseBroker)
             o.unknown_tagged_fields = None
             (o.node_id,) = _read_i(data, pos)
             pos += 4
@@ -521,8 +523,9 @@ class MetadataResponsePartition(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[MetadataResponsePartition], int]:
         items: list[MetadataResponsePartition] = []
+        new = MetadataResponsePartition.__new__
         for _ in range(count):
-            o = MetadataResponsePartition.__new__(MetadataResponsePartition)
+            o = new(MetadataResponsePartition)
             o.unknown_tagged_fields = None
             if version >= 7:
                 o.error_code, o.partition_index, o.leader_id, o.leader_epoch = _read_hiii(data, pos)
@@ -630,8 +633,9 @@ class MetadataResponseTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[MetadataResponseTopic], int]:
         items: list[MetadataResponseTopic] = []
+        new = MetadataResponseTopic.__new__
         for _ in range(count):
-            o = MetadataResponseTopic.__new__(MetadataResponseTopic)
+            o = new(MetadataResponseTopic)
             o.unknown_tagged_fields = None
             (o.error_code,) = _read_h(data, pos)
             pos += 2

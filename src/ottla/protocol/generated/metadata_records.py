@@ -279,8 +279,9 @@ class BrokerEndpoint(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[BrokerEndpoint], int]:
         items: list[BrokerEndpoint] = []
+        new = BrokerEndpoint.__new__
         for _ in range(count):
-            o = BrokerEndpoint.__new__(BrokerEndpoint)
+            o = new(BrokerEndpoint)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             o.host, pos = read_compact_string(data, pos)
@@ -330,8 +331,9 @@ class BrokerFeature(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[BrokerFeature], int]:
         items: list[BrokerFeature] = []
+        new = BrokerFeature.__new__
         for _ in range(count):
-            o = BrokerFeature.__new__(BrokerFeature)
+            o = new(BrokerFeature)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             o.min_supported_version, o.max_supported_version, tags = _read_hhB(data, pos)
@@ -1241,8 +1243,9 @@ class EntityData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[EntityData], int]:
         items: list[EntityData] = []
+        new = EntityData.__new__
         for _ in range(count):
-            o = EntityData.__new__(EntityData)
+            o = new(EntityData)
             o.unknown_tagged_fields = None
             o.entity_type, pos = read_compact_string(data, pos)
             o.entity_name, pos = read_compact_nullable_string(data, pos)
@@ -1945,8 +1948,9 @@ class ControllerEndpoint(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ControllerEndpoint], int]:
         items: list[ControllerEndpoint] = []
+        new = ControllerEndpoint.__new__
         for _ in range(count):
-            o = ControllerEndpoint.__new__(ControllerEndpoint)
+            o = new(ControllerEndpoint)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             o.host, pos = read_compact_string(data, pos)
@@ -1996,8 +2000,9 @@ class ControllerFeature(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ControllerFeature], int]:
         items: list[ControllerFeature] = []
+        new = ControllerFeature.__new__
         for _ in range(count):
-            o = ControllerFeature.__new__(ControllerFeature)
+            o = new(ControllerFeature)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             o.min_supported_version, o.max_supported_version, tags = _read_hhB(data, pos)

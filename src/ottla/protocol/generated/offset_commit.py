@@ -184,8 +184,9 @@ class OffsetCommitRequestPartition(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[OffsetCommitRequestPartition], int]:
         items: list[OffsetCommitRequestPartition] = []
+        new = OffsetCommitRequestPartition.__new__
         for _ in range(count):
-            o = OffsetCommitRequestPartition.__new__(OffsetCommitRequestPartition)
+            o = new(OffsetCommitRequestPartition)
             o.unknown_tagged_fields = None
             if version >= 6:
                 o.partition_index, o.committed_offset, o.committed_leader_epoch = _read_iqi(data, pos)
@@ -254,8 +255,9 @@ class OffsetCommitRequestTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[OffsetCommitRequestTopic], int]:
         items: list[OffsetCommitRequestTopic] = []
+        new = OffsetCommitRequestTopic.__new__
         for _ in range(count):
-            o = OffsetCommitRequestTopic.__new__(OffsetCommitRequestTopic)
+            o = new(OffsetCommitRequestTopic)
             o.unknown_tagged_fields = None
             if version >= 10:
                 o.name = ""
@@ -398,8 +400,9 @@ class OffsetCommitResponsePartition(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[OffsetCommitResponsePartition], int]:
         items: list[OffsetCommitResponsePartition] = []
+        new = OffsetCommitResponsePartition.__new__
         for _ in range(count):
-            o = OffsetCommitResponsePartition.__new__(OffsetCommitResponsePartition)
+            o = new(OffsetCommitResponsePartition)
             o.unknown_tagged_fields = None
             if version >= 8:
                 o.partition_index, o.error_code, tags = _read_ihB(data, pos)
@@ -454,8 +457,9 @@ class OffsetCommitResponseTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[OffsetCommitResponseTopic], int]:
         items: list[OffsetCommitResponseTopic] = []
+        new = OffsetCommitResponseTopic.__new__
         for _ in range(count):
-            o = OffsetCommitResponseTopic.__new__(OffsetCommitResponseTopic)
+            o = new(OffsetCommitResponseTopic)
             o.unknown_tagged_fields = None
             if version >= 10:
                 o.name = ""

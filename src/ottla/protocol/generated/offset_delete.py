@@ -86,8 +86,9 @@ class OffsetDeleteRequestPartition(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[OffsetDeleteRequestPartition], int]:
         items: list[OffsetDeleteRequestPartition] = []
+        new = OffsetDeleteRequestPartition.__new__
         for _ in range(count):
-            o = OffsetDeleteRequestPartition.__new__(OffsetDeleteRequestPartition)
+            o = new(OffsetDeleteRequestPartition)
             o.unknown_tagged_fields = None
             (o.partition_index,) = _read_i(data, pos)
             pos += 4
@@ -126,8 +127,9 @@ class OffsetDeleteRequestTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[OffsetDeleteRequestTopic], int]:
         items: list[OffsetDeleteRequestTopic] = []
+        new = OffsetDeleteRequestTopic.__new__
         for _ in range(count):
-            o = OffsetDeleteRequestTopic.__new__(OffsetDeleteRequestTopic)
+            o = new(OffsetDeleteRequestTopic)
             o.unknown_tagged_fields = None
             o.name, pos = read_string(data, pos)
             count, pos = read_count(data, pos, 4)
@@ -214,8 +216,9 @@ class OffsetDeleteResponsePartition(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[OffsetDeleteResponsePartition], int]:
         items: list[OffsetDeleteResponsePartition] = []
+        new = OffsetDeleteResponsePartition.__new__
         for _ in range(count):
-            o = OffsetDeleteResponsePartition.__new__(OffsetDeleteResponsePartition)
+            o = new(OffsetDeleteResponsePartition)
             o.unknown_tagged_fields = None
             o.partition_index, o.error_code = _read_ih(data, pos)
             pos += 6
@@ -254,8 +257,9 @@ class OffsetDeleteResponseTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[OffsetDeleteResponseTopic], int]:
         items: list[OffsetDeleteResponseTopic] = []
+        new = OffsetDeleteResponseTopic.__new__
         for _ in range(count):
-            o = OffsetDeleteResponseTopic.__new__(OffsetDeleteResponseTopic)
+            o = new(OffsetDeleteResponseTopic)
             o.unknown_tagged_fields = None
             o.name, pos = read_string(data, pos)
             count, pos = read_count(data, pos, 6)

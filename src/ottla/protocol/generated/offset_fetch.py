@@ -205,8 +205,9 @@ class OffsetFetchRequestTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[OffsetFetchRequestTopic], int]:
         items: list[OffsetFetchRequestTopic] = []
+        new = OffsetFetchRequestTopic.__new__
         for _ in range(count):
-            o = OffsetFetchRequestTopic.__new__(OffsetFetchRequestTopic)
+            o = new(OffsetFetchRequestTopic)
             o.unknown_tagged_fields = None
             if version >= 6:
                 o.name, pos = read_compact_string(data, pos)
@@ -276,8 +277,9 @@ class OffsetFetchRequestTopics(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[OffsetFetchRequestTopics], int]:
         items: list[OffsetFetchRequestTopics] = []
+        new = OffsetFetchRequestTopics.__new__
         for _ in range(count):
-            o = OffsetFetchRequestTopics.__new__(OffsetFetchRequestTopics)
+            o = new(OffsetFetchRequestTopics)
             o.unknown_tagged_fields = None
             if version >= 10:
                 o.name = ""
@@ -344,8 +346,9 @@ class OffsetFetchRequestGroup(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[OffsetFetchRequestGroup], int]:
         items: list[OffsetFetchRequestGroup] = []
+        new = OffsetFetchRequestGroup.__new__
         for _ in range(count):
-            o = OffsetFetchRequestGroup.__new__(OffsetFetchRequestGroup)
+            o = new(OffsetFetchRequestGroup)
             o.unknown_tagged_fields = None
             o.group_id, pos = read_compact_string(data, pos)
             if version >= 9:
@@ -521,8 +524,9 @@ class OffsetFetchResponsePartition(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[OffsetFetchResponsePartition], int]:
         items: list[OffsetFetchResponsePartition] = []
+        new = OffsetFetchResponsePartition.__new__
         for _ in range(count):
-            o = OffsetFetchResponsePartition.__new__(OffsetFetchResponsePartition)
+            o = new(OffsetFetchResponsePartition)
             o.unknown_tagged_fields = None
             if version >= 5:
                 o.partition_index, o.committed_offset, o.committed_leader_epoch = _read_iqi(data, pos)
@@ -593,8 +597,9 @@ class OffsetFetchResponseTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[OffsetFetchResponseTopic], int]:
         items: list[OffsetFetchResponseTopic] = []
+        new = OffsetFetchResponseTopic.__new__
         for _ in range(count):
-            o = OffsetFetchResponseTopic.__new__(OffsetFetchResponseTopic)
+            o = new(OffsetFetchResponseTopic)
             o.unknown_tagged_fields = None
             if version >= 6:
                 o.name, pos = read_compact_string(data, pos)
@@ -670,8 +675,9 @@ class OffsetFetchResponsePartitions(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[OffsetFetchResponsePartitions], int]:
         items: list[OffsetFetchResponsePartitions] = []
+        new = OffsetFetchResponsePartitions.__new__
         for _ in range(count):
-            o = OffsetFetchResponsePartitions.__new__(OffsetFetchResponsePartitions)
+            o = new(OffsetFetchResponsePartitions)
             o.unknown_tagged_fields = None
             o.partition_index, o.committed_offset, o.committed_leader_epoch = _read_iqi(data, pos)
             pos += 16
@@ -722,8 +728,9 @@ class OffsetFetchResponseTopics(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[OffsetFetchResponseTopics], int]:
         items: list[OffsetFetchResponseTopics] = []
+        new = OffsetFetchResponseTopics.__new__
         for _ in range(count):
-            o = OffsetFetchResponseTopics.__new__(OffsetFetchResponseTopics)
+            o = new(OffsetFetchResponseTopics)
             o.unknown_tagged_fields = None
             if version >= 10:
                 o.name = ""
@@ -787,8 +794,9 @@ class OffsetFetchResponseGroup(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[OffsetFetchResponseGroup], int]:
         items: list[OffsetFetchResponseGroup] = []
+        new = OffsetFetchResponseGroup.__new__
         for _ in range(count):
-            o = OffsetFetchResponseGroup.__new__(OffsetFetchResponseGroup)
+            o = new(OffsetFetchResponseGroup)
             o.unknown_tagged_fields = None
             o.group_id, pos = read_compact_string(data, pos)
             count, pos = read_compact_count(data, pos, 3)

@@ -126,8 +126,9 @@ class OffsetForLeaderPartition(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[OffsetForLeaderPartition], int]:
         items: list[OffsetForLeaderPartition] = []
+        new = OffsetForLeaderPartition.__new__
         for _ in range(count):
-            o = OffsetForLeaderPartition.__new__(OffsetForLeaderPartition)
+            o = new(OffsetForLeaderPartition)
             o.unknown_tagged_fields = None
             if version >= 4:
                 o.partition, o.current_leader_epoch, o.leader_epoch, tags = _read_iiiB(data, pos)
@@ -179,8 +180,9 @@ class OffsetForLeaderTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[OffsetForLeaderTopic], int]:
         items: list[OffsetForLeaderTopic] = []
+        new = OffsetForLeaderTopic.__new__
         for _ in range(count):
-            o = OffsetForLeaderTopic.__new__(OffsetForLeaderTopic)
+            o = new(OffsetForLeaderTopic)
             o.unknown_tagged_fields = None
             if version >= 4:
                 o.topic, pos = read_compact_string(data, pos)
@@ -314,8 +316,9 @@ class EpochEndOffset(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[EpochEndOffset], int]:
         items: list[EpochEndOffset] = []
+        new = EpochEndOffset.__new__
         for _ in range(count):
-            o = EpochEndOffset.__new__(EpochEndOffset)
+            o = new(EpochEndOffset)
             o.unknown_tagged_fields = None
             if version >= 4:
                 o.error_code, o.partition, o.leader_epoch, o.end_offset, tags = _read_hiiqB(data, pos)
@@ -367,8 +370,9 @@ class OffsetForLeaderTopicResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[OffsetForLeaderTopicResult], int]:
         items: list[OffsetForLeaderTopicResult] = []
+        new = OffsetForLeaderTopicResult.__new__
         for _ in range(count):
-            o = OffsetForLeaderTopicResult.__new__(OffsetForLeaderTopicResult)
+            o = new(OffsetForLeaderTopicResult)
             o.unknown_tagged_fields = None
             if version >= 4:
                 o.topic, pos = read_compact_string(data, pos)

@@ -150,8 +150,9 @@ class PartitionProduceData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[PartitionProduceData], int]:
         items: list[PartitionProduceData] = []
+        new = PartitionProduceData.__new__
         for _ in range(count):
-            o = PartitionProduceData.__new__(PartitionProduceData)
+            o = new(PartitionProduceData)
             o.unknown_tagged_fields = None
             (o.index,) = _read_i(data, pos)
             pos += 4
@@ -212,8 +213,9 @@ class TopicProduceData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[TopicProduceData], int]:
         items: list[TopicProduceData] = []
+        new = TopicProduceData.__new__
         for _ in range(count):
-            o = TopicProduceData.__new__(TopicProduceData)
+            o = new(TopicProduceData)
             o.unknown_tagged_fields = None
             if version >= 13:
                 o.name = ""
@@ -389,8 +391,9 @@ class BatchIndexAndErrorMessage(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[BatchIndexAndErrorMessage], int]:
         items: list[BatchIndexAndErrorMessage] = []
+        new = BatchIndexAndErrorMessage.__new__
         for _ in range(count):
-            o = BatchIndexAndErrorMessage.__new__(BatchIndexAndErrorMessage)
+            o = new(BatchIndexAndErrorMessage)
             o.unknown_tagged_fields = None
             (o.batch_index,) = _read_i(data, pos)
             pos += 4
@@ -503,8 +506,9 @@ class PartitionProduceResponse(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[PartitionProduceResponse], int]:
         items: list[PartitionProduceResponse] = []
+        new = PartitionProduceResponse.__new__
         for _ in range(count):
-            o = PartitionProduceResponse.__new__(PartitionProduceResponse)
+            o = new(PartitionProduceResponse)
             o.current_leader = LeaderIdAndEpoch()
             o.unknown_tagged_fields = None
             if version >= 5:
@@ -619,8 +623,9 @@ class TopicProduceResponse(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[TopicProduceResponse], int]:
         items: list[TopicProduceResponse] = []
+        new = TopicProduceResponse.__new__
         for _ in range(count):
-            o = TopicProduceResponse.__new__(TopicProduceResponse)
+            o = new(TopicProduceResponse)
             o.unknown_tagged_fields = None
             if version >= 13:
                 o.name = ""
@@ -704,8 +709,9 @@ class NodeEndpoint(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[NodeEndpoint], int]:
         items: list[NodeEndpoint] = []
+        new = NodeEndpoint.__new__
         for _ in range(count):
-            o = NodeEndpoint.__new__(NodeEndpoint)
+            o = new(NodeEndpoint)
             o.unknown_tagged_fields = None
             (o.node_id,) = _read_i(data, pos)
             pos += 4

@@ -151,8 +151,9 @@ class Voter(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[Voter], int]:
         items: list[Voter] = []
+        new = Voter.__new__
         for _ in range(count):
-            o = Voter.__new__(Voter)
+            o = new(Voter)
             o.unknown_tagged_fields = None
             o.voter_id, tags = _read_iB(data, pos)
             pos += 5

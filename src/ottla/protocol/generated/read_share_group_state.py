@@ -105,8 +105,9 @@ class PartitionData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[PartitionData], int]:
         items: list[PartitionData] = []
+        new = PartitionData.__new__
         for _ in range(count):
-            o = PartitionData.__new__(PartitionData)
+            o = new(PartitionData)
             o.unknown_tagged_fields = None
             o.partition, o.leader_epoch, tags = _read_iiB(data, pos)
             pos += 9
@@ -149,8 +150,9 @@ class ReadStateData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ReadStateData], int]:
         items: list[ReadStateData] = []
+        new = ReadStateData.__new__
         for _ in range(count):
-            o = ReadStateData.__new__(ReadStateData)
+            o = new(ReadStateData)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
             pos += 16
@@ -247,8 +249,9 @@ class StateBatch(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[StateBatch], int]:
         items: list[StateBatch] = []
+        new = StateBatch.__new__
         for _ in range(count):
-            o = StateBatch.__new__(StateBatch)
+            o = new(StateBatch)
             o.unknown_tagged_fields = None
             o.first_offset, o.last_offset, o.delivery_state, o.delivery_count, tags = _read_qqbhB(data, pos)
             pos += 20
@@ -303,8 +306,9 @@ class PartitionResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[PartitionResult], int]:
         items: list[PartitionResult] = []
+        new = PartitionResult.__new__
         for _ in range(count):
-            o = PartitionResult.__new__(PartitionResult)
+            o = new(PartitionResult)
             o.unknown_tagged_fields = None
             o.partition, o.error_code = _read_ih(data, pos)
             pos += 6
@@ -358,8 +362,9 @@ class ReadStateResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ReadStateResult], int]:
         items: list[ReadStateResult] = []
+        new = ReadStateResult.__new__
         for _ in range(count):
-            o = ReadStateResult.__new__(ReadStateResult)
+            o = new(ReadStateResult)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
             pos += 16

@@ -106,8 +106,9 @@ class PartitionData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[PartitionData], int]:
         items: list[PartitionData] = []
+        new = PartitionData.__new__
         for _ in range(count):
-            o = PartitionData.__new__(PartitionData)
+            o = new(PartitionData)
             o.unknown_tagged_fields = None
             o.partition, o.leader_epoch, tags = _read_iiB(data, pos)
             pos += 9
@@ -150,8 +151,9 @@ class ReadStateSummaryData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ReadStateSummaryData], int]:
         items: list[ReadStateSummaryData] = []
+        new = ReadStateSummaryData.__new__
         for _ in range(count):
-            o = ReadStateSummaryData.__new__(ReadStateSummaryData)
+            o = new(ReadStateSummaryData)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
             pos += 16
@@ -257,8 +259,9 @@ class PartitionResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[PartitionResult], int]:
         items: list[PartitionResult] = []
+        new = PartitionResult.__new__
         for _ in range(count):
-            o = PartitionResult.__new__(PartitionResult)
+            o = new(PartitionResult)
             o.unknown_tagged_fields = None
             o.partition, o.error_code = _read_ih(data, pos)
             pos += 6
@@ -320,8 +323,9 @@ class ReadStateSummaryResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ReadStateSummaryResult], int]:
         items: list[ReadStateSummaryResult] = []
+        new = ReadStateSummaryResult.__new__
         for _ in range(count):
-            o = ReadStateSummaryResult.__new__(ReadStateSummaryResult)
+            o = new(ReadStateSummaryResult)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
             pos += 16

@@ -137,8 +137,9 @@ class AcknowledgementBatch(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AcknowledgementBatch], int]:
         items: list[AcknowledgementBatch] = []
+        new = AcknowledgementBatch.__new__
         for _ in range(count):
-            o = AcknowledgementBatch.__new__(AcknowledgementBatch)
+            o = new(AcknowledgementBatch)
             o.unknown_tagged_fields = None
             o.first_offset, o.last_offset = _read_qq(data, pos)
             pos += 16
@@ -187,8 +188,9 @@ class AcknowledgePartition(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AcknowledgePartition], int]:
         items: list[AcknowledgePartition] = []
+        new = AcknowledgePartition.__new__
         for _ in range(count):
-            o = AcknowledgePartition.__new__(AcknowledgePartition)
+            o = new(AcknowledgePartition)
             o.unknown_tagged_fields = None
             (o.partition_index,) = _read_i(data, pos)
             pos += 4
@@ -237,8 +239,9 @@ class AcknowledgeTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AcknowledgeTopic], int]:
         items: list[AcknowledgeTopic] = []
+        new = AcknowledgeTopic.__new__
         for _ in range(count):
-            o = AcknowledgeTopic.__new__(AcknowledgeTopic)
+            o = new(AcknowledgeTopic)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
             pos += 16
@@ -403,8 +406,9 @@ class PartitionData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[PartitionData], int]:
         items: list[PartitionData] = []
+        new = PartitionData.__new__
         for _ in range(count):
-            o = PartitionData.__new__(PartitionData)
+            o = new(PartitionData)
             o.unknown_tagged_fields = None
             o.partition_index, o.error_code = _read_ih(data, pos)
             pos += 6
@@ -453,8 +457,9 @@ class ShareAcknowledgeTopicResponse(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ShareAcknowledgeTopicResponse], int]:
         items: list[ShareAcknowledgeTopicResponse] = []
+        new = ShareAcknowledgeTopicResponse.__new__
         for _ in range(count):
-            o = ShareAcknowledgeTopicResponse.__new__(ShareAcknowledgeTopicResponse)
+            o = new(ShareAcknowledgeTopicResponse)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
             pos += 16
@@ -509,8 +514,9 @@ class NodeEndpoint(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[NodeEndpoint], int]:
         items: list[NodeEndpoint] = []
+        new = NodeEndpoint.__new__
         for _ in range(count):
-            o = NodeEndpoint.__new__(NodeEndpoint)
+            o = new(NodeEndpoint)
             o.unknown_tagged_fields = None
             (o.node_id,) = _read_i(data, pos)
             pos += 4

@@ -172,8 +172,9 @@ class AcknowledgementBatch(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AcknowledgementBatch], int]:
         items: list[AcknowledgementBatch] = []
+        new = AcknowledgementBatch.__new__
         for _ in range(count):
-            o = AcknowledgementBatch.__new__(AcknowledgementBatch)
+            o = new(AcknowledgementBatch)
             o.unknown_tagged_fields = None
             o.first_offset, o.last_offset = _read_qq(data, pos)
             pos += 16
@@ -225,8 +226,9 @@ class FetchPartition(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[FetchPartition], int]:
         items: list[FetchPartition] = []
+        new = FetchPartition.__new__
         for _ in range(count):
-            o = FetchPartition.__new__(FetchPartition)
+            o = new(FetchPartition)
             o.unknown_tagged_fields = None
             o.partition_max_bytes = 0
             (o.partition_index,) = _read_i(data, pos)
@@ -279,8 +281,9 @@ class FetchTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[FetchTopic], int]:
         items: list[FetchTopic] = []
+        new = FetchTopic.__new__
         for _ in range(count):
-            o = FetchTopic.__new__(FetchTopic)
+            o = new(FetchTopic)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
             pos += 16
@@ -329,8 +332,9 @@ class ForgottenTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ForgottenTopic], int]:
         items: list[ForgottenTopic] = []
+        new = ForgottenTopic.__new__
         for _ in range(count):
-            o = ForgottenTopic.__new__(ForgottenTopic)
+            o = new(ForgottenTopic)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
             pos += 16
@@ -488,8 +492,9 @@ class AcquiredRecords(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[AcquiredRecords], int]:
         items: list[AcquiredRecords] = []
+        new = AcquiredRecords.__new__
         for _ in range(count):
-            o = AcquiredRecords.__new__(AcquiredRecords)
+            o = new(AcquiredRecords)
             o.unknown_tagged_fields = None
             o.first_offset, o.last_offset, o.delivery_count, tags = _read_qqhB(data, pos)
             pos += 19
@@ -550,8 +555,9 @@ class PartitionData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[PartitionData], int]:
         items: list[PartitionData] = []
+        new = PartitionData.__new__
         for _ in range(count):
-            o = PartitionData.__new__(PartitionData)
+            o = new(PartitionData)
             o.unknown_tagged_fields = None
             o.partition_index, o.error_code = _read_ih(data, pos)
             pos += 6
@@ -611,8 +617,9 @@ class ShareFetchableTopicResponse(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ShareFetchableTopicResponse], int]:
         items: list[ShareFetchableTopicResponse] = []
+        new = ShareFetchableTopicResponse.__new__
         for _ in range(count):
-            o = ShareFetchableTopicResponse.__new__(ShareFetchableTopicResponse)
+            o = new(ShareFetchableTopicResponse)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
             pos += 16
@@ -667,8 +674,9 @@ class NodeEndpoint(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[NodeEndpoint], int]:
         items: list[NodeEndpoint] = []
+        new = NodeEndpoint.__new__
         for _ in range(count):
-            o = NodeEndpoint.__new__(NodeEndpoint)
+            o = new(NodeEndpoint)
             o.unknown_tagged_fields = None
             (o.node_id,) = _read_i(data, pos)
             pos += 4

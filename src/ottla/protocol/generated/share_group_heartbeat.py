@@ -242,8 +242,9 @@ class TopicPartitions(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[TopicPartitions], int]:
         items: list[TopicPartitions] = []
+        new = TopicPartitions.__new__
         for _ in range(count):
-            o = TopicPartitions.__new__(TopicPartitions)
+            o = new(TopicPartitions)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
             pos += 16

@@ -197,8 +197,9 @@ class ShareSnapshotValueStateBatch(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ShareSnapshotValueStateBatch], int]:
         items: list[ShareSnapshotValueStateBatch] = []
+        new = ShareSnapshotValueStateBatch.__new__
         for _ in range(count):
-            o = ShareSnapshotValueStateBatch.__new__(ShareSnapshotValueStateBatch)
+            o = new(ShareSnapshotValueStateBatch)
             o.unknown_tagged_fields = None
             o.first_offset, o.last_offset, o.delivery_state, o.delivery_count, tags = _read_qqbhB(data, pos)
             pos += 20
@@ -370,8 +371,9 @@ class ShareUpdateValueStateBatch(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[ShareUpdateValueStateBatch], int]:
         items: list[ShareUpdateValueStateBatch] = []
+        new = ShareUpdateValueStateBatch.__new__
         for _ in range(count):
-            o = ShareUpdateValueStateBatch.__new__(ShareUpdateValueStateBatch)
+            o = new(ShareUpdateValueStateBatch)
             o.unknown_tagged_fields = None
             o.first_offset, o.last_offset, o.delivery_state, o.delivery_count, tags = _read_qqbhB(data, pos)
             pos += 20

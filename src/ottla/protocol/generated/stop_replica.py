@@ -209,8 +209,9 @@ class StopReplicaPartitionV0(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[StopReplicaPartitionV0], int]:
         items: list[StopReplicaPartitionV0] = []
+        new = StopReplicaPartitionV0.__new__
         for _ in range(count):
-            o = StopReplicaPartitionV0.__new__(StopReplicaPartitionV0)
+            o = new(StopReplicaPartitionV0)
             o.unknown_tagged_fields = None
             o.topic_name, pos = read_string(data, pos)
             (o.partition_index,) = _read_i(data, pos)
@@ -251,8 +252,9 @@ class StopReplicaTopicV1(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[StopReplicaTopicV1], int]:
         items: list[StopReplicaTopicV1] = []
+        new = StopReplicaTopicV1.__new__
         for _ in range(count):
-            o = StopReplicaTopicV1.__new__(StopReplicaTopicV1)
+            o = new(StopReplicaTopicV1)
             o.unknown_tagged_fields = None
             if version >= 2:
                 o.name, pos = read_compact_string(data, pos)
@@ -322,8 +324,9 @@ class StopReplicaPartitionState(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[StopReplicaPartitionState], int]:
         items: list[StopReplicaPartitionState] = []
+        new = StopReplicaPartitionState.__new__
         for _ in range(count):
-            o = StopReplicaPartitionState.__new__(StopReplicaPartitionState)
+            o = new(StopReplicaPartitionState)
             o.unknown_tagged_fields = None
             o.partition_index, o.leader_epoch, o.delete_partition, tags = _read_iitB(data, pos)
             pos += 10
@@ -366,8 +369,9 @@ class StopReplicaTopicState(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[StopReplicaTopicState], int]:
         items: list[StopReplicaTopicState] = []
+        new = StopReplicaTopicState.__new__
         for _ in range(count):
-            o = StopReplicaTopicState.__new__(StopReplicaTopicState)
+            o = new(StopReplicaTopicState)
             o.unknown_tagged_fields = None
             o.topic_name, pos = read_compact_string(data, pos)
             count, pos = read_compact_count(data, pos, 10)
@@ -479,8 +483,9 @@ class StopReplicaPartitionError(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[StopReplicaPartitionError], int]:
         items: list[StopReplicaPartitionError] = []
+        new = StopReplicaPartitionError.__new__
         for _ in range(count):
-            o = StopReplicaPartitionError.__new__(StopReplicaPartitionError)
+            o = new(StopReplicaPartitionError)
             o.unknown_tagged_fields = None
             if version >= 2:
                 o.topic_name, pos = read_compact_string(data, pos)

@@ -173,8 +173,9 @@ class Subtopology(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[Subtopology], int]:
         items: list[Subtopology] = []
+        new = Subtopology.__new__
         for _ in range(count):
-            o = Subtopology.__new__(Subtopology)
+            o = new(Subtopology)
             o.unknown_tagged_fields = None
             o.subtopology_id, pos = read_compact_string(data, pos)
             count, pos = read_compact_count(data, pos, 1)
@@ -322,8 +323,9 @@ class Member(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[Member], int]:
         items: list[Member] = []
+        new = Member.__new__
         for _ in range(count):
-            o = Member.__new__(Member)
+            o = new(Member)
             o.unknown_tagged_fields = None
             o.member_id, pos = read_compact_string(data, pos)
             (o.member_epoch,) = _read_i(data, pos)
@@ -431,8 +433,9 @@ class DescribedGroup(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[DescribedGroup], int]:
         items: list[DescribedGroup] = []
+        new = DescribedGroup.__new__
         for _ in range(count):
-            o = DescribedGroup.__new__(DescribedGroup)
+            o = new(DescribedGroup)
             o.unknown_tagged_fields = None
             (o.error_code,) = _read_h(data, pos)
             pos += 2
@@ -543,8 +546,9 @@ class TaskOffset(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[TaskOffset], int]:
         items: list[TaskOffset] = []
+        new = TaskOffset.__new__
         for _ in range(count):
-            o = TaskOffset.__new__(TaskOffset)
+            o = new(TaskOffset)
             o.unknown_tagged_fields = None
             o.subtopology_id, pos = read_compact_string(data, pos)
             o.partition, o.offset, tags = _read_iqB(data, pos)
@@ -640,8 +644,9 @@ class TaskIds(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[TaskIds], int]:
         items: list[TaskIds] = []
+        new = TaskIds.__new__
         for _ in range(count):
-            o = TaskIds.__new__(TaskIds)
+            o = new(TaskIds)
             o.unknown_tagged_fields = None
             o.subtopology_id, pos = read_compact_string(data, pos)
             count, pos = read_compact_count(data, pos, 4)
@@ -689,8 +694,9 @@ class KeyValue(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[KeyValue], int]:
         items: list[KeyValue] = []
+        new = KeyValue.__new__
         for _ in range(count):
-            o = KeyValue.__new__(KeyValue)
+            o = new(KeyValue)
             o.unknown_tagged_fields = None
             o.key, pos = read_compact_string(data, pos)
             o.value, pos = read_compact_string(data, pos)
@@ -742,8 +748,9 @@ class TopicInfo(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[TopicInfo], int]:
         items: list[TopicInfo] = []
+        new = TopicInfo.__new__
         for _ in range(count):
-            o = TopicInfo.__new__(TopicInfo)
+            o = new(TopicInfo)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             o.partitions, o.replication_factor = _read_ih(data, pos)

@@ -256,8 +256,9 @@ class CopartitionGroup(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[CopartitionGroup], int]:
         items: list[CopartitionGroup] = []
+        new = CopartitionGroup.__new__
         for _ in range(count):
-            o = CopartitionGroup.__new__(CopartitionGroup)
+            o = new(CopartitionGroup)
             o.unknown_tagged_fields = None
             count, pos = read_compact_count(data, pos, 2)
             o.source_topics, pos = read_numbers(data, pos, count, "h", 2)
@@ -326,8 +327,9 @@ class Subtopology(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[Subtopology], int]:
         items: list[Subtopology] = []
+        new = Subtopology.__new__
         for _ in range(count):
-            o = Subtopology.__new__(Subtopology)
+            o = new(Subtopology)
             o.unknown_tagged_fields = None
             o.subtopology_id, pos = read_compact_string(data, pos)
             count, pos = read_compact_count(data, pos, 1)
@@ -438,8 +440,9 @@ class KeyValue(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[KeyValue], int]:
         items: list[KeyValue] = []
+        new = KeyValue.__new__
         for _ in range(count):
-            o = KeyValue.__new__(KeyValue)
+            o = new(KeyValue)
             o.unknown_tagged_fields = None
             o.key, pos = read_compact_string(data, pos)
             o.value, pos = read_compact_string(data, pos)
@@ -491,8 +494,9 @@ class TopicInfo(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[TopicInfo], int]:
         items: list[TopicInfo] = []
+        new = TopicInfo.__new__
         for _ in range(count):
-            o = TopicInfo.__new__(TopicInfo)
+            o = new(TopicInfo)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             o.partitions, o.replication_factor = _read_ih(data, pos)
@@ -585,8 +589,9 @@ class TaskOffset(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[TaskOffset], int]:
         items: list[TaskOffset] = []
+        new = TaskOffset.__new__
         for _ in range(count):
-            o = TaskOffset.__new__(TaskOffset)
+            o = new(TaskOffset)
             o.unknown_tagged_fields = None
             o.subtopology_id, pos = read_compact_string(data, pos)
             o.partition, o.offset, tags = _read_iqB(data, pos)
@@ -631,8 +636,9 @@ class StreamsGroupHeartbeatRequestTaskIds(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[StreamsGroupHeartbeatRequestTaskIds], int]:
         items: list[StreamsGroupHeartbeatRequestTaskIds] = []
+        new = StreamsGroupHeartbeatRequestTaskIds.__new__
         for _ in range(count):
-            o = StreamsGroupHeartbeatRequestTaskIds.__new__(StreamsGroupHeartbeatRequestTaskIds)
+            o = new(StreamsGroupHeartbeatRequestTaskIds)
             o.unknown_tagged_fields = None
             o.subtopology_id, pos = read_compact_string(data, pos)
             count, pos = read_compact_count(data, pos, 4)
@@ -823,8 +829,9 @@ class EndpointToPartitions(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[EndpointToPartitions], int]:
         items: list[EndpointToPartitions] = []
+        new = EndpointToPartitions.__new__
         for _ in range(count):
-            o = EndpointToPartitions.__new__(EndpointToPartitions)
+            o = new(EndpointToPartitions)
             o.unknown_tagged_fields = None
             o.user_endpoint, pos = StreamsGroupHeartbeatResponseEndpoint.decode(data, pos, version)
             count, pos = read_compact_count(data, pos, 3)
@@ -876,8 +883,9 @@ class Status(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[Status], int]:
         items: list[Status] = []
+        new = Status.__new__
         for _ in range(count):
-            o = Status.__new__(Status)
+            o = new(Status)
             o.unknown_tagged_fields = None
             (o.status_code,) = _read_b(data, pos)
             pos += 1
@@ -924,8 +932,9 @@ class TopicPartition(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[TopicPartition], int]:
         items: list[TopicPartition] = []
+        new = TopicPartition.__new__
         for _ in range(count):
-            o = TopicPartition.__new__(TopicPartition)
+            o = new(TopicPartition)
             o.unknown_tagged_fields = None
             o.topic, pos = read_compact_string(data, pos)
             count, pos = read_compact_count(data, pos, 4)
@@ -973,8 +982,9 @@ class StreamsGroupHeartbeatResponseTaskIds(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[StreamsGroupHeartbeatResponseTaskIds], int]:
         items: list[StreamsGroupHeartbeatResponseTaskIds] = []
+        new = StreamsGroupHeartbeatResponseTaskIds.__new__
         for _ in range(count):
-            o = StreamsGroupHeartbeatResponseTaskIds.__new__(StreamsGroupHeartbeatResponseTaskIds)
+            o = new(StreamsGroupHeartbeatResponseTaskIds)
             o.unknown_tagged_fields = None
             o.subtopology_id, pos = read_compact_string(data, pos)
             count, pos = read_compact_count(data, pos, 4)

@@ -179,8 +179,9 @@ class SyncGroupRequestAssignment(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[SyncGroupRequestAssignment], int]:
         items: list[SyncGroupRequestAssignment] = []
+        new = SyncGroupRequestAssignment.__new__
         for _ in range(count):
-            o = SyncGroupRequestAssignment.__new__(SyncGroupRequestAssignment)
+            o = new(SyncGroupRequestAssignment)
             o.unknown_tagged_fields = None
             if version >= 4:
                 o.member_id, pos = read_compact_string(data, pos)

@@ -254,8 +254,9 @@ class PartitionsSchema(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[PartitionsSchema], int]:
         items: list[PartitionsSchema] = []
+        new = PartitionsSchema.__new__
         for _ in range(count):
-            o = PartitionsSchema.__new__(PartitionsSchema)
+            o = new(PartitionsSchema)
             o.unknown_tagged_fields = None
             if version >= 1:
                 o.topic, pos = read_compact_string(data, pos)

@@ -194,8 +194,9 @@ class TxnOffsetCommitRequestPartition(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[TxnOffsetCommitRequestPartition], int]:
         items: list[TxnOffsetCommitRequestPartition] = []
+        new = TxnOffsetCommitRequestPartition.__new__
         for _ in range(count):
-            o = TxnOffsetCommitRequestPartition.__new__(TxnOffsetCommitRequestPartition)
+            o = new(TxnOffsetCommitRequestPartition)
             o.unknown_tagged_fields = None
             if version >= 2:
                 o.partition_index, o.committed_offset, o.committed_leader_epoch = _read_iqi(data, pos)
@@ -261,8 +262,9 @@ class TxnOffsetCommitRequestTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[TxnOffsetCommitRequestTopic], int]:
         items: list[TxnOffsetCommitRequestTopic] = []
+        new = TxnOffsetCommitRequestTopic.__new__
         for _ in range(count):
-            o = TxnOffsetCommitRequestTopic.__new__(TxnOffsetCommitRequestTopic)
+            o = new(TxnOffsetCommitRequestTopic)
             o.unknown_tagged_fields = None
             if version >= 3:
                 o.name, pos = read_compact_string(data, pos)
@@ -390,8 +392,9 @@ class TxnOffsetCommitResponsePartition(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[TxnOffsetCommitResponsePartition], int]:
         items: list[TxnOffsetCommitResponsePartition] = []
+        new = TxnOffsetCommitResponsePartition.__new__
         for _ in range(count):
-            o = TxnOffsetCommitResponsePartition.__new__(TxnOffsetCommitResponsePartition)
+            o = new(TxnOffsetCommitResponsePartition)
             o.unknown_tagged_fields = None
             if version >= 3:
                 o.partition_index, o.error_code, tags = _read_ihB(data, pos)
@@ -443,8 +446,9 @@ class TxnOffsetCommitResponseTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[TxnOffsetCommitResponseTopic], int]:
         items: list[TxnOffsetCommitResponseTopic] = []
+        new = TxnOffsetCommitResponseTopic.__new__
         for _ in range(count):
-            o = TxnOffsetCommitResponseTopic.__new__(TxnOffsetCommitResponseTopic)
+            o = new(TxnOffsetCommitResponseTopic)
             o.unknown_tagged_fields = None
             if version >= 3:
                 o.name, pos = read_compact_string(data, pos)

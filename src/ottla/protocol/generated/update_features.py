@@ -135,8 +135,9 @@ class FeatureUpdateKey(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[FeatureUpdateKey], int]:
         items: list[FeatureUpdateKey] = []
+        new = FeatureUpdateKey.__new__
         for _ in range(count):
-            o = FeatureUpdateKey.__new__(FeatureUpdateKey)
+            o = new(FeatureUpdateKey)
             o.unknown_tagged_fields = None
             o.feature, pos = read_compact_string(data, pos)
             if version >= 1:
@@ -267,8 +268,9 @@ class UpdatableFeatureResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[UpdatableFeatureResult], int]:
         items: list[UpdatableFeatureResult] = []
+        new = UpdatableFeatureResult.__new__
         for _ in range(count):
-            o = UpdatableFeatureResult.__new__(UpdatableFeatureResult)
+            o = new(UpdatableFeatureResult)
             o.unknown_tagged_fields = None
             o.feature, pos = read_compact_string(data, pos)
             (o.error_code,) = _read_h(data, pos)

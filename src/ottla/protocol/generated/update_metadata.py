@@ -233,8 +233,9 @@ class UpdateMetadataTopicState(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[UpdateMetadataTopicState], int]:
         items: list[UpdateMetadataTopicState] = []
+        new = UpdateMetadataTopicState.__new__
         for _ in range(count):
-            o = UpdateMetadataTopicState.__new__(UpdateMetadataTopicState)
+            o = new(UpdateMetadataTopicState)
             o.unknown_tagged_fields = None
             if version >= 6:
                 o.topic_name, pos = read_compact_string(data, pos)
@@ -314,8 +315,9 @@ class UpdateMetadataEndpoint(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[UpdateMetadataEndpoint], int]:
         items: list[UpdateMetadataEndpoint] = []
+        new = UpdateMetadataEndpoint.__new__
         for _ in range(count):
-            o = UpdateMetadataEndpoint.__new__(UpdateMetadataEndpoint)
+            o = new(UpdateMetadataEndpoint)
             o.unknown_tagged_fields = None
             (o.port,) = _read_i(data, pos)
             pos += 4
@@ -397,8 +399,9 @@ class UpdateMetadataBroker(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[UpdateMetadataBroker], int]:
         items: list[UpdateMetadataBroker] = []
+        new = UpdateMetadataBroker.__new__
         for _ in range(count):
-            o = UpdateMetadataBroker.__new__(UpdateMetadataBroker)
+            o = new(UpdateMetadataBroker)
             o.unknown_tagged_fields = None
             (o.id,) = _read_i(data, pos)
             pos += 4
@@ -510,8 +513,9 @@ class UpdateMetadataPartitionState(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[UpdateMetadataPartitionState], int]:
         items: list[UpdateMetadataPartitionState] = []
+        new = UpdateMetadataPartitionState.__new__
         for _ in range(count):
-            o = UpdateMetadataPartitionState.__new__(UpdateMetadataPartitionState)
+            o = new(UpdateMetadataPartitionState)
             o.unknown_tagged_fields = None
             if version >= 5:
                 o.topic_name = ""

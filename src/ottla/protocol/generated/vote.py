@@ -144,8 +144,9 @@ class VoteRequestPartitionData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[VoteRequestPartitionData], int]:
         items: list[VoteRequestPartitionData] = []
+        new = VoteRequestPartitionData.__new__
         for _ in range(count):
-            o = VoteRequestPartitionData.__new__(VoteRequestPartitionData)
+            o = new(VoteRequestPartitionData)
             o.unknown_tagged_fields = None
             if version >= 2:
                 o.partition_index, o.replica_epoch, o.replica_id, o.replica_directory_id, o.voter_directory_id, o.last_offset_epoch, o.last_offset, o.pre_vote, tags = _read_iiiuuiqtB(data, pos)
@@ -219,8 +220,9 @@ class VoteRequestTopicData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[VoteRequestTopicData], int]:
         items: list[VoteRequestTopicData] = []
+        new = VoteRequestTopicData.__new__
         for _ in range(count):
-            o = VoteRequestTopicData.__new__(VoteRequestTopicData)
+            o = new(VoteRequestTopicData)
             o.unknown_tagged_fields = None
             o.topic_name, pos = read_compact_string(data, pos)
             count, pos = read_compact_count(data, pos, 25)
@@ -360,8 +362,9 @@ class VoteResponsePartitionData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[VoteResponsePartitionData], int]:
         items: list[VoteResponsePartitionData] = []
+        new = VoteResponsePartitionData.__new__
         for _ in range(count):
-            o = VoteResponsePartitionData.__new__(VoteResponsePartitionData)
+            o = new(VoteResponsePartitionData)
             o.unknown_tagged_fields = None
             o.partition_index, o.error_code, o.leader_id, o.leader_epoch, o.vote_granted, tags = _read_ihiitB(data, pos)
             pos += 16
@@ -404,8 +407,9 @@ class VoteResponseTopicData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[VoteResponseTopicData], int]:
         items: list[VoteResponseTopicData] = []
+        new = VoteResponseTopicData.__new__
         for _ in range(count):
-            o = VoteResponseTopicData.__new__(VoteResponseTopicData)
+            o = new(VoteResponseTopicData)
             o.unknown_tagged_fields = None
             o.topic_name, pos = read_compact_string(data, pos)
             count, pos = read_compact_count(data, pos, 16)
@@ -456,8 +460,9 @@ class NodeEndpoint(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[NodeEndpoint], int]:
         items: list[NodeEndpoint] = []
+        new = NodeEndpoint.__new__
         for _ in range(count):
-            o = NodeEndpoint.__new__(NodeEndpoint)
+            o = new(NodeEndpoint)
             o.unknown_tagged_fields = None
             (o.node_id,) = _read_i(data, pos)
             pos += 4

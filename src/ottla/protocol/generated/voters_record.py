@@ -105,8 +105,9 @@ class Endpoint(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[Endpoint], int]:
         items: list[Endpoint] = []
+        new = Endpoint.__new__
         for _ in range(count):
-            o = Endpoint.__new__(Endpoint)
+            o = new(Endpoint)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             o.host, pos = read_compact_string(data, pos)
@@ -196,8 +197,9 @@ class Voter(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[Voter], int]:
         items: list[Voter] = []
+        new = Voter.__new__
         for _ in range(count):
-            o = Voter.__new__(Voter)
+            o = new(Voter)
             o.unknown_tagged_fields = None
             o.voter_id, o.voter_directory_id = _read_iu(data, pos)
             pos += 20

@@ -110,8 +110,9 @@ class StateBatch(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[StateBatch], int]:
         items: list[StateBatch] = []
+        new = StateBatch.__new__
         for _ in range(count):
-            o = StateBatch.__new__(StateBatch)
+            o = new(StateBatch)
             o.unknown_tagged_fields = None
             o.first_offset, o.last_offset, o.delivery_state, o.delivery_count, tags = _read_qqbhB(data, pos)
             pos += 20
@@ -166,8 +167,9 @@ class PartitionData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[PartitionData], int]:
         items: list[PartitionData] = []
+        new = PartitionData.__new__
         for _ in range(count):
-            o = PartitionData.__new__(PartitionData)
+            o = new(PartitionData)
             o.unknown_tagged_fields = None
             if version >= 1:
                 o.partition, o.state_epoch, o.leader_epoch, o.start_offset, o.delivery_complete_count = _read_iiiqi(data, pos)
@@ -224,8 +226,9 @@ class WriteStateData(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[WriteStateData], int]:
         items: list[WriteStateData] = []
+        new = WriteStateData.__new__
         for _ in range(count):
-            o = WriteStateData.__new__(WriteStateData)
+            o = new(WriteStateData)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
             pos += 16
@@ -319,8 +322,9 @@ class PartitionResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[PartitionResult], int]:
         items: list[PartitionResult] = []
+        new = PartitionResult.__new__
         for _ in range(count):
-            o = PartitionResult.__new__(PartitionResult)
+            o = new(PartitionResult)
             o.unknown_tagged_fields = None
             o.partition, o.error_code = _read_ih(data, pos)
             pos += 6
@@ -367,8 +371,9 @@ class WriteStateResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[WriteStateResult], int]:
         items: list[WriteStateResult] = []
+        new = WriteStateResult.__new__
         for _ in range(count):
-            o = WriteStateResult.__new__(WriteStateResult)
+            o = new(WriteStateResult)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
             pos += 16

@@ -100,8 +100,9 @@ class WritableTxnMarkerTopic(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[WritableTxnMarkerTopic], int]:
         items: list[WritableTxnMarkerTopic] = []
+        new = WritableTxnMarkerTopic.__new__
         for _ in range(count):
-            o = WritableTxnMarkerTopic.__new__(WritableTxnMarkerTopic)
+            o = new(WritableTxnMarkerTopic)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             count, pos = read_compact_count(data, pos, 4)
@@ -161,8 +162,9 @@ class WritableTxnMarker(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[WritableTxnMarker], int]:
         items: list[WritableTxnMarker] = []
+        new = WritableTxnMarker.__new__
         for _ in range(count):
-            o = WritableTxnMarker.__new__(WritableTxnMarker)
+            o = new(WritableTxnMarker)
             o.unknown_tagged_fields = None
             o.producer_id, o.producer_epoch, o.transaction_result = _read_qht(data, pos)
             pos += 11
@@ -268,8 +270,9 @@ class WritableTxnMarkerPartitionResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[WritableTxnMarkerPartitionResult], int]:
         items: list[WritableTxnMarkerPartitionResult] = []
+        new = WritableTxnMarkerPartitionResult.__new__
         for _ in range(count):
-            o = WritableTxnMarkerPartitionResult.__new__(WritableTxnMarkerPartitionResult)
+            o = new(WritableTxnMarkerPartitionResult)
             o.unknown_tagged_fields = None
             o.partition_index, o.error_code, tags = _read_ihB(data, pos)
             pos += 7
@@ -312,8 +315,9 @@ class WritableTxnMarkerTopicResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[WritableTxnMarkerTopicResult], int]:
         items: list[WritableTxnMarkerTopicResult] = []
+        new = WritableTxnMarkerTopicResult.__new__
         for _ in range(count):
-            o = WritableTxnMarkerTopicResult.__new__(WritableTxnMarkerTopicResult)
+            o = new(WritableTxnMarkerTopicResult)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
             count, pos = read_compact_count(data, pos, 7)
@@ -361,8 +365,9 @@ class WritableTxnMarkerResult(Struct):
         data: bytes, pos: int, version: int, count: int
     ) -> tuple[list[WritableTxnMarkerResult], int]:
         items: list[WritableTxnMarkerResult] = []
+        new = WritableTxnMarkerResult.__new__
         for _ in range(count):
-            o = WritableTxnMarkerResult.__new__(WritableTxnMarkerResult)
+            o = new(WritableTxnMarkerResult)
             o.unknown_tagged_fields = None
             (o.producer_id,) = _read_q(data, pos)
             pos += 8
