@@ -1,0 +1,43 @@
+"""A JoinGroup request on its way, with all that belongs to it."""
+
+from typing import Final
+
+from ottla.common.errors import ErrorCode
+from ottla.common.promise import Promise
+from ottla.coordinator.group.classic.member import ClassicMember
+from ottla.coordinator.group.group import Caller
+from ottla.protocol.generated.join_group import JoinGroupRequest, JoinGroupResponse
+
+UNKNOWN_MEMBER: Final = ""
+"""The id of a member that has none yet."""
+
+
+class Joining:
+    __slots__ = ("answer", "caller", "now_ms", "protocols", "request")
+
+    def __init__(
+        self,
+        request: JoinGroupRequest,
+        caller: Caller,
+        answer: Promise[JoinGroupResponse],
+        now_ms: int,
+    ) -> None:
+        self.request = request
+        self.caller = caller
+        self.answer = answer
+        self.now_ms = now_ms
+        self.protocols = {each.name: each.metadata for each in request.protocols}
+
+    def refuse(
+        self, error: ErrorCode, member_id: str = UNKNOWN_MEMBER, *, protocol_name: str | None = ""
+    ) -> None:
+        response = JoinGroupResponse(
+            error_code=error, member_id=member_id, protocol_name=protocol_name
+        )
+        self.answer.fulfil(response)
+
+    def update(self, member: ClassicMember) -> None:
+        """Take over what the request says about ``member``."""
+        member.protocols = self.protocols
+        member.rebalance_timeout_ms = self.request.rebalance_timeout_ms
+        member.session_timeout_ms = self.request.session_timeout_ms

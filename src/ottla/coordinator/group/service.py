@@ -1,0 +1,307 @@
+"""The group coordinator of this broker: what the handlers ask.
+
+A group belongs to the partition of ``__consumer_offsets`` that its id hashes to, and thus to the
+broker that leads it. Every method asks the shard of that partition and turns what the runtime
+refuses into what a client of that API understands.
+
+Answers are promises where records may have to be committed first, or members to join. An ApiError
+refuses the whole request; each of them is one that clients expect from a coordinator.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+from typing import Final, TypeVar
+
+from ottla.common.chance import Chance
+from ottla.common.environment import Scheduler
+from ottla.common.errors import (
+    ApiError,
+    ErrorCode,
+    InvalidGroupId,
+    NotCoordinator,
+)
+from ottla.common.promise import Promise, fulfilled
+from ottla.common.topic_partition import TopicPartition
+from ottla.coordinator.group.classic.joining import Joining
+from ottla.coordinator.group.group import Caller
+from ottla.coordinator.group.records import GroupRecord, GroupRecordFormat, OffsetAndMetadata
+from ottla.coordinator.group.settings import GroupSettings
+from ottla.coordinator.group.shard import GroupShard
+from ottla.coordinator.outside import PartitionReader, PartitionWriter, Surroundings, Topics
+from ottla.coordinator.partition import Operation
+from ottla.coordinator.runtime import CoordinatorRuntime, client_error
+from ottla.coordinator.shard import Outcome
+from ottla.protocol.generated.delete_groups import DeletableGroupResult
+from ottla.protocol.generated.describe_groups import DescribedGroup
+from ottla.protocol.generated.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.protocol.generated.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.protocol.generated.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from ottla.protocol.generated.list_groups import ListedGroup
+from ottla.protocol.generated.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from ottla.protocol.generated.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from ottla.protocol.generated.sync_group import SyncGroupRequest, SyncGroupResponse
+
+T = TypeVar("T")
+
+GROUP_METADATA_TOPIC: Final = "__consumer_offsets"
+
+_BATCH_BYTES: Final = 64 * 1024
+_LOAD_BYTES_MAX: Final = 256 * 1024
+"""What is replayed in one turn of the loop, so that others are served while a log is loaded."""
+
+OffsetsAsked = list[tuple[str, bytes, list[int]]]
+"""Topic name, topic id and partitions."""
+OffsetsFound = list[tuple[str, bytes, list[tuple[int, OffsetAndMetadata | ErrorCode]]]]
+"""The same with the offset of each partition, or its error: NONE when there is no offset."""
+
+
+class GroupService:
+    def __init__(
+        self,
+        *,
+        settings: GroupSettings,
+        writer: PartitionWriter,
+        reader: PartitionReader,
+        scheduler: Scheduler,
+        chance: Chance,
+        topics: Topics,
+    ) -> None:
+        self._settings = settings
+        self._topics = topics
+        surroundings = Surroundings(
+            writer=writer,
+            reader=reader,
+            scheduler=scheduler,
+            commit_timeout_ms=settings.offsets_commit_timeout_ms,
+            load_bytes=min(settings.offsets_load_buffer_bytes, _LOAD_BYTES_MAX),
+            batch_bytes=_BATCH_BYTES,
+            compression=settings.offsets_topic_compression,
+        )
+        self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
+            GROUP_METADATA_TOPIC,
+            surroundings,
+            lambda timeline, timers: GroupShard(timeline, timers, settings, chance),
+            GroupRecordFormat(),
+        )
+
+    # Leadership
+
+    def elected(self, partition: int, leader_epoch: int) -> None:
+        """This broker leads a partition of ``__consumer_offsets``; its log is open."""
+        self.runtime.elected(partition, leader_epoch)
+
+    def resigned(self, partition: int, leader_epoch: int | None = None) -> None:
+        self.runtime.resigned(partition, leader_epoch)
+
+    def stop(self) -> None:
+        self.runtime.stop()
+
+    def partition_for(self, group_id: str) -> int:
+        count = self._topics.partition_count(GROUP_METADATA_TOPIC)
+        return partition_of(group_id, count or self._settings.offsets_topic_partitions)
+
+    def partitions_deleted(self, gone: Collection[TopicPartition]) -> None:
+        """Topics were deleted: nobody has offsets in them any more."""
+        for partition in self.runtime.partitions():
+            self.runtime.write(partition, lambda shard, _now_ms: shard.delete_partitions(gone))
+
+    # Membership
+
+    def join(self, request: JoinGroupRequest, caller: Caller) -> Promise[JoinGroupResponse]:
+        objection = self._objection(request)
+        if objection is not ErrorCode.NONE:
+            refusal = JoinGroupResponse(member_id=request.member_id, error_code=objection)
+            return fulfilled(refusal)
+        answer: Promise[JoinGroupResponse] = Promise()
+        accepted = self.runtime.write(
+            self.partition_for(request.group_id),
+            lambda shard, now_ms: shard.joins.join(Joining(request, caller, answer, now_ms)),
+        )
+        _pass_on_refusal(accepted, answer)
+        return answer
+
+    def _objection(self, request: JoinGroupRequest) -> ErrorCode:
+        low, high = self._settings.session_timeout_ms_min, self._settings.session_timeout_ms_max
+        if not request.group_id:
+            return ErrorCode.INVALID_GROUP_ID
+        if not low <= request.session_timeout_ms <= high:
+            return ErrorCode.INVALID_SESSION_TIMEOUT
+        return ErrorCode.NONE
+
+    def sync(self, request: SyncGroupRequest) -> Promise[SyncGroupResponse]:
+        _check_group_id(request.group_id)
+        answer: Promise[SyncGroupResponse] = Promise()
+        accepted = self.runtime.write(
+            self.partition_for(request.group_id),
+            lambda shard, now_ms: shard.syncs.sync(request, answer, now_ms),
+        )
+        _pass_on_refusal(accepted, answer)
+        return answer
+
+    async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
+        _check_group_id(request.group_id)
+        try:
+            return await self._write(
+                request.group_id, lambda shard, now_ms: shard.syncs.heartbeat(request, now_ms)
+            )
+        except ApiError as error:
+            if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                return HeartbeatResponse()  # the member is alive, and we shall know it soon
+            raise
+
+    async def leave(self, request: LeaveGroupRequest) -> LeaveGroupResponse:
+        _check_group_id(request.group_id)
+        return await self._write(
+            request.group_id, lambda shard, now_ms: shard.leaves.leave(request, now_ms)
+        )
+
+    # Groups
+
+    def describe(self, group_ids: Iterable[str], version: int) -> list[DescribedGroup]:
+        return [self._describe(group_id, version) for group_id in group_ids]
+
+    def _describe(self, group_id: str, version: int) -> DescribedGroup:
+        try:
+            return self._read(group_id, lambda shard: shard.describe(group_id, version))
+        except ApiError as error:
+            return DescribedGroup(group_id=group_id, error_code=error.code)
+
+    def list_groups(
+        self, states: Collection[str] = (), types: Collection[str] = ()
+    ) -> list[ListedGroup]:
+        """All groups that this broker coordinates, in one of ``states`` and of one of ``types``."""
+        states = {state.lower() for state in states}
+        types = {group_type.lower() for group_type in types}
+        groups: list[ListedGroup] = []
+        for partition in self.runtime.partitions():
+            try:
+                groups += self.runtime.read(
+                    partition, lambda shard: shard.list_groups(states, types)
+                )
+            except NotCoordinator:
+                continue
+        return groups
+
+    async def delete(self, group_ids: Iterable[str]) -> list[DeletableGroupResult]:
+        by_partition: dict[int, list[str]] = {}
+        for group_id in dict.fromkeys(group_ids):
+            by_partition.setdefault(self.partition_for(group_id), []).append(group_id)
+        under_way = [
+            (ids, self.runtime.write(partition, partial(_delete, ids)))
+            for partition, ids in by_partition.items()
+        ]
+        results: list[DeletableGroupResult] = []
+        for ids, deleted in under_way:
+            try:
+                results += await deleted
+            except ApiError as error:
+                code = client_error(error).code
+                results += [DeletableGroupResult(group_id=each, error_code=code) for each in ids]
+        return results
+
+    # Offsets
+
+    async def commit_offsets(
+        self, request: OffsetCommitRequest, version: int
+    ) -> OffsetCommitResponse:
+        return await self._write(
+            request.group_id,
+            lambda shard, now_ms: shard.commit_offsets(request, version, now_ms),
+        )
+
+    async def delete_offsets(self, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+        _check_group_id(request.group_id)
+        return await self._write(
+            request.group_id, lambda shard, _now_ms: shard.offsets.delete(request)
+        )
+
+    async def fetch_offsets(
+        self, group_id: str, asked: OffsetsAsked | None, *, require_stable: bool
+    ) -> OffsetsFound:
+        """The offsets of what is ``asked``, or all of the group.
+
+        With ``require_stable`` they are the newest, and the answer waits until these are
+        committed; without, they are what is committed now.
+        """
+
+        def fetch(shard: GroupShard) -> OffsetsFound:
+            return _fetch(shard, group_id, asked, stable=require_stable)
+
+        if not require_stable:
+            return self._read(group_id, fetch)
+        partition = self.partition_for(group_id)
+        try:
+            return await self.runtime.write(
+                partition, lambda shard, _now_ms: Outcome([], fetch(shard))
+            )
+        except ApiError as error:
+            code = client_error(error).code
+            if code is ErrorCode.COORDINATOR_NOT_AVAILABLE and code is not error.code:
+                raise NotCoordinator from None  # older consumers do not try again on the other
+            raise client_error(error) from None
+
+    # The shard of a group
+
+    async def _write(self, group_id: str, operation: Operation[GroupShard, T]) -> T:
+        try:
+            return await self.runtime.write(self.partition_for(group_id), operation)
+        except ApiError as error:
+            raise client_error(error) from None
+
+    def _read(self, group_id: str, operation: Callable[[GroupShard], T]) -> T:
+        return self.runtime.read(self.partition_for(group_id), operation)
+
+
+def partition_of(group_id: str, count: int) -> int:
+    """Java's hash of a string, without its sign."""
+    value = 0
+    units = group_id.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    if value == 1 << 31:
+        return 0  # which has no positive twin
+    return (value if value < 1 << 31 else (1 << 32) - value) % count
+
+
+def _fetch(
+    shard: GroupShard, group_id: str, asked: OffsetsAsked | None, *, stable: bool
+) -> OffsetsFound:
+    if asked is None:
+        by_topic: dict[str, list[int]] = {}
+        for topic, partition in shard.offsets.topic_partitions(group_id, stable=stable):
+            by_topic.setdefault(topic, []).append(partition)
+        asked = [(topic, bytes(16), partitions) for topic, partitions in by_topic.items()]
+    return [
+        (
+            topic,
+            topic_id,
+            [
+                (each, shard.offsets.fetch(group_id, topic, topic_id, each, stable=stable))
+                for each in partitions
+            ],
+        )
+        for topic, topic_id, partitions in asked
+    ]
+
+
+def _check_group_id(group_id: str) -> None:
+    if not group_id:
+        raise InvalidGroupId
+
+
+def _delete(
+    group_ids: list[str], shard: GroupShard, _now_ms: int
+) -> Outcome[GroupRecord, list[DeletableGroupResult]]:
+    return shard.delete(group_ids)
+
+
+def _pass_on_refusal(accepted: Promise[None], answer: Promise[T]) -> None:
+    """Fail ``answer`` if the operation was refused at once.
+
+    If its records are lost later, that is for the group to sort out: others wait for them too.
+    """
+    if accepted.done and not answer.done:
+        try:
+            accepted.result()
+        except ApiError as error:
+            answer.fail(client_error(error))

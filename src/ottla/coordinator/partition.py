@@ -1,0 +1,317 @@
+"""One partition of a coordinator's topic that this broker leads: its shard, and what is under way.
+
+Requests are carried out one after the other against a state that may not be committed yet:
+
+1. An operation returns records and an answer. The records are replayed at once and gathered in the
+   open batch, which is written when the turn of the loop is over, or when it is full.
+2. The answer waits until that batch is committed; one without records waits for everything written
+   before it, since it may rest on it.
+3. When a batch cannot be written, the state goes back to before it, and with it go all later
+   operations: their answers fail with the same error.
+
+An answer that waits longer than ``commit_timeout_ms`` fails, but its batch is not taken back: it is
+in the log, and may yet be committed.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Any, Final, Generic, TypeVar
+
+from ottla.common.environment import Cancellable
+from ottla.common.errors import (
+    ApiError,
+    CoordinatorLoadInProgress,
+    NotCoordinator,
+    ProtocolViolation,
+    RequestTimedOut,
+)
+from ottla.common.promise import Promise
+from ottla.common.topic_partition import TopicPartition
+from ottla.coordinator.loading import replay
+from ottla.coordinator.outside import Surroundings
+from ottla.coordinator.shard import NO_PRODUCER_ID, Outcome, RecordFormat, Shard, Stored
+from ottla.coordinator.timeline import Timeline
+from ottla.coordinator.timers import Timers
+from ottla.records.builder import BatchBuilder
+
+S = TypeVar("S", bound=Shard[Any])
+T = TypeVar("T")
+
+Operation = Callable[[S, int], Outcome[Any, T]]
+"""A request: the shard and the time in ms in, records and an answer out."""
+Action = Callable[[int], Outcome[Any, None]]
+"""What a timer does: an operation whose shard is bound already."""
+ShardFactory = Callable[[Timeline, Timers[Action]], S]
+
+TAIL_POLL_MS: Final = 50
+"""How often the high watermark is looked at while a part of what was loaded is not committed."""
+
+
+class PartitionState(Enum):
+    LOADING = auto()
+    ACTIVE = auto()
+    FAILED = auto()
+    """Its log could not be read: only a new election tries again."""
+    CLOSED = auto()
+
+
+class _Waiting:
+    """An answer, and who wants to hear of its records."""
+
+    __slots__ = ("answer", "promise", "stored")
+
+    def __init__(self, promise: Promise[Any], answer: object, stored: Stored | None) -> None:
+        self.promise = promise
+        self.answer = answer
+        self.stored = stored
+
+
+class _Batch:
+    """Records on their way to the log, and the answers that wait for them."""
+
+    __slots__ = ("base_offset", "builder", "layer", "timer", "waiting")
+
+    def __init__(self, base_offset: int, layer: int) -> None:
+        self.base_offset = base_offset
+        self.layer = layer
+        self.builder = BatchBuilder()
+        self.waiting: list[_Waiting] = []
+        self.timer: Cancellable | None = None
+
+
+class CoordinatorPartition(Generic[S]):
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        leader_epoch: int,
+        surroundings: Surroundings,
+        make_shard: ShardFactory[S],
+        record_format: RecordFormat[Any],
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.leader_epoch = leader_epoch
+        self._outside = surroundings
+        self._make_shard = make_shard
+        self._format = record_format
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self.state = PartitionState.LOADING
+        self._timeline = Timeline()
+        self._timers: Timers[Action] = Timers(self._outside.scheduler, self._run_timer)
+        self.shard: S = self._make_shard(self._timeline, self._timers)
+        self._in_flight: deque[_Batch] = deque()
+        self._batch: _Batch | None = None
+        self._flush_due = False
+        self._next_offset = 0
+        self._tail_end: int | None = None
+        """The log end offset when loaded, as long as the high watermark has not come so far."""
+
+    # Loading and unloading
+
+    def load(self) -> None:
+        """Replay the log slice by slice, a turn of the loop each."""
+        try:
+            self._next_offset = self._outside.reader.log_start_offset(*self.topic_partition)
+        except ApiError:
+            self.state = PartitionState.FAILED
+            return
+        self._load_slice(self.shard)
+
+    def _load_slice(self, shard: S) -> None:
+        if self.shard is not shard or self.state is not PartitionState.LOADING:
+            return
+        reader, topic_partition = self._outside.reader, self.topic_partition
+        try:
+            end = reader.log_end_offset(*topic_partition)
+            stop = end
+            if self._tail_end is None:
+                stop = min(reader.high_watermark(*topic_partition), end)
+                if self._next_offset >= stop and stop < end:
+                    self._timeline.begin()
+                    self._tail_end = stop = end
+            data = b""
+            if self._next_offset < stop:
+                data = reader.read(*topic_partition, self._next_offset, self._outside.load_bytes)
+            if data:
+                self._next_offset = replay(data, self._next_offset, stop, shard, self._format)
+            else:
+                self._next_offset = stop
+        except (ApiError, ProtocolViolation):
+            self.state = PartitionState.FAILED
+            return
+        if self._next_offset < end:
+            self._outside.scheduler.call_soon(self._load_slice, shard)
+        else:
+            self._loaded()
+
+    def _loaded(self) -> None:
+        self.state = PartitionState.ACTIVE
+        if self._tail_end is None:
+            self._timeline.begin()
+        else:
+            self._tail_end = self._next_offset
+            self._in_flight.append(_Batch(self._next_offset, self._timeline.seal()))
+            self._await_tail(self.shard)
+        self._batch = _Batch(self._next_offset, self._timeline.open_layer)
+        self.shard.loaded(self._outside.scheduler.wall_ms())
+
+    def _await_tail(self, shard: S) -> None:
+        if self.shard is not shard or self._tail_end is None:
+            return
+        if self._outside.reader.high_watermark(*self.topic_partition) >= self._tail_end:
+            self._commit_through(self._in_flight[0])
+        else:
+            self._outside.scheduler.call_later(TAIL_POLL_MS / 1000, self._await_tail, shard)
+
+    def close(self) -> None:
+        """Stop: whoever waits is told that the coordinator is elsewhere."""
+        state, self.state = self.state, PartitionState.CLOSED
+        if state is PartitionState.ACTIVE:
+            self._unload(NotCoordinator())
+
+    def _reload(self, error: ApiError) -> None:
+        """Begin again from the log, of which we do not know any more what it holds."""
+        self._unload(error)
+        self._start_over()
+        self._outside.scheduler.call_soon(self.load)
+
+    def _unload(self, error: ApiError) -> None:
+        self.shard.unloaded(self._outside.scheduler.wall_ms())
+        batches = [*self._in_flight, self._open]
+        self._in_flight.clear()
+        self._batch = None
+        for batch in batches:
+            self._settle(batch, error)
+        self._timers.cancel_all()
+
+    # Operations
+
+    def check_active(self) -> None:
+        if self.state is PartitionState.LOADING:
+            raise CoordinatorLoadInProgress
+        if self.state is not PartitionState.ACTIVE:
+            raise NotCoordinator
+
+    def write(self, operation: Operation[S, T]) -> Promise[T]:
+        """Carry out ``operation`` now; the answer comes when what it rests on is committed."""
+        promise: Promise[T] = Promise()
+        now_ms = self._outside.scheduler.wall_ms()
+        try:
+            self._make_room()
+            outcome = operation(self.shard, now_ms)
+            if outcome.records:
+                self._gather(outcome, now_ms)
+        except ApiError as error:
+            promise.fail(error)
+            return promise
+        waiting = _Waiting(promise, outcome.answer, outcome.stored)
+        if outcome.records:
+            self._open.waiting.append(waiting)
+            if not self._flush_due:
+                self._flush_due = True
+                self._outside.scheduler.call_soon(self._turn_is_over, self.shard)
+        elif self._open.builder.count:
+            self._open.waiting.append(waiting)
+        elif self._in_flight:
+            self._in_flight[-1].waiting.append(waiting)
+        else:
+            self._tell([waiting], None)
+        return promise
+
+    @property
+    def _open(self) -> _Batch:
+        assert self._batch is not None
+        return self._batch
+
+    def _make_room(self) -> None:
+        self.check_active()
+        if self._open.builder.size >= self._outside.batch_bytes:
+            self._flush()
+            self.check_active()
+
+    def _gather(self, outcome: Outcome[Any, Any], now_ms: int) -> None:
+        for record in outcome.records:
+            if not outcome.atomic:
+                self._make_room()
+            if outcome.stored is None:
+                self.shard.replay(self._next_offset, NO_PRODUCER_ID, record)
+            self._open.builder.append(now_ms, *self._format.encode(record))
+            self._next_offset += 1
+
+    def _run_timer(self, action: Action) -> None:
+        self.write(lambda _, now_ms: action(now_ms))
+
+    # Writing
+
+    def _turn_is_over(self, shard: S) -> None:
+        if self.shard is shard:
+            self._flush_due = False
+            if self.state is PartitionState.ACTIVE and self._open.builder.count:
+                self._flush()
+
+    def _flush(self) -> None:
+        batch = self._open
+        self._in_flight.append(batch)
+        self._timeline.seal()
+        self._batch = _Batch(self._next_offset, self._timeline.open_layer)
+        data = bytes(batch.builder.build(codec=self._outside.compression))
+        appended = self._outside.writer.append(*self.topic_partition, data)
+        appended.when_done(lambda promise: self._appended(batch, promise))
+        if not appended.done:
+            delay = self._outside.commit_timeout_ms / 1000
+            batch.timer = self._outside.scheduler.call_later(delay, self._timed_out, batch)
+
+    def _appended(self, batch: _Batch, promise: Promise[int]) -> None:
+        if batch not in self._in_flight:
+            return
+        try:
+            last_offset = promise.result()
+        except ApiError as error:
+            self._failed(batch, error)
+            return
+        if last_offset == batch.base_offset + batch.builder.count - 1:
+            self._commit_through(batch)
+        else:  # somebody else has written: the log knows more than we do
+            self._reload(NotCoordinator())
+
+    def _commit_through(self, batch: _Batch) -> None:
+        committed = []
+        while self._in_flight and self._in_flight[0].layer <= batch.layer:
+            committed.append(self._in_flight.popleft())
+        self._timeline.commit(batch.layer)
+        self._tail_end = None
+        for done in committed:
+            self._settle(done, None)
+
+    def _failed(self, batch: _Batch, error: ApiError) -> None:
+        if self._in_flight[-1] is not batch:
+            self._reload(error)
+            return
+        self._in_flight.pop()
+        self._timeline.revert(batch.layer)
+        later, self._batch = self._open, _Batch(batch.base_offset, self._timeline.open_layer)
+        self._next_offset = batch.base_offset
+        self._settle(batch, error)
+        self._settle(later, error)
+
+    def _timed_out(self, batch: _Batch) -> None:
+        waiting, batch.waiting = batch.waiting, []
+        self._tell(waiting, RequestTimedOut())
+
+    def _settle(self, batch: _Batch, error: ApiError | None) -> None:
+        if batch.timer is not None:
+            batch.timer.cancel()
+        waiting, batch.waiting = batch.waiting, []
+        self._tell(waiting, error)
+
+    def _tell(self, waiting: list[_Waiting], error: ApiError | None) -> None:
+        now_ms = self._outside.scheduler.wall_ms()
+        for one in waiting:
+            if one.stored is not None:
+                one.stored(error, now_ms)
+            if error is None:
+                one.promise.fulfil(one.answer)
+            else:
+                one.promise.fail(error)

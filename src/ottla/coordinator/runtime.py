@@ -1,0 +1,141 @@
+"""All partitions of one coordinator's topic that this broker leads.
+
+Whoever leads a partition of the topic is the coordinator of the ids that fall into it. ``elected``
+and ``resigned`` follow leadership; between them a partition loads, then serves:
+
+    absent ──elected──▶ loading ──▶ active ──resigned──▶ absent
+                           └──▶ failed (its log cannot be read)
+
+A request for an absent or failed partition is refused with NOT_COORDINATOR, for one that loads with
+COORDINATOR_LOAD_IN_PROGRESS, and after ``stop`` with COORDINATOR_NOT_AVAILABLE.
+"""
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from ottla.common.errors import (
+    ApiError,
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    ErrorCode,
+    NotCoordinator,
+)
+from ottla.common.promise import Promise
+from ottla.common.topic_partition import TopicPartition
+from ottla.coordinator.outside import Surroundings
+from ottla.coordinator.partition import (
+    CoordinatorPartition,
+    Operation,
+    PartitionState,
+    ShardFactory,
+)
+from ottla.coordinator.shard import RecordFormat, Shard
+
+S = TypeVar("S", bound=Shard[Any])
+T = TypeVar("T")
+
+
+class CoordinatorRuntime(Generic[S]):
+    def __init__(
+        self,
+        topic: str,
+        surroundings: Surroundings,
+        make_shard: ShardFactory[S],
+        record_format: RecordFormat[Any],
+    ) -> None:
+        self.topic = topic
+        self._surroundings = surroundings
+        self._make_shard = make_shard
+        self._format = record_format
+        self._partitions: dict[int, CoordinatorPartition[S]] = {}
+        self._stopped = False
+
+    def elected(self, partition: int, leader_epoch: int) -> None:
+        """This broker leads ``partition`` since ``leader_epoch``."""
+        current = self._partitions.get(partition)
+        if current is not None:
+            if leader_epoch <= current.leader_epoch:
+                return
+            if current.state is not PartitionState.FAILED:
+                current.leader_epoch = leader_epoch
+                return
+        fresh = CoordinatorPartition(
+            TopicPartition(self.topic, partition),
+            leader_epoch,
+            self._surroundings,
+            self._make_shard,
+            self._format,
+        )
+        self._partitions[partition] = fresh
+        fresh.load()
+
+    def resigned(self, partition: int, leader_epoch: int | None = None) -> None:
+        """This broker leads ``partition`` no longer; without an epoch the partition is gone."""
+        current = self._partitions.get(partition)
+        if current is None or (leader_epoch is not None and leader_epoch < current.leader_epoch):
+            return
+        del self._partitions[partition]
+        current.close()
+
+    def stop(self) -> None:
+        self._stopped = True
+        for partition in list(self._partitions):
+            self.resigned(partition)
+
+    def state(self, partition: int) -> PartitionState | None:
+        current = self._partitions.get(partition)
+        return None if current is None else current.state
+
+    def write(self, partition: int, operation: Operation[S, T]) -> Promise[T]:
+        """Carry out ``operation``; its answer comes when what it rests on is committed."""
+        try:
+            return self._partition(partition).write(operation)
+        except ApiError as error:
+            promise: Promise[T] = Promise()
+            promise.fail(error)
+            return promise
+
+    def read(self, partition: int, operation: Callable[[S], T]) -> T:
+        """What ``operation`` finds now; it must look at committed values only."""
+        current = self._partition(partition)
+        current.check_active()
+        return operation(current.shard)
+
+    def partitions(self) -> list[int]:
+        """Those that this broker leads, loaded or not."""
+        return list(self._partitions)
+
+    def _partition(self, partition: int) -> CoordinatorPartition[S]:
+        if self._stopped:
+            raise CoordinatorNotAvailable
+        current = self._partitions.get(partition)
+        if current is None:
+            raise NotCoordinator
+        return current
+
+
+def client_error(error: ApiError) -> ApiError:
+    """What a client of a coordinator is told when the log beneath refused.
+
+    Clients know what to do about a coordinator, not about the partition under it: they look for it
+    again, or try again later.
+    """
+    match error.code:
+        case ErrorCode.NETWORK_EXCEPTION:
+            return CoordinatorLoadInProgress()
+        case (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            | ErrorCode.NOT_ENOUGH_REPLICAS
+            | ErrorCode.REQUEST_TIMED_OUT
+        ):
+            return CoordinatorNotAvailable()
+        case ErrorCode.NOT_LEADER_OR_FOLLOWER | ErrorCode.KAFKA_STORAGE_ERROR:
+            return NotCoordinator()
+        case (
+            ErrorCode.MESSAGE_TOO_LARGE
+            | ErrorCode.RECORD_LIST_TOO_LARGE
+            | ErrorCode.INVALID_FETCH_SIZE
+        ):
+            return ApiError()  # UNKNOWN_SERVER_ERROR
+        case _:
+            return error
