@@ -6,6 +6,7 @@ A group that says nothing about a key follows the broker's setting ``group.<key>
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Self
 
+from ottla.common.errors import InvalidConfig
 from ottla.config.definition import Boolean, ConfigSet, Int, String
 from ottla.config.kinds import Value
 from ottla.config.validators import OFFSET_RESET, at_least, one_of
@@ -77,6 +78,29 @@ class GroupConfig(ConfigSet):
     def from_broker(cls, broker: "BrokerConfig", overrides: Mapping[str, str]) -> Self:
         """The settings of a group with these overrides on this broker."""
         return cls(overrides, group_defaults(broker))
+
+
+def check_group(config: GroupConfig, broker: "BrokerConfig") -> None:
+    """Refuse settings of a group that leave the bounds that the broker sets."""
+    for name in config.originals:
+        kind, _, rest = name.partition(".")
+        value = config.values[name]
+        low = broker.values.get(f"group.{kind}.min.{rest}")
+        high_name = f"group.{kind}.max.{rest.removeprefix('num.')}"
+        high = broker.values.get(high_name)
+        if isinstance(value, int) and isinstance(low, int) and value < low:
+            raise InvalidConfig(f"{name} must be greater than or equal to group.{kind}.min.{rest}")
+        if isinstance(value, int) and isinstance(high, int) and value > high:
+            raise InvalidConfig(f"{name} must be less than or equal to {high_name}")
+    for kind in ("consumer", "share", "streams"):
+        heartbeat = config.values[f"{kind}.heartbeat.interval.ms"]
+        session = config.values[f"{kind}.session.timeout.ms"]
+        assert isinstance(heartbeat, int)
+        assert isinstance(session, int)
+        if session <= heartbeat:
+            raise InvalidConfig(
+                f"{kind}.session.timeout.ms must be greater than {kind}.heartbeat.interval.ms"
+            )
 
 
 def group_defaults(broker: "BrokerConfig") -> dict[str, Value]:

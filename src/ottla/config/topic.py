@@ -7,6 +7,7 @@ says which. The later names of a list are the same in coarser units, or a fallba
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Self
 
+from ottla.common.errors import InvalidConfig
 from ottla.config.definition import (
     Boolean,
     ConfigSet,
@@ -18,7 +19,7 @@ from ottla.config.definition import (
     OptionalInt,
     String,
 )
-from ottla.config.kinds import Kind, Value
+from ottla.config.kinds import Kind, Value, invalid
 from ottla.config.limits import LONG_MAX
 from ottla.config.validators import REPLICAS, at_least, between, between_or, distinct, one_of
 
@@ -191,6 +192,45 @@ class TopicConfig(ConfigSet):
     def deleted(self) -> bool:
         """Whether old segments go by age and size."""
         return "delete" in self.cleanup_policy
+
+
+def check_topic(config: TopicConfig, *, tiered: bool) -> None:
+    """Refuse settings of a topic that contradict each other; ``tiered``: is a remote store on."""
+    lag_min, lag_max = config.min_compaction_lag_ms, config.max_compaction_lag_ms
+    if lag_min > lag_max:
+        raise InvalidConfig(
+            f"conflict topic config setting min.compaction.lag.ms ({lag_min}) > "
+            f"max.compaction.lag.ms ({lag_max})"
+        )
+    if not config.remote_storage_enable:
+        return
+    if not tiered:
+        raise InvalidConfig(
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured "
+            "with remote log storage."
+        )
+    if config.compacted:
+        raise InvalidConfig(
+            "Remote log storage only supports topics with cleanup.policy=delete or "
+            "cleanup.policy being an empty list."
+        )
+    _check_local("bytes", config.local_retention_bytes, config.retention_bytes)
+    _check_local("ms", config.local_retention_ms, config.retention_ms)
+
+
+def _check_local(unit: str, local: int, whole: int) -> None:
+    """What is kept on local disk is part of what is kept at all; -2 stands for all of it."""
+    if local == -2 or whole == -1:
+        return
+    name = f"local.retention.{unit}"
+    if local == -1:
+        raise invalid(
+            name, local, f"Value must not be -1 as retention.{unit} value is set as {whole}."
+        )
+    if local > whole:
+        raise invalid(
+            name, local, f"Value must not be more than retention.{unit} property value: {whole}"
+        )
 
 
 def topic_defaults(broker: "BrokerConfig") -> dict[str, Value]:
