@@ -72,6 +72,7 @@ class Connection:
         "_receive_view",
         "_slots",
         "_socket",
+        "_starved",
         "_turn_over",
         "_unsent",
         "closed",
@@ -108,6 +109,8 @@ class Connection:
         self._partial: bytearray | None = None
         self._partial_filled = 0
         self._partial_size = 0
+        self._starved = False
+        """Whether a frame waits for memory."""
         self._slots: deque[_Slot] = deque()
         self._outgoing: deque[bytes | memoryview | Region] = deque()
         self._unsent = 0
@@ -153,11 +156,12 @@ class Connection:
             self.close()
             return
         pos = 0
+        limit = self._frame_limit
         unpack = _LENGTH.unpack_from
         while filled - pos >= 4:
             (size,) = unpack(view, pos)
             end = pos + 4 + size
-            if end > filled or size < 0:
+            if end > filled or size < 0 or size > limit:
                 break
             self._handle(view[pos + 4 : end])
             if self.closed:
@@ -180,19 +184,21 @@ class Connection:
         """Learn how long the frame is, and wait if all connections together hold too much."""
         assert self._partial is not None
         (size,) = _LENGTH.unpack_from(self._partial, 0)
-        if size < 0 or size > self._frame_limit:
+        if size <= 0 or size > self._frame_limit:
             raise ProtocolViolation(f"a frame of {size} bytes; {self._frame_limit} are allowed")
         if self._memory.take(self, size):
             self._partial_size = size + 4
         else:
+            self._starved = True
             self._pause()
 
     def memory_is_free(self) -> None:
         """Go on reading the frame for which there was no memory."""
-        if self.closed or self._partial is None or self._partial_size > 4:
+        if self.closed or not self._starved:
             return
+        self._starved = False
         self._expect()
-        if self._partial_size > 4:
+        if self._reading_allowed():
             self._resume()
 
     def _read_partial(self) -> None:
@@ -216,11 +222,12 @@ class Connection:
             return
         if wanted == 4:
             self._expect()
-            if self._partial_size > 4 or not self._reading:
-                return
+            return
         self._partial = None
-        self._handle(memoryview(partial)[4:])
-        self._memory.give_back(self._partial_size - 4)
+        try:
+            self._handle(memoryview(partial)[4:])
+        finally:
+            self._memory.give_back(wanted - 4)
         if not self.closed and not self._reading_allowed():
             self._pause()
 
@@ -289,8 +296,11 @@ class Connection:
         if isinstance(segment, (bytes, memoryview)):
             self._unsent += len(segment)
         elif segment.size <= SMALL_FILE_REGION:
-            segment = segment.file.read_at(segment.position, segment.size)
-            self._unsent += len(segment)
+            size = segment.size
+            segment = segment.file.read_at(segment.position, size)
+            if len(segment) != size:
+                raise ConnectionAbortedError  # as in _write_region
+            self._unsent += size
         self._outgoing.append(segment)
 
     def writable(self) -> None:
@@ -339,7 +349,9 @@ class Connection:
     # Back-pressure
 
     def _reading_allowed(self) -> bool:
-        return len(self._slots) < IN_FLIGHT_LIMIT and self._unsent < UNSENT_LIMIT
+        return (
+            not self._starved and len(self._slots) < IN_FLIGHT_LIMIT and self._unsent < UNSENT_LIMIT
+        )
 
     def _pause(self) -> None:
         if self._reading:
