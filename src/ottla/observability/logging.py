@@ -75,7 +75,7 @@ class Logger:
 
 
 def logger(name: str) -> Logger:
-    """The logger of a module: ``log = logger(__name__)``."""
+    """Return what a module writes its lines with."""
     return Logger(name, {})
 
 

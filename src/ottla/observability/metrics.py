@@ -1,0 +1,199 @@
+"""Instruments: plain integers that the code counts with, read off when somebody asks.
+
+``counter.value += 1`` is all that the hot path pays. Rates and percentiles are worked out by the
+reader, who brings the time. A registry knows every instrument by its name; its size is bounded by
+what is measured: who registers a metric of a topic or connection also removes it.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from ottla.observability.names import Form, MetricName
+
+QUANTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
+
+
+class Counter:
+    """What only grows."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0
+
+
+class Gauge:
+    """What goes up and down: a value that is set, or a question that is asked when it is read."""
+
+    __slots__ = ("_ask", "value")
+
+    def __init__(self, ask: Callable[[], float] | None = None) -> None:
+        self._ask = ask
+        self.value: float = 0
+
+    def read(self) -> float:
+        return self.value if self._ask is None else self._ask()
+
+
+class State:
+    """One word out of a few, such as the role in the quorum."""
+
+    __slots__ = ("_ask", "value")
+
+    def __init__(self, ask: Callable[[], str] | None = None) -> None:
+        self._ask = ask
+        self.value = ""
+
+    def read(self) -> str:
+        return self.value if self._ask is None else self._ask()
+
+
+class Meter:
+    """A count whose rate matters: events per second over the last 1, 5 and 15 minutes.
+
+    The averages move when they are read, by the time that has passed since; nobody needs to tick.
+    """
+
+    __slots__ = ("_averages", "_counted", "_read_at", "_started", "count")
+
+    MINUTES: Final = (1, 5, 15)
+
+    def __init__(self, now: float) -> None:
+        self.count = 0
+        self._started = now
+        self._read_at = now
+        self._counted = 0
+        self._averages: tuple[float, ...] | None = None
+
+    def rates(self, now: float) -> tuple[float, ...]:
+        """Events per second over the last 1, 5 and 15 minutes."""
+        elapsed = now - self._read_at
+        if elapsed <= 0:
+            return self._averages or (0.0, 0.0, 0.0)
+        current = (self.count - self._counted) / elapsed
+        if self._averages is None:
+            self._averages = (current, current, current)
+        else:
+            self._averages = tuple(
+                average + (1 - math.exp(-elapsed / (60 * minutes))) * (current - average)
+                for average, minutes in zip(self._averages, self.MINUTES, strict=True)
+            )
+        self._read_at, self._counted = now, self.count
+        return self._averages
+
+    def mean_rate(self, now: float) -> float:
+        elapsed = now - self._started
+        return self.count / elapsed if elapsed > 0 else 0.0
+
+
+class Histogram:
+    """How values are spread, in buckets that are at most an eighth of their value wide."""
+
+    __slots__ = ("_buckets", "count", "largest", "total")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total = 0
+        self.largest = 0
+        self._buckets: list[int] = [0] * 16
+
+    def record(self, value: int) -> None:
+        """Count one value; below 0 counts as 0."""
+        value = max(value, 0)
+        shift = max(0, value.bit_length() - 4)
+        bucket = (shift << 3) + (value >> shift)
+        if bucket >= len(self._buckets):
+            self._buckets.extend([0] * (bucket + 1 - len(self._buckets)))
+        self._buckets[bucket] += 1
+        self.count += 1
+        self.total += value
+        self.largest = max(self.largest, value)
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.count if self.count else 0.0
+
+    def percentile(self, fraction: float) -> float:
+        """The value that this fraction of all values does not exceed, within a bucket's width."""
+        wanted = math.ceil(self.count * fraction)
+        passed = 0
+        for bucket, count in enumerate(self._buckets):
+            passed += count
+            if count and passed >= wanted:
+                shift = max(0, (bucket >> 3) - 1)
+                highest = ((bucket - (shift << 3) + 1) << shift) - 1
+                return min(highest, self.largest)
+        return 0.0
+
+
+Instrument = Counter | Gauge | State | Meter | Histogram
+
+
+class Sample(NamedTuple):
+    """One number of a metric, as it was when it was read."""
+
+    metric: MetricName
+    form: Form
+    value: float
+    suffix: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+class Registry:
+    """Every instrument of a node by its name."""
+
+    def __init__(self) -> None:
+        self._instruments: dict[MetricName, Instrument] = {}
+
+    def register(self, name: MetricName, instrument: Instrument) -> None:
+        assert name not in self._instruments, f"registered twice: {name}"
+        self._instruments[name] = instrument
+
+    def remove(self, name: MetricName) -> None:
+        """Forget a metric whose topic, partition or connection is gone; harmless when unknown."""
+        self._instruments.pop(name, None)
+
+    def counter(self, name: MetricName) -> Counter:
+        counter = Counter()
+        self.register(name, counter)
+        return counter
+
+    def gauge(self, name: MetricName, ask: Callable[[], float] | None = None) -> Gauge:
+        gauge = Gauge(ask)
+        self.register(name, gauge)
+        return gauge
+
+    def histogram(self, name: MetricName) -> Histogram:
+        histogram = Histogram()
+        self.register(name, histogram)
+        return histogram
+
+    def names(self) -> list[MetricName]:
+        return sorted(self._instruments)
+
+    def get(self, name: MetricName) -> Instrument | None:
+        return self._instruments.get(name)
+
+    def samples(self) -> Iterator[Sample]:
+        """Read everything; in the order of the names, so that equal metrics stand together."""
+        for name in self.names():
+            yield from _samples(name, self._instruments[name])
+
+
+def _samples(name: MetricName, instrument: Instrument) -> Iterator[Sample]:
+    match instrument:
+        case Counter():
+            yield Sample(name, Form.COUNTER, instrument.value)
+        case Gauge():
+            yield Sample(name, Form.GAUGE, instrument.read())
+        case State():
+            label = (name.attribute or name.name).replace("-", "_").lower()
+            yield Sample(name, Form.STATE, 1, labels=((label, instrument.read()),))
+        case Meter():
+            yield Sample(name, Form.COUNTER, instrument.count)
+        case Histogram():
+            yield Sample(name, Form.SUMMARY, instrument.count, "_count")
+            for fraction in QUANTILES:
+                value = instrument.percentile(fraction)
+                yield Sample(name, Form.SUMMARY, value, labels=(("quantile", str(fraction)),))
