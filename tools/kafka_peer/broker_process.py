@@ -104,7 +104,8 @@ class BrokerProcess:
     process: "subprocess.Popen[bytes] | None" = None
 
     def __post_init__(self) -> None:
-        self.port, self.controller_port = free_ports(2)
+        port, self.controller_port = free_ports(2)
+        self.port = self.port or port
         self.directory.mkdir(parents=True, exist_ok=True)
 
     @property
