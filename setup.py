@@ -11,7 +11,9 @@ from setuptools import setup
 
 HOT = [
     "src/ottla/records/varint.py",
+    "src/ottla/records/batch.py",
     "src/ottla/records/walk.py",
+    "src/ottla/records/validation.py",
 ]
 
 

@@ -1,7 +1,8 @@
 """What a batch must be before a leader appends it.
 
 The order of the checks, and which error answers which fault, are Kafka's: clients act on the codes.
-A client sends exactly one batch per partition; coordinators and the quorum may append several.
+Clients and coordinators append one batch at a time; a follower and the quorum may append several,
+which have their offsets already.
 A sound batch is changed in place where the topic says so (append time, a wrong largest timestamp);
 only another codec, or offset deltas that are not 0, 1, 2 ..., make a new one. Base offset and
 leader epoch are the log's to set.
@@ -9,7 +10,7 @@ leader epoch are the log's to set.
 The common case, one plain batch of a client, takes one unpack, one checksum and one walk.
 """
 
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NoReturn
 
 from ottla.common.checksum import crc32c
 from ottla.common.errors import (
@@ -41,7 +42,6 @@ from ottla.records.batch import (
     MutableBuffer,
     batches,
     crc_is_valid,
-    last_sequence,
     read_header,
     set_max_timestamp,
 )
@@ -55,23 +55,10 @@ ZSTD_FROM_PRODUCE_VERSION: Final = 7
 _RECORDS: Final = HEADER_SIZE - ATTRIBUTES_POSITION
 """Where the records begin in what the checksum covers."""
 _SHOWN_ERRORS: Final = 3
+_CLIENT: Final = AppendOrigin.CLIENT
+_COORDINATOR: Final = AppendOrigin.COORDINATOR
 _NO_HEADER: Final = (0,) * 13
-
-
-class RecordErrors(ApiError):
-    """A refusal that names the records that caused it, by their index in the batch."""
-
-    def __init__(self, message: str, record_errors: list[tuple[int, str]]) -> None:
-        super().__init__(message)
-        self.record_errors = record_errors
-
-
-class InvalidRecords(RecordErrors, InvalidRecord):
-    code = ErrorCode.INVALID_RECORD
-
-
-class InvalidTimestamps(RecordErrors, InvalidTimestamp):
-    code = ErrorCode.INVALID_TIMESTAMP
+_SEQUENCE_MAX: Final = 0x7FFFFFFF
 
 
 class UndecodableBatch(ApiError):
@@ -80,7 +67,7 @@ class UndecodableBatch(ApiError):
     code = ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-class ValidatedAppend(NamedTuple):
+class ValidatedAppend:
     """What is to be written, and what the log must know of it.
 
     ``buffer[start:end]`` are whole batches. Producer fields are those of the first batch: only
@@ -88,21 +75,59 @@ class ValidatedAppend(NamedTuple):
     offset of the append; ``append_time`` is NO_TIMESTAMP unless the topic keeps append times.
     """
 
-    buffer: MutableBuffer
-    start: int
-    end: int
-    batch_count: int
-    record_count: int
-    last_offset_delta: int
-    max_timestamp: int
-    offset_of_max_timestamp: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    last_sequence: int
-    is_transactional: bool
-    is_control: bool
-    append_time: int
+    __slots__ = (
+        "append_time",
+        "base_sequence",
+        "batch_count",
+        "buffer",
+        "end",
+        "is_control",
+        "is_transactional",
+        "last_offset_delta",
+        "last_sequence",
+        "max_timestamp",
+        "offset_of_max_timestamp",
+        "producer_epoch",
+        "producer_id",
+        "record_count",
+        "start",
+    )
+
+    def __init__(  # noqa: PLR0917 - made for every produced batch
+        self,
+        buffer: memoryview,
+        start: int,
+        end: int,
+        batch_count: int,
+        record_count: int,
+        last_offset_delta: int,
+        max_timestamp: int,
+        offset_of_max_timestamp: int,
+        attributes: int,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        append_time: int,
+    ) -> None:
+        self.buffer = buffer
+        self.start = start
+        self.end = end
+        self.batch_count = batch_count
+        self.record_count = record_count
+        self.last_offset_delta = last_offset_delta
+        self.max_timestamp = max_timestamp
+        self.offset_of_max_timestamp = offset_of_max_timestamp
+        self.is_transactional = attributes & TRANSACTIONAL_BIT != 0
+        self.is_control = attributes & CONTROL_BIT != 0
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+        self.last_sequence = (
+            base_sequence
+            if base_sequence < 0
+            else (base_sequence + last_offset_delta) & _SEQUENCE_MAX
+        )
+        self.append_time = append_time
 
 
 def validate(  # noqa: PLR0917 - called for every produced batch
@@ -111,18 +136,18 @@ def validate(  # noqa: PLR0917 - called for every produced batch
     end: int,
     rules: AppendRules,
     now_ms: int,
-    origin: AppendOrigin = AppendOrigin.CLIENT,
+    origin: AppendOrigin = _CLIENT,
 ) -> ValidatedAppend:
     """Check ``buffer[start:end]`` and bring it into the form that the topic demands."""
-    if origin is AppendOrigin.CLIENT:
-        size = end - start
-        header = HEADER.unpack_from(buffer, start) if size >= HEADER_SIZE else _NO_HEADER
-        if header[1] != size - LOG_OVERHEAD or header[3] != MAGIC:
-            end = start + _size_of_only_batch(buffer, start, end)
-        return _validate_batch(buffer, start, end, header, rules, now_ms)
-    if origin is AppendOrigin.COORDINATOR:
-        return _validate_several(buffer, start, end, rules, now_ms)
-    return check_batches(buffer, start, end)
+    if not isinstance(buffer, memoryview):
+        buffer = memoryview(buffer)
+    if origin is not _CLIENT and origin is not _COORDINATOR:
+        return check_batches(buffer, start, end)
+    size = end - start
+    header = HEADER.unpack_from(buffer, start) if size >= HEADER_SIZE else _NO_HEADER
+    if header[1] != size - LOG_OVERHEAD or header[3] != MAGIC:
+        end = start + _size_of_only_batch(buffer, start, end)
+    return _validate_batch(buffer, start, end, header, rules, now_ms, origin is _CLIENT)
 
 
 def refuse_zstd(buffer: MutableBuffer, start: int, end: int, produce_version: int) -> None:
@@ -135,7 +160,7 @@ def refuse_zstd(buffer: MutableBuffer, start: int, end: int, produce_version: in
             )
 
 
-def _size_of_only_batch(buffer: MutableBuffer, start: int, end: int) -> int:
+def _size_of_only_batch(buffer: memoryview, start: int, end: int) -> int:
     """The size of the one batch at ``start``; bytes behind it that are no batch are cut off."""
     sizes = [size for _, size in batches(buffer, start, end)]
     if not sizes:
@@ -147,7 +172,7 @@ def _size_of_only_batch(buffer: MutableBuffer, start: int, end: int) -> int:
     return sizes[0]
 
 
-def _refuse_cut_batch(buffer: MutableBuffer, start: int, end: int) -> NoReturn:
+def _refuse_cut_batch(buffer: memoryview, start: int, end: int) -> NoReturn:
     if end - start >= LOG_OVERHEAD:
         length = int.from_bytes(
             buffer[start + LENGTH_POSITION : start + LOG_OVERHEAD], "big", signed=True
@@ -158,55 +183,56 @@ def _refuse_cut_batch(buffer: MutableBuffer, start: int, end: int) -> NoReturn:
 
 
 def _validate_batch(  # noqa: PLR0917 - called for every produced batch
-    buffer: MutableBuffer,
+    buffer: memoryview,
     start: int,
     end: int,
     header: tuple[int, ...],
     rules: AppendRules,
     now_ms: int,
-    from_client: bool = True,
+    from_client: bool,
 ) -> ValidatedAppend:
-    crc, attributes, last_delta, base_timestamp, max_timestamp = header[4:9]
-    producer_id, producer_epoch, base_sequence, count = header[9:]
-    if from_client and header[0] != 0:
-        raise InvalidRecord(f"the base offset of a produced batch is 0, not {header[0]}")
+    base_offset, _, _, _, crc, attributes, last_delta, base_timestamp, max_timestamp, \
+        producer_id, producer_epoch, base_sequence, count = header  # fmt: skip
+    if base_offset and from_client:
+        raise InvalidRecord(f"the base offset of a produced batch is 0, not {base_offset}")
     if end - start > rules.max_message_bytes:
         raise _too_large(end - start, rules)
-    body = bytes(memoryview(buffer)[start + ATTRIBUTES_POSITION : end])
+    body = buffer[start + ATTRIBUTES_POSITION : end].tobytes()
     if crc32c(body) != crc:
         raise CorruptMessage(f"the stored checksum {crc} is not that of the batch")
     if from_client and (last_delta != count - 1 or count <= 0 or attributes & CONTROL_BIT):
-        raise _refused_header(attributes, last_delta, count)
+        raise _refused_header(last_delta, count)
 
-    codec, pos = attributes & CODEC_MASK, _RECORDS
+    pos, codec = _RECORDS, attributes & CODEC_MASK
     if codec:
         body, pos = _decompress(codec, body[pos:], rules), 0
-    largest, index, smallest, without_key, in_sequence = walk(body, pos, count, base_timestamp)
+    largest, index, smallest, without_key, in_sequence = walk(body, pos, count)
+    largest += base_timestamp
     if (
         largest > now_ms + rules.timestamp_after_max_ms
-        or smallest < now_ms - rules.timestamp_before_max_ms
-        or attributes & TIMESTAMP_TYPE_BIT
+        or smallest + base_timestamp < now_ms - rules.timestamp_before_max_ms
         or (without_key and rules.compacted)
+        or attributes & TIMESTAMP_TYPE_BIT
     ):
         largest = _check_each_record(body[pos:], header, rules, now_ms, largest)
 
     append_time = NO_TIMESTAMP
     if rules.timestamp_type == LOG_APPEND_TIME:
         largest, index, append_time = now_ms, 0, now_ms
-    if not in_sequence or _has_other_codec(codec, attributes, rules):
+    if not in_sequence or (rules.codec is not None and _has_other_codec(attributes, rules)):
         buffer = _rebuild(body[pos:], header, rules, append_time)
         start, end, last_delta = 0, len(buffer), count - 1
     elif largest != max_timestamp or attributes & TIMESTAMP_TYPE_BIT or append_time >= 0:
         set_max_timestamp(buffer, start, end - start, rules.timestamp_type, largest)
     return ValidatedAppend(
         buffer, start, end, 1, count, last_delta, largest, index,
-        producer_id, producer_epoch, base_sequence, last_sequence(base_sequence, last_delta),
-        attributes & TRANSACTIONAL_BIT != 0, attributes & CONTROL_BIT != 0, append_time,
+        attributes, producer_id, producer_epoch, base_sequence, append_time,
     )  # fmt: skip
 
 
-def _has_other_codec(codec: int, attributes: int, rules: AppendRules) -> bool:
+def _has_other_codec(attributes: int, rules: AppendRules) -> bool:
     """Control batches that came plain stay plain whatever the topic says."""
+    codec = attributes & CODEC_MASK
     if rules.codec is None or codec == rules.codec:
         return False
     return codec != 0 or not attributes & CONTROL_BIT
@@ -218,12 +244,11 @@ def _too_large(size: int, rules: AppendRules) -> MessageTooLarge:
     )
 
 
-def _refused_header(attributes: int, last_delta: int, count: int) -> InvalidRecord:
+def _refused_header(last_delta: int, count: int) -> InvalidRecord:
     if count <= 0:
         return InvalidRecord(f"a batch of {count} records")
     if last_delta != count - 1:
         return InvalidRecord(f"a batch of {count} records whose last offset delta is {last_delta}")
-    assert attributes & CONTROL_BIT
     return InvalidRecord("clients must not write control records")
 
 
@@ -260,11 +285,11 @@ def _check_each_record(
                 ill_timed.append((index, fault))
     errors = sorted(keyless + ill_timed)
     if ill_timed:
-        raise InvalidTimestamps(
+        raise InvalidTimestamp(
             "One or more records have been rejected due to invalid timestamp", errors
         )
     if keyless:
-        raise InvalidRecords(
+        raise InvalidRecord(
             f"{len(errors)} records have been rejected, among them: "
             + "; ".join(f"record {index}: {text}" for index, text in errors[:_SHOWN_ERRORS]),
             errors,
@@ -289,13 +314,14 @@ def _fault_of_timestamp(
 
 def _rebuild(
     data: bytes, header: tuple[int, ...], rules: AppendRules, append_time: int
-) -> bytearray:
+) -> memoryview:
     """The same records with the codec that the topic wants, at offset deltas 0, 1, 2 ..."""
     attributes, producer_id, producer_epoch, base_sequence = header[5], *header[9:12]
     codec = attributes & CODEC_MASK
-    if _has_other_codec(codec, attributes, rules):
-        assert rules.codec is not None
+    if rules.codec is not None and _has_other_codec(attributes, rules):
         codec = rules.codec
+    elif codec:
+        raise UndecodableBatch("the offset deltas of a compressed batch must be 0, 1, 2 ...")
     append_time_of_producer = header[8] if attributes & TIMESTAMP_TYPE_BIT else None
     builder = BatchBuilder()
     for record in decode_records(data, header[12], 0, header[7], append_time_of_producer):
@@ -313,41 +339,10 @@ def _rebuild(
     )
     if len(rebuilt) > rules.max_message_bytes:
         raise _too_large(len(rebuilt), rules)
-    return rebuilt
+    return memoryview(rebuilt)
 
 
-def _validate_several(
-    buffer: MutableBuffer, start: int, end: int, rules: AppendRules, now_ms: int
-) -> ValidatedAppend:
-    """Batches of a coordinator, each by the topic's rules."""
-    parts = [
-        _validate_batch(
-            buffer, pos, pos + size, HEADER.unpack_from(buffer, pos), rules, now_ms, False
-        )
-        for pos, size in batches(buffer, start, end)
-    ]
-    if not parts:
-        raise InvalidRecord("an append without a batch")
-    if len(parts) == 1:
-        return parts[0]
-    joined = bytearray().join(memoryview(part.buffer)[part.start : part.end] for part in parts)
-    newest = max(parts, key=lambda part: part.max_timestamp)
-    before_newest = parts[: parts.index(newest)]
-    record_count = sum(part.record_count for part in parts)
-    return parts[0]._replace(
-        buffer=joined,
-        start=0,
-        end=len(joined),
-        batch_count=len(parts),
-        record_count=record_count,
-        last_offset_delta=sum(part.last_offset_delta + 1 for part in parts) - 1,
-        max_timestamp=newest.max_timestamp,
-        offset_of_max_timestamp=newest.offset_of_max_timestamp
-        + sum(part.last_offset_delta + 1 for part in before_newest),
-    )
-
-
-def check_batches(buffer: MutableBuffer, start: int, end: int) -> ValidatedAppend:
+def check_batches(buffer: memoryview, start: int, end: int) -> ValidatedAppend:
     """Batches that have their offsets already, as a follower fetches and a raft leader makes them.
 
     Only what carries them is checked: lengths, checksums, offsets that rise. Each batch was
@@ -378,15 +373,13 @@ def check_batches(buffer: MutableBuffer, start: int, end: int) -> ValidatedAppen
         start=start,
         end=stop,
         batch_count=len(headers),
-        record_count=sum(header.record_count for header in headers),
+        record_count=sum([header.record_count for header in headers]),
         last_offset_delta=headers[-1].last_offset - first.base_offset,
         max_timestamp=newest.max_timestamp,
         offset_of_max_timestamp=newest.last_offset - first.base_offset,
+        attributes=first.attributes,
         producer_id=first.producer_id,
         producer_epoch=first.producer_epoch,
         base_sequence=first.base_sequence,
-        last_sequence=first.last_sequence,
-        is_transactional=first.is_transactional,
-        is_control=first.is_control,
         append_time=NO_TIMESTAMP,
     )

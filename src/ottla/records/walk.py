@@ -2,136 +2,121 @@
 
 No record is made: lengths are followed from one to the next, and what an append must know is
 gathered on the way. Run once per produced record, so this module is compiled by mypyc, and the
-one- and two-byte forms of each varint, which is what records have, stand inline.
+short forms of each varint, which is what records have, stand inline.
 
-Every advance is either compared with the end of the record or followed by a read, and reading
-beyond the end raises IndexError: no length can lead outside the data.
+:func:`walk` returns the largest timestamp delta, the index of the first record that has it, the
+smallest delta, how many records have no key, and whether the offset deltas are 0, 1, 2 ... It
+raises InvalidRecord for anything that is no record. Every advance is followed by a read, and
+reading beyond the end raises IndexError: no length can lead outside the data.
 """
 
-from typing import Final
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
 
 from ottla.common.errors import InvalidRecord
 from ottla.records.varint import read_varint, read_varlong
 
-INT64_MIN: Final = -(1 << 63)
-INT64_MAX: Final = (1 << 63) - 1
+if TYPE_CHECKING:  # machine integers once compiled, nothing at all while interpreted
+    from mypy_extensions import i64
+
+_LARGEST_DELTA: Final = (1 << 63) - 1
+_SMALLEST_DELTA: Final = -(1 << 63)
 
 
-def walk(data: bytes, pos: int, count: int, base_timestamp: int) -> tuple[int, int, int, int, bool]:
-    """Follow ``count`` records from ``pos`` to the end of ``data``, which they must fill exactly.
-
-    Returns the largest timestamp, the index of the first record that has it, the smallest
-    timestamp, how many records have no key, and whether the offset deltas are 0, 1, 2 ...
-    InvalidRecord for anything that is no record.
-    """
+def walk(data: bytes, start: int, count: int) -> tuple[int, int, int, int, bool]:
+    """Follow ``count`` records from ``start`` to the end of ``data``, which they must fill."""
+    pos: i64 = start
+    largest: i64 = _SMALLEST_DELTA
+    smallest: i64 = _LARGEST_DELTA
+    last_delta: i64 = -1
+    index_of_largest: i64 = 0
+    without_key: i64 = 0
+    in_sequence = True
+    index: i64
     try:
-        return _walk(data, pos, count, base_timestamp)
+        for index in range(count):
+            size: i64 = data[pos]
+            pos += 1
+            if size >= 0x80:
+                size += (data[pos] << 7) - 0x80
+                pos += 1
+                if size >= 0x4000:
+                    size, pos = _read_long(data, pos - 2)
+            end: i64 = (pos << 1) + size  # doubled as zigzag is, so odd if the size is negative
+
+            delta: i64 = data[pos + 1]  # behind the attributes, of which none is defined
+            pos += 2
+            if delta != last_delta or delta >= 0x80:  # records of one moment come together
+                last_delta = delta
+                if delta < 0x80:
+                    delta = (delta >> 1) ^ -(delta & 1)
+                else:
+                    delta, pos = _read_delta(data, pos, delta)
+                if delta > largest:
+                    largest, index_of_largest = delta, index
+                if delta < smallest:  # noqa: PLR1730 - a call of min costs more than all of this
+                    smallest = delta
+
+            size = data[pos]
+            pos += 1
+            if size >= 0x80:
+                size += (data[pos] << 7) - 0x80
+                pos += 1
+                if size >= 0x4000:
+                    size, pos = _read_long(data, pos - 2)
+            if size != index << 1:
+                in_sequence = False
+
+            size = data[pos]
+            pos += 1
+            if size >= 0x80:
+                size, pos = _read_long(data, pos - 1)
+            if size & 1:
+                without_key += 1
+            else:
+                pos += size >> 1
+
+            size = data[pos]
+            pos += 1
+            if size >= 0x80:
+                size += (data[pos] << 7) - 0x80
+                pos += 1
+                if size >= 0x4000:
+                    size, pos = _read_long(data, pos - 2)
+            if not size & 1:
+                pos += size >> 1
+            pos = pos + 1 if data[pos] == 0 else _walk_headers(data, pos, end >> 1)
+            if pos << 1 != end:
+                raise InvalidRecord(f"record {index} is not as long as it says")
     except IndexError:
         raise InvalidRecord("a record reaches beyond the end of its batch") from None
+    if pos != len(data):
+        raise InvalidRecord(f"the records end at byte {pos} of {len(data)}")
+    return largest, index_of_largest, smallest, without_key, in_sequence
 
 
-def _walk(
-    data: bytes, pos: int, count: int, base_timestamp: int
-) -> tuple[int, int, int, int, bool]:
-    end = len(data)
-    smallest = INT64_MAX
-    largest = INT64_MIN
-    index_of_largest = 0
-    without_key = 0
-    in_sequence = True
-    for index in range(count):
-        size = data[pos]
-        if size < 0x80:
-            pos += 1
-        else:
-            second = data[pos + 1]
-            if second < 0x80:
-                size += (second << 7) - 0x80
-                pos += 2
-            else:
-                size, pos = read_varint(data, pos)
-                size <<= 1
-        if size & 1:
-            raise InvalidRecord(f"record {index} has a negative length")
-        record_end = pos + (size >> 1)
-        if record_end > end or record_end == pos:
-            raise InvalidRecord(
-                f"record {index} of {size >> 1} bytes does not fit the {end - pos} that remain"
-            )
-        delta = data[pos + 1]
-        if delta < 0x80:
-            delta = (delta >> 1) ^ -(delta & 1)
-            pos += 2
-        else:
-            delta, pos = read_varlong(data, pos + 1)
-        if delta > largest:
-            largest = delta
-            index_of_largest = index
-        smallest = min(smallest, delta)
-
-        offset = data[pos]
-        if offset < 0x80:
-            offset = (offset >> 1) ^ -(offset & 1)
-            pos += 1
-        else:
-            offset, pos = read_varint(data, pos)
-        if offset != index:
-            in_sequence = False
-
-        key_size = data[pos]
-        pos += 1
-        if key_size == 1:
-            without_key += 1
-        elif key_size < 0x80:
-            if key_size & 1:
-                without_key += 1
-            else:
-                pos += key_size >> 1
-        else:
-            key_size, pos = read_varint(data, pos - 1)
-            if key_size < 0:
-                without_key += 1
-            else:
-                pos += key_size
-
-        value_size = data[pos]
-        if value_size < 0x80:
-            pos += 1 if value_size & 1 else 1 + (value_size >> 1)
-        else:
-            second = data[pos + 1]
-            if second < 0x80:
-                value_size += (second << 7) - 0x80
-                pos += 2 if value_size & 1 else 2 + (value_size >> 1)
-            else:
-                value_size, pos = read_varint(data, pos)
-                if value_size > 0:
-                    pos += value_size
-
-        if data[pos] == 0:
-            pos += 1
-        else:
-            pos = _walk_headers(data, pos, record_end)
-        if pos != record_end:
-            raise InvalidRecord(
-                f"record {index} ends {abs(record_end - pos)} bytes "
-                f"{'before' if pos < record_end else 'behind'} its declared length"
-            )
-    if pos != end:
-        raise InvalidRecord(f"{end - pos} bytes remain behind the last record")
-    if count == 0:
-        return base_timestamp, 0, base_timestamp, 0, True
-    return (
-        base_timestamp + largest,
-        index_of_largest,
-        base_timestamp + smallest,
-        without_key,
-        in_sequence,
-    )
+def _read_long(data: bytes, pos: i64) -> tuple[i64, i64]:
+    """A varint of any length; left zigzag, that is doubled."""
+    value: i64
+    value, pos = read_varint(data, pos)
+    return (value << 1) ^ (value >> 31), pos
 
 
-def _walk_headers(data: bytes, pos: int, record_end: int) -> int:
-    """Follow the record headers from their count at ``pos``; the position behind them."""
-    count, pos = read_varint(data, pos)
+def _read_delta(data: bytes, pos: i64, first: i64) -> tuple[i64, i64]:
+    """A timestamp delta of more than one byte, of which ``first`` is read."""
+    byte: i64 = data[pos]
+    if byte < 0x80:
+        first += (byte << 7) - 0x80
+        return (first >> 1) ^ -(first & 1), pos + 1
+    return read_varlong(data, pos - 1)
+
+
+def _walk_headers(data: bytes, start: int, record_end: int) -> int:
+    """Follow the record headers from their count at ``start``; the position behind them."""
+    pos: i64
+    size: i64
+    count, pos = read_varint(data, start)
     if count < 0 or count > record_end - pos:
         raise InvalidRecord(f"invalid number of record headers: {count}")
     for _ in range(count):
