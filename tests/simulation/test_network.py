@@ -18,6 +18,7 @@ def new_network(seed: int = 1) -> tuple[SimulatedScheduler, SimulatedNetwork]:
 def connect(network: SimulatedNetwork) -> tuple[SimulatedSocket, SimulatedSocket]:
     accepted: list[StreamSocket] = []
     listening = network.listen("", 0, accepted.append)
+    listening.start()
     near = network.connect(listening.port)
     far = accepted[0]
     assert isinstance(far, SimulatedSocket)

@@ -196,7 +196,9 @@ class ApiError(Exception):
 
     code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
 
-    def __init__(self, message: str = "", record_errors: list[tuple[int, str]] | None = None) -> None:
+    def __init__(
+        self, message: str = "", record_errors: list[tuple[int, str]] | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.record_errors = record_errors or []

@@ -180,7 +180,10 @@ class Dispatcher:
             code, message = refusal.code, refusal.message
         except Exception as error:  # noqa: BLE001 - our mistake must not end the connection's order
             self._log.error("a request failed", api=entry.api.name, error=repr(error), exc=error)
-            code, message = ErrorCode.UNKNOWN_SERVER_ERROR, "The server experienced an unexpected error"
+            code, message = (
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                "The server experienced an unexpected error",
+            )
         if entry.refuse is not None:
             return cast("Message", entry.refuse(request, code, message))
         response = entry.api.response_class()()

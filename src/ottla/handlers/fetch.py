@@ -54,12 +54,7 @@ def answer(
         return encode_fetch_response(correlation_id, version, [], error_code=int(refusal.code))
     fetch = _Fetch(request, context, version, correlation_id, services)
     fetched, size, refused = fetch.read()
-    if (
-        size >= request.min_bytes
-        or refused
-        or request.max_wait_ms <= 0
-        or not context.partitions
-    ):
+    if size >= request.min_bytes or refused or request.max_wait_ms <= 0 or not context.partitions:
         return fetch.encode(fetched)
     waits: Promise[Answer] = Promise()
     services.replicas.waiting.add(
@@ -151,9 +146,7 @@ def _unknown(topic: TopicKey) -> ApiError:
     return UnknownTopicId() if isinstance(topic, bytes) else UnknownTopicOrPartition()
 
 
-def _refusal(
-    asked: FetchedFrom, partition: Partition | None, error: ApiError
-) -> FetchedPartition:
+def _refusal(asked: FetchedFrom, partition: Partition | None, error: ApiError) -> FetchedPartition:
     refusal = FetchedPartition(asked.partition, int(error.code), records=b"")
     if partition is not None and error.code in (
         ErrorCode.NOT_LEADER_OR_FOLLOWER,

@@ -72,7 +72,7 @@ def answer(
                     raise _reason(topic, acks, partition, version)
                 info = partition.append(frame, start, end, acks, now_ms)
                 results.append(
-                    (index, info.base_offset, info.log_append_time, info.log_start_offset)
+                    (index, info.first_offset, info.append_time, info.log_start_offset)
                 )
             except ApiError as error:
                 refused = True
@@ -89,9 +89,7 @@ def answer(
     return encode_appended(correlation_id, version, outcomes)  # type: ignore[arg-type]
 
 
-def _reason(
-    topic: str | bytes, acks: int, partition: Partition | None, version: int
-) -> ApiError:
+def _reason(topic: str | bytes, acks: int, partition: Partition | None, version: int) -> ApiError:
     """Why a partition cannot even be tried, in the order in which Kafka looks."""
     if not -1 <= acks <= 1:
         return InvalidRequiredAcks()

@@ -103,12 +103,17 @@ class SocketServer:
         return len(self._connections)
 
     def listen(self, listener_name: str, host: str, port: int) -> int:
-        """Open a listener; return its port (for port 0, the one that was chosen)."""
+        """Take an address; return its port (for port 0, the one that was chosen)."""
         listening = self._network.listen(
             host, port, lambda sock: self._accepted(listener_name, sock)
         )
         self._listening.append(listening)
         return listening.port
+
+    def start(self) -> None:
+        """Serve: from now on clients are accepted."""
+        for listening in self._listening:
+            listening.start()
 
     def _accepted(self, listener_name: str, sock: StreamSocket) -> None:
         try:

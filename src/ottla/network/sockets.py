@@ -44,6 +44,10 @@ class Listening(Protocol):
     @property
     def port(self) -> int: ...
 
+    def start(self) -> None:
+        """Accept; until then clients wait in the backlog."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -85,8 +89,10 @@ class LoopListening:
         self._accepted = accepted
         self._send_buffer, self._receive_buffer = buffer_sizes
         self.port: int = sockets[0].getsockname()[1]
-        for sock in sockets:
-            loop.add_reader(sock, self._accept, sock)
+
+    def start(self) -> None:
+        for sock in self._sockets:
+            self._loop.add_reader(sock, self._accept, sock)
 
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(BACKLOG):

@@ -31,7 +31,23 @@ def encode_appended(
         topic, ((index, base, time, start),) = topics[0]
         # length, correlation id, no tags | 1 topic, id | 1 partition ... | tags, throttle, tags
         return _SINGLE_V13.pack(
-            _SINGLE_V13.size - 4, correlation_id, 0, 2, topic, 2, index, 0, base, time, start, 1, 0, 0, 0, 0, 0
+            _SINGLE_V13.size - 4,
+            correlation_id,
+            0,
+            2,
+            topic,
+            2,
+            index,
+            0,
+            base,
+            time,
+            start,
+            1,
+            0,
+            0,
+            0,
+            0,
+            0,
         )
     out = bytearray(8)
     if version >= _FLEXIBLE:

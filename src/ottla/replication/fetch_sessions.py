@@ -7,7 +7,8 @@ Rules:
 1. A request with another epoch than the expected one is refused: the client begins anew.
 2. The number of sessions is bounded (``max.incremental.fetch.session.cache.slots``). A new one may
    take the place of one that was unused for ``min.incremental.fetch.session.eviction.ms``, or of
-   one that is smaller.
+   one that is as old as that and smaller.
+3. A session of which nothing is left ends.
 """
 
 from typing import TypeAlias
@@ -161,6 +162,9 @@ class FetchSessions:
         session.last_used = now
         if request.topics or request.forgotten_topics_data:
             session.update(request)
+        if not session.partitions:
+            del self._sessions[session.session_id]
+            return FetchContext(None, [], incremental=False)
         session.epoch = 1 if epoch == 0x7FFFFFFF else epoch + 1
         return FetchContext(session, list(session.partitions.values()), incremental=True)
 
@@ -169,7 +173,7 @@ class FetchSessions:
         partitions: dict[tuple[TopicKey, int], FetchedFrom] = {}
         _take_partitions(request, partitions, uses_topic_ids=uses_topic_ids)
         session = None
-        if request.session_epoch == INITIAL_EPOCH and partitions:
+        if request.session_epoch == INITIAL_EPOCH:
             session = self._begin(len(partitions), uses_topic_ids=uses_topic_ids, now=now)
             if session is not None:
                 session.partitions = partitions
@@ -193,8 +197,11 @@ class FetchSessions:
         horizon = now - self.eviction_ms / 1000
         stale = min(self._sessions.values(), key=lambda session: session.last_used)
         if stale.last_used >= horizon:
-            stale = min(self._sessions.values(), key=lambda session: len(session.partitions))
-            if len(stale.partitions) >= size or stale.created >= horizon:
+            settled = [each for each in self._sessions.values() if each.created < horizon]
+            if not settled:
+                return False
+            stale = min(settled, key=lambda session: len(session.partitions))
+            if len(stale.partitions) >= size:
                 return False
         del self._sessions[stale.session_id]
         self.evictions += 1

@@ -32,6 +32,7 @@ class Partition:
         "leader",
         "leader_epoch",
         "log",
+        "min_insync_replicas",
         "node_id",
         "topic",
         "topic_id",
@@ -47,6 +48,7 @@ class Partition:
         self.leader = -1
         self.leader_epoch = NO_EPOCH
         self.isr: tuple[int, ...] = ()
+        self.min_insync_replicas = 1
         self.waiting: dict[WaitingRequest, None] = {}
 
     def lead(self, leader: int, leader_epoch: int, isr: tuple[int, ...]) -> None:
@@ -65,10 +67,10 @@ class Partition:
 
     def append(self, frame: memoryview, start: int, end: int, acks: int, now_ms: int) -> AppendInfo:
         log = self.log
-        if acks == -1 and len(self.isr) < log.config.min_insync_replicas:
+        if acks == -1 and len(self.isr) < self.min_insync_replicas:
             raise NotEnoughReplicas(
                 f"The size of the current ISR {list(self.isr)} is insufficient to satisfy the "
-                f"min.isr requirement of {log.config.min_insync_replicas} for partition "
+                f"min.isr requirement of {self.min_insync_replicas} for partition "
                 f"{self.topic}-{self.index}"
             )
         appended = log.append_as_leader(

@@ -132,6 +132,10 @@ class SimulatedListening:
     network: "SimulatedNetwork"
     port: int
     accepted: Callable[[StreamSocket], None]
+    started: bool = False
+
+    def start(self) -> None:
+        self.started = True
 
     def close(self) -> None:
         self.network.listening.pop(self.port, None)
@@ -160,7 +164,7 @@ class SimulatedNetwork:
     def connect(self, port: int, host: str = "127.0.0.1") -> SimulatedSocket:
         """Connect to whoever listens on ``port``."""
         listening = self.listening.get(port)
-        if listening is None:
+        if listening is None or not listening.started:
             raise ConnectionRefusedError(f"nobody listens on port {port}")
         near = SimulatedSocket(self, (host, self._port()))
         far = SimulatedSocket(self, (host, port))
