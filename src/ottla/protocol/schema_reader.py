@@ -175,6 +175,7 @@ class _Reader:
         self.schema = Schema()
         self._lines: list[_Line] = []
         self._next = 0
+        self._at = 0
         for number, raw in enumerate(text.splitlines(), 1):
             code = raw.split("#", 1)[0].rstrip()
             if code:
@@ -182,14 +183,18 @@ class _Reader:
                 self._lines.append(_Line(number, indent, code.split()))
 
     def read(self) -> None:
-        while self._next < len(self._lines):
-            line = self._lines[self._next]
-            self._next += 1
-            try:
+        try:
+            while self._next < len(self._lines):
+                line = self._look()
+                self._next += 1
                 self._read_block(line)
-            except SchemaError as error:
-                at = self._lines[self._next - 1].number
-                raise SchemaError(f"line {at}: {error}") from None
+        except SchemaError as error:
+            raise SchemaError(f"line {self._at}: {error}") from None
+
+    def _look(self) -> _Line:
+        line = self._lines[self._next]
+        self._at = line.number
+        return line
 
     def _read_block(self, line: _Line) -> None:
         kind = line.words[0]
@@ -204,10 +209,10 @@ class _Reader:
             root = Struct(api.name + kind.capitalize(), api.versions)
             self._read_message(Message(kind, api.key, root, api.flexible))
         elif kind in KINDS:
-            marks = _marks(line.words[2:])
+            marks = _marks(line.words[2:], needed={"versions", "flexible"})
             root = Struct(line.words[1], parse_versions(marks["versions"]))
-            flexible = parse_versions(marks.get("flexible", "none"))
-            self._read_message(Message(kind, int(marks.get("key", "-1")), root, flexible))
+            flexible = parse_versions(marks["flexible"])
+            self._read_message(Message(kind, _number(marks.get("key", "-1")), root, flexible))
         else:
             raise SchemaError(f"unknown word {kind!r}")
 
@@ -220,39 +225,58 @@ class _Reader:
         fields: list[Field] = []
         indent = None
         while self._next < len(self._lines):
-            line = self._lines[self._next]
+            before, line = self._at, self._look()
             if line.indent <= parent_indent:
+                self._at = before
                 break
             if indent not in (None, line.indent):
                 raise SchemaError("uneven indentation")
             indent = line.indent
             self._next += 1
             if line.words[0] == "struct":
-                shared = Struct(line.words[1], parse_versions(line.words[2]))
-                message.structs.append(shared)
-                shared.fields = self._read_fields(line.indent, message)
+                self._read_struct(line, message)
                 continue
             item = _read_field(line.words)
             fields.append(item)
             nested = self._read_fields(line.indent, message)
             if nested:
+                if item.type in PRIMITIVES:
+                    raise SchemaError(f"{item.name} is no struct")
                 item.struct = Struct(item.type, item.versions, nested)
                 message.structs.append(item.struct)
         return fields
 
+    def _read_struct(self, line: _Line, message: Message) -> None:
+        if len(line.words) != 3:
+            raise SchemaError("a struct needs a name and versions")
+        shared = Struct(line.words[1], parse_versions(line.words[2]))
+        message.structs.append(shared)
+        shared.fields = self._read_fields(line.indent, message)
 
-def _marks(words: list[str]) -> dict[str, str]:
+
+def _marks(words: list[str], needed: set[str]) -> dict[str, str]:
     if len(words) % 2:
         raise SchemaError(f"a mark without its value: {words[-1]!r}")
-    return dict(zip(words[::2], words[1::2], strict=True))
+    marks = dict(zip(words[::2], words[1::2], strict=True))
+    if marks.keys() - {"key"} != needed - {"key"}:
+        raise SchemaError(f"these marks are needed, and no others: {', '.join(sorted(needed))}")
+    return marks
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise SchemaError(f"not a number: {text!r}") from None
 
 
 def _read_api(words: list[str]) -> ApiLine:
     flags = {"forwardable", "cluster-action", "unstable"}
-    marks = _marks([word for word in words[2:] if word not in flags])
+    needed = {"key", "versions", "flexible", "listener"}
+    marks = _marks([word for word in words[2:] if word not in flags], needed)
     return ApiLine(
         name=words[1],
-        key=int(marks["key"]),
+        key=_number(marks.get("key", "")),
         versions=parse_versions(marks["versions"]),
         flexible=parse_versions(marks["flexible"]),
         listeners=tuple(marks["listener"].split(",")),
@@ -282,7 +306,7 @@ def _read_field(words: list[str]) -> Field:
         elif mark == "=":
             item.default = next(marks, "")
         elif mark == "tag":
-            item.tag = int(next(marks, ""))
+            item.tag = _number(next(marks, ""))
         elif mark == "is":
             item.entity = next(marks, "")
         else:
@@ -320,4 +344,5 @@ def _resolve(message: Message) -> None:
         for item in struct.fields:
             item.versions = item.versions.within(struct.versions)
             item.nullable = item.nullable.within(item.versions)
-    message.flexible = message.flexible.within(message.versions)
+    low, high = message.flexible
+    message.flexible = Versions(low, min(high, message.versions.high))

@@ -41,7 +41,7 @@ class AlterPartitionRequest(Message):
     API_KEY: ClassVar[int] = 56
     LOWEST_VERSION: ClassVar[int] = 2
     HIGHEST_VERSION: ClassVar[int] = 3
-    FLEXIBLE_FROM: ClassVar[int] = 2
+    FLEXIBLE_FROM: ClassVar[int] = 0
 
     __slots__ = (
         "broker_id",
@@ -272,7 +272,7 @@ class AlterPartitionResponse(Message):
     API_KEY: ClassVar[int] = 56
     LOWEST_VERSION: ClassVar[int] = 2
     HIGHEST_VERSION: ClassVar[int] = 3
-    FLEXIBLE_FROM: ClassVar[int] = 2
+    FLEXIBLE_FROM: ClassVar[int] = 0
 
     __slots__ = (
         "throttle_time_ms",

@@ -43,7 +43,7 @@ class ShareAcknowledgeRequest(Message):
     API_KEY: ClassVar[int] = 79
     LOWEST_VERSION: ClassVar[int] = 1
     HIGHEST_VERSION: ClassVar[int] = 2
-    FLEXIBLE_FROM: ClassVar[int] = 1
+    FLEXIBLE_FROM: ClassVar[int] = 0
 
     __slots__ = (
         "group_id",
@@ -271,7 +271,7 @@ class ShareAcknowledgeResponse(Message):
     API_KEY: ClassVar[int] = 79
     LOWEST_VERSION: ClassVar[int] = 1
     HIGHEST_VERSION: ClassVar[int] = 2
-    FLEXIBLE_FROM: ClassVar[int] = 1
+    FLEXIBLE_FROM: ClassVar[int] = 0
 
     __slots__ = (
         "throttle_time_ms",

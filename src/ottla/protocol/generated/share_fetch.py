@@ -52,7 +52,7 @@ class ShareFetchRequest(Message):
     API_KEY: ClassVar[int] = 78
     LOWEST_VERSION: ClassVar[int] = 1
     HIGHEST_VERSION: ClassVar[int] = 2
-    FLEXIBLE_FROM: ClassVar[int] = 1
+    FLEXIBLE_FROM: ClassVar[int] = 0
 
     __slots__ = (
         "group_id",
@@ -364,7 +364,7 @@ class ShareFetchResponse(Message):
     API_KEY: ClassVar[int] = 78
     LOWEST_VERSION: ClassVar[int] = 1
     HIGHEST_VERSION: ClassVar[int] = 2
-    FLEXIBLE_FROM: ClassVar[int] = 1
+    FLEXIBLE_FROM: ClassVar[int] = 0
 
     __slots__ = (
         "throttle_time_ms",

@@ -44,7 +44,7 @@ class ShareGroupDescribeRequest(Message):
     API_KEY: ClassVar[int] = 77
     LOWEST_VERSION: ClassVar[int] = 1
     HIGHEST_VERSION: ClassVar[int] = 1
-    FLEXIBLE_FROM: ClassVar[int] = 1
+    FLEXIBLE_FROM: ClassVar[int] = 0
 
     __slots__ = (
         "group_ids",
@@ -90,7 +90,7 @@ class ShareGroupDescribeResponse(Message):
     API_KEY: ClassVar[int] = 77
     LOWEST_VERSION: ClassVar[int] = 1
     HIGHEST_VERSION: ClassVar[int] = 1
-    FLEXIBLE_FROM: ClassVar[int] = 1
+    FLEXIBLE_FROM: ClassVar[int] = 0
 
     __slots__ = (
         "throttle_time_ms",

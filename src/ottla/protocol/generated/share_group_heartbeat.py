@@ -41,7 +41,7 @@ class ShareGroupHeartbeatRequest(Message):
     API_KEY: ClassVar[int] = 76
     LOWEST_VERSION: ClassVar[int] = 1
     HIGHEST_VERSION: ClassVar[int] = 1
-    FLEXIBLE_FROM: ClassVar[int] = 1
+    FLEXIBLE_FROM: ClassVar[int] = 0
 
     __slots__ = (
         "group_id",
@@ -110,7 +110,7 @@ class ShareGroupHeartbeatResponse(Message):
     API_KEY: ClassVar[int] = 76
     LOWEST_VERSION: ClassVar[int] = 1
     HIGHEST_VERSION: ClassVar[int] = 1
-    FLEXIBLE_FROM: ClassVar[int] = 1
+    FLEXIBLE_FROM: ClassVar[int] = 0
 
     __slots__ = (
         "throttle_time_ms",

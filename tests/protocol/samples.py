@@ -1,0 +1,100 @@
+"""Messages made from the schema: random ones, and one that has something everywhere."""
+
+from functools import cache
+from typing import Any
+
+from hypothesis import strategies as st
+
+from ottla.protocol.message import Message, Struct
+from ottla.protocol.schema_reader import Field
+from ottla.protocol.schema_reader import Message as MessageSchema
+from ottla.protocol.schema_reader import Struct as StructSchema
+from ottla.protocol.schemas import schema_of, struct_class
+
+UNKNOWN_TAG = 9_000
+INTEGERS = {
+    "int8": st.integers(-(1 << 7), (1 << 7) - 1),
+    "int16": st.integers(-(1 << 15), (1 << 15) - 1),
+    "uint16": st.integers(0, (1 << 16) - 1),
+    "int32": st.integers(-(1 << 31), (1 << 31) - 1),
+    "uint32": st.integers(0, (1 << 32) - 1),
+    "int64": st.integers(-(1 << 63), (1 << 63) - 1),
+}
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    **INTEGERS,
+    "bool": st.booleans(),
+    "float64": st.floats(allow_nan=False),
+    "uuid": st.binary(min_size=16, max_size=16),
+    "string": st.text(st.characters(exclude_categories=["Cs"]), max_size=12),
+    "bytes": st.binary(max_size=12),
+    "records": st.binary(max_size=12),
+}
+UNKNOWN_TAGS = st.lists(
+    st.tuples(st.integers(UNKNOWN_TAG, (1 << 32) - 1), st.binary(max_size=3)),
+    max_size=2,
+    unique_by=lambda tag: tag[0],
+).map(lambda tags: sorted(tags) or None)
+
+
+@cache
+def messages(name: str, version: int) -> st.SearchStrategy[Message]:
+    """All messages of that name that the version can say."""
+    schema = schema_of(name)
+    return _structs(schema, schema.root, version).map(_as_message)
+
+
+def _as_message(value: Struct) -> Message:
+    assert isinstance(value, Message)
+    return value
+
+
+def _structs(
+    schema: MessageSchema, struct: StructSchema, version: int
+) -> st.SearchStrategy[Struct]:
+    fields = {
+        item.name: _values(schema, item, version)
+        for item in struct.fields
+        if version in item.versions
+    }
+    if version in schema.flexible:
+        fields["unknown_tagged_fields"] = UNKNOWN_TAGS
+    return st.builds(struct_class(schema.name, struct.name), **fields)
+
+
+def _values(schema: MessageSchema, item: Field, version: int) -> st.SearchStrategy[Any]:
+    values: st.SearchStrategy[Any]
+    if item.struct is not None:
+        values = _structs(schema, item.struct, version)
+    else:
+        values = VALUES[item.type]
+    if item.array:
+        values = st.lists(values, max_size=2)
+    return st.none() | values if item.null_in(version) else values
+
+
+def full_message(name: str, version: int) -> Message:
+    """A message in which nothing is null, empty or left out, and each struct has an unknown tag."""
+    schema = schema_of(name)
+    return _as_message(_full_struct(schema, schema.root, version))
+
+
+FULL = {"bool": True, "float64": 1.5, "uuid": bytes(range(16)), "string": "text"}
+
+
+def _full_struct(schema: MessageSchema, struct: StructSchema, version: int) -> Struct:
+    value = struct_class(schema.name, struct.name)()
+    for item in struct.fields:
+        if version in item.versions:
+            one = _full_value(schema, item, version)
+            setattr(value, item.name, [one] if item.array else one)
+    if version in schema.flexible:
+        setattr(value, "unknown_tagged_fields", [(UNKNOWN_TAG, b"?")])  # noqa: B010 - a slot of each
+    return value
+
+
+def _full_value(schema: MessageSchema, item: Field, version: int) -> Any:
+    if item.struct is not None:
+        return _full_struct(schema, item.struct, version)
+    if item.type in ("bytes", "records"):
+        return b"bytes"
+    return FULL.get(item.type, 7)
