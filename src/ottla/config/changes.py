@@ -13,6 +13,7 @@ from ottla.common.errors import InvalidConfig, InvalidRequest
 from ottla.config.broker import BrokerConfig
 from ottla.config.client_metrics import ClientMetricsConfig
 from ottla.config.definition import Key
+from ottla.config.dynamic import check_transition
 from ottla.config.group import GroupConfig, check_group
 from ottla.config.kinds import Kind, text_of
 from ottla.config.layers import Layers, broker_key, check_scopes
@@ -160,9 +161,11 @@ def check_broker_settings(
             key = broker_key(name)
             if key is not None:
                 key.parse(value)
-        return proposed.effective()
+        config = proposed.effective()
+        check_transition(layers.effective(), config)
     except InvalidConfig as error:
         raise InvalidRequest(str(error)) from None
+    return config
 
 
 def check_broker_name(name: str, node_id: int) -> None:

@@ -36,12 +36,6 @@ def check_node(config: "BrokerConfig") -> None:
     check_groups(config)
 
 
-def check_dynamic(config: "BrokerConfig") -> None:
-    """What a running broker must still fulfil after a change of its settings."""
-    _check_log(config)
-    check_groups(config)
-
-
 def _require(holds: bool, otherwise: str) -> None:
     if not holds:
         raise InvalidConfig(otherwise)

@@ -1,0 +1,53 @@
+"""What a person should hear about a node's settings before it starts: typing errors above all."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from ottla.config.broker import BrokerConfig
+from ottla.config.effective import EFFECTIVE
+from ottla.config.layers import broker_key
+
+FOREIGN: Final = (
+    "rsm.config.",
+    "rlmm.config.",
+    "config.providers.",
+    "super.users",
+    "allow.everyone.if.no.acl.found",
+)
+"""Settings that are meant for what is plugged into a broker, so that no broker knows them."""
+
+
+def unknown_settings(names: Iterable[str]) -> list[str]:
+    return sorted(
+        name for name in names if broker_key(name) is None and not name.startswith(FOREIGN)
+    )
+
+
+def did_you_mean(name: str) -> str | None:
+    """The known setting that looks most like ``name``, if any comes near."""
+    close = difflib.get_close_matches(name, BrokerConfig.keys, n=1, cutoff=0.75)
+    return close[0] if close else None
+
+
+def notices(properties: Mapping[str, str], config: BrokerConfig) -> list[str]:
+    """Lines for a person: unknown settings, settings without effect, doubtful combinations."""
+    lines = []
+    for name in unknown_settings(properties):
+        near = did_you_mean(name)
+        question = f"; did you mean {near}?" if near else ""
+        lines.append(f"unknown setting {name} is ignored{question}")
+    idle = sorted(
+        name
+        for name in properties
+        if name not in EFFECTIVE and name not in unknown_settings([name])
+    )
+    if idle:
+        lines.append(f"accepted, without effect here: {', '.join(idle)}")
+    session, heartbeat = config.broker_session_timeout_ms, config.broker_heartbeat_interval_ms
+    if heartbeat > session // 2:
+        lines.append(
+            f"broker.heartbeat.interval.ms ({heartbeat} ms) must be less than or equal to half of "
+            f"the broker.session.timeout.ms ({session} ms)"
+        )
+    return lines
