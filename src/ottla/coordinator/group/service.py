@@ -22,7 +22,7 @@ from ottla.common.errors import (
 )
 from ottla.common.promise import Promise, fulfilled
 from ottla.common.topic_partition import TopicPartition
-from ottla.coordinator.group.classic.joining import Joining
+from ottla.coordinator.group.classic.joining import Joining, join_refused
 from ottla.coordinator.group.group import Caller
 from ottla.coordinator.group.records import GroupRecord, GroupRecordFormat, OffsetAndMetadata
 from ottla.coordinator.group.settings import GroupSettings
@@ -110,8 +110,7 @@ class GroupService:
     def join(self, request: JoinGroupRequest, caller: Caller) -> Promise[JoinGroupResponse]:
         objection = self._objection(request)
         if objection is not ErrorCode.NONE:
-            refusal = JoinGroupResponse(member_id=request.member_id, error_code=objection)
-            return fulfilled(refusal)
+            return fulfilled(join_refused(objection, request.member_id))
         answer: Promise[JoinGroupResponse] = Promise()
         accepted = self.runtime.write(
             self.partition_for(request.group_id),

@@ -12,6 +12,7 @@ from ottla.common.errors import ApiError, ErrorCode, GroupIdNotFound
 from ottla.common.topic_partition import TopicPartition
 from ottla.coordinator.group.classic.group import ClassicGroup, ClassicState
 from ottla.coordinator.group.classic.join import ClassicJoin
+from ottla.coordinator.group.classic.joining import join_refused
 from ottla.coordinator.group.classic.leave import ClassicLeave
 from ottla.coordinator.group.classic.rebalance import ClassicRebalance, Records
 from ottla.coordinator.group.classic.sync import ClassicSync
@@ -31,7 +32,6 @@ from ottla.protocol.generated.group_records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from ottla.protocol.generated.join_group import JoinGroupResponse
 from ottla.protocol.generated.list_groups import ListedGroup
 from ottla.protocol.generated.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.protocol.generated.sync_group import SyncGroupResponse
@@ -92,8 +92,7 @@ class GroupShard:
             if isinstance(group, ClassicGroup):
                 group.transition_to(ClassicState.DEAD, now_ms)
                 for member in list(group.members.values()):
-                    refusal = JoinGroupResponse(member_id=member.member_id, error_code=code)
-                    self._rebalance.answer_join(member, refusal)
+                    self._rebalance.answer_join(member, join_refused(code, member.member_id))
                     self._rebalance.answer_sync(member, SyncGroupResponse(error_code=code))
 
     # Expiry

@@ -11,7 +11,7 @@ from ottla.common.chance import Chance
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.common.identifiers import random_uuid
 from ottla.coordinator.group.classic.group import ClassicGroup, ClassicState
-from ottla.coordinator.group.classic.joining import UNKNOWN_MEMBER, Joining
+from ottla.coordinator.group.classic.joining import UNKNOWN_MEMBER, Joining, join_refused
 from ottla.coordinator.group.classic.member import ClassicMember
 from ottla.coordinator.group.classic.rebalance import ClassicRebalance, Records, nothing
 from ottla.coordinator.group.classic.static_join import ClassicStaticJoin
@@ -19,7 +19,6 @@ from ottla.coordinator.group.records import group_record
 from ottla.coordinator.group.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
 from ottla.coordinator.runtime import client_error
 from ottla.coordinator.shard import Outcome
-from ottla.protocol.generated.join_group import JoinGroupResponse
 
 KNOWN_MEMBER_ID_FROM: Final = 4
 """From this version on a dynamic member must come back with the id that it was given."""
@@ -86,8 +85,7 @@ class ClassicJoin:
             is_taken_back = self._rebalance.groups.get(group.group_id) is not group
             for member in group.awaiting_join:
                 if is_taken_back or member.awaiting_join is joining.answer:
-                    refusal = JoinGroupResponse(member_id=member.member_id, error_code=code)
-                    self._rebalance.answer_join(member, refusal)
+                    self._rebalance.answer_join(member, join_refused(code, member.member_id))
 
         empty = ClassicGroup(group.group_id, joining.now_ms)
         return Outcome([group_record(group.group_id, empty.to_record({}))], None, stored)
@@ -136,7 +134,7 @@ class ClassicJoin:
         try:
             member = group.check_member(request.member_id, request.group_instance_id)
         except ApiError as error:
-            joining.refuse(error.code, request.member_id, protocol_name=None)
+            joining.refuse(error.code, request.member_id)
             return nothing()
         if _only_missed_the_answer(group, member, joining.protocols):
             joining.answer.fulfil(self._rebalance.joined(group, member))

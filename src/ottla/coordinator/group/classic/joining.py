@@ -12,6 +12,10 @@ UNKNOWN_MEMBER: Final = ""
 """The id of a member that has none yet."""
 
 
+def join_refused(error: ErrorCode, member_id: str = UNKNOWN_MEMBER) -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=error, member_id=member_id, protocol_name=None)
+
+
 class Joining:
     __slots__ = ("answer", "caller", "now_ms", "protocols", "request")
 
@@ -28,13 +32,8 @@ class Joining:
         self.now_ms = now_ms
         self.protocols = {each.name: each.metadata for each in request.protocols}
 
-    def refuse(
-        self, error: ErrorCode, member_id: str = UNKNOWN_MEMBER, *, protocol_name: str | None = ""
-    ) -> None:
-        response = JoinGroupResponse(
-            error_code=error, member_id=member_id, protocol_name=protocol_name
-        )
-        self.answer.fulfil(response)
+    def refuse(self, error: ErrorCode, member_id: str = UNKNOWN_MEMBER) -> None:
+        self.answer.fulfil(join_refused(error, member_id))
 
     def update(self, member: ClassicMember) -> None:
         """Take over what the request says about ``member``."""

@@ -15,6 +15,7 @@ group is empty now.
 from ottla.common.errors import ErrorCode
 from ottla.common.promise import Promise
 from ottla.coordinator.group.classic.group import ClassicGroup, ClassicState
+from ottla.coordinator.group.classic.joining import join_refused
 from ottla.coordinator.group.classic.member import ClassicMember
 from ottla.coordinator.group.group import Group
 from ottla.coordinator.group.records import GroupRecord, group_record
@@ -198,9 +199,7 @@ class ClassicRebalance:
 
     def await_join(self, member: ClassicMember, promise: Promise[JoinGroupResponse]) -> None:
         """Answer ``member`` when the rebalance is over; an earlier request of its is given up."""
-        again = JoinGroupResponse(
-            member_id=member.member_id, error_code=ErrorCode.REBALANCE_IN_PROGRESS
-        )
+        again = join_refused(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
         self.answer_join(member, again)
         member.awaiting_join = promise
 
@@ -242,7 +241,7 @@ class ClassicRebalance:
 
     def drop(self, group: ClassicGroup, member: ClassicMember) -> None:
         """Remove ``member``; if it still waits for us, it may come back as a new one."""
-        self.answer_join(member, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+        self.answer_join(member, join_refused(ErrorCode.UNKNOWN_MEMBER_ID))
         self.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         group.remove(member.member_id)
         self.end_session(group, member.member_id)

@@ -9,7 +9,7 @@ from typing import Final
 
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.coordinator.group.classic.group import ClassicGroup, ClassicState
-from ottla.coordinator.group.classic.joining import Joining
+from ottla.coordinator.group.classic.joining import Joining, join_refused
 from ottla.coordinator.group.classic.member import ClassicMember
 from ottla.coordinator.group.classic.rebalance import ClassicRebalance, Records
 from ottla.coordinator.group.records import group_record
@@ -62,8 +62,7 @@ class ClassicStaticJoin:
     def _fence(self, group: ClassicGroup, member: ClassicMember) -> None:
         """Tell the former self, if it still waits somewhere, that another one is here."""
         code = ErrorCode.FENCED_INSTANCE_ID
-        refusal = JoinGroupResponse(member_id=member.member_id, error_code=code, protocol_name=None)
-        self._rebalance.answer_join(member, refusal)
+        self._rebalance.answer_join(member, join_refused(code, member.member_id))
         self._rebalance.answer_sync(member, SyncGroupResponse(error_code=code))
         self._rebalance.end_session(group, member.member_id)
 
@@ -82,8 +81,7 @@ class ClassicStaticJoin:
             member.rebalance_timeout_ms = rebalance_timeout_ms
             member.session_timeout_ms = session_timeout_ms
             self._rebalance.begin_session(group, member)
-            refusal = JoinGroupResponse(error_code=client_error(error).code)
-            self._rebalance.answer_join(member, refusal)
+            self._rebalance.answer_join(member, join_refused(client_error(error).code))
 
         return undo
 

@@ -1,0 +1,116 @@
+"""FindCoordinator (key 10): which broker coordinates a group or a transactional id.
+
+It is the leader of the partition of an internal topic that the id hashes to. The topic is made when
+somebody asks for the first time; the answer waits for it, so that clients need not ask again.
+
+v1 adds the key type (0 group, 1 transaction) and messages; v3 is flexible; v4 asks for several keys
+at once (KIP-699); v6 knows share groups, which are not served here. v2 is as v1; v5 only adds an
+error that others return.
+"""
+
+from typing import Final, NamedTuple
+
+from ottla.common.errors import ErrorCode
+from ottla.coordinator.group.service import GROUP_METADATA_TOPIC, partition_of
+from ottla.handlers.context import RequestContext, Services
+from ottla.protocol.api import ApiKey
+from ottla.protocol.generated.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+KEY: Final = ApiKey.FIND_COORDINATOR
+VERSIONS: Final = (0, 6)
+
+GROUP: Final = 0
+TRANSACTION: Final = 1
+TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
+_TOPICS: Final = {GROUP: GROUP_METADATA_TOPIC, TRANSACTION: TRANSACTION_STATE_TOPIC}
+
+SEVERAL_KEYS_FROM: Final = 4
+_MESSAGES: Final = {
+    ErrorCode.NONE: "NONE",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.INVALID_REQUEST: "There is no coordinator for keys of this type.",
+}
+"""What versions 1 to 3 say beside the code."""
+
+
+class _Found(NamedTuple):
+    error: ErrorCode
+    node_id: int = -1
+    host: str = ""
+    port: int = -1
+
+
+async def handle(
+    request: FindCoordinatorRequest, context: RequestContext, services: Services
+) -> FindCoordinatorResponse:
+    ready = await _ensure_topic(request.key_type, services)
+    if context.version < SEVERAL_KEYS_FROM:
+        found = _find(request.key_type, request.key, ready, context, services)
+        return FindCoordinatorResponse(
+            error_code=found.error,
+            error_message=_MESSAGES[found.error],
+            node_id=found.node_id,
+            host=found.host,
+            port=found.port,
+        )
+    response = FindCoordinatorResponse()
+    for key in request.coordinator_keys:
+        found = _find(request.key_type, key, ready, context, services)
+        response.coordinators.append(
+            Coordinator(
+                key=key,
+                node_id=found.node_id,
+                host=found.host,
+                port=found.port,
+                error_code=found.error,
+                error_message="",
+            )
+        )
+    return response
+
+
+def refuse(
+    request: FindCoordinatorRequest, code: ErrorCode, message: str
+) -> FindCoordinatorResponse:
+    if not request.coordinator_keys:
+        return FindCoordinatorResponse(
+            error_code=code, error_message=message, node_id=-1, host="", port=-1
+        )
+    return FindCoordinatorResponse(
+        coordinators=[
+            Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=message)
+            for key in request.coordinator_keys
+        ]
+    )
+
+
+async def _ensure_topic(key_type: int, services: Services) -> ErrorCode:
+    topic = _TOPICS.get(key_type)
+    if topic is None:
+        return ErrorCode.INVALID_REQUEST
+    if topic in services.metadata.image.topics.by_name:
+        return ErrorCode.NONE
+    if await services.auto_topics.ensure_internal(topic) != ErrorCode.NONE:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return ErrorCode.NONE
+
+
+def _find(
+    key_type: int, key: str, ready: ErrorCode, context: RequestContext, services: Services
+) -> _Found:
+    if ready is not ErrorCode.NONE:
+        return _Found(ready)
+    image = services.metadata.image
+    topic = image.topics.by_name.get(_TOPICS[key_type])
+    if topic is not None:
+        partition = topic.partitions.get(partition_of(key, len(topic.partitions)))
+        broker = None if partition is None else image.brokers.get(partition.leader)
+        if broker is not None and not broker.fenced:
+            endpoint = broker.listeners.get(context.listener_name)
+            if endpoint is not None:
+                return _Found(ErrorCode.NONE, broker.node_id, endpoint.host, endpoint.port)
+    return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)

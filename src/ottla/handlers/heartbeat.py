@@ -1,0 +1,23 @@
+"""Heartbeat (key 12): a member of a classic group says that it is alive.
+
+The answer is how a member learns that its group rebalances: REBALANCE_IN_PROGRESS means "join
+again", so it is an error code without being a failure.
+
+v1 adds the throttle time; v3 the group instance id (static members, KIP-345); v4 is flexible. v2 is
+as v1.
+"""
+
+from typing import Final
+
+from ottla.handlers.context import RequestContext, Services
+from ottla.protocol.api import ApiKey
+from ottla.protocol.generated.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+KEY: Final = ApiKey.HEARTBEAT
+VERSIONS: Final = (0, 4)
+
+
+async def handle(
+    request: HeartbeatRequest, _context: RequestContext, services: Services
+) -> HeartbeatResponse:
+    return await services.groups.heartbeat(request)

@@ -1,0 +1,21 @@
+"""ListGroups (key 16): the groups that this broker coordinates.
+
+v1 adds the throttle time; v3 is flexible; v4 filters by and shows states (KIP-518), v5 types
+(KIP-848). v2 is as v1.
+"""
+
+from typing import Final
+
+from ottla.handlers.context import RequestContext, Services
+from ottla.protocol.api import ApiKey
+from ottla.protocol.generated.list_groups import ListGroupsRequest, ListGroupsResponse
+
+KEY: Final = ApiKey.LIST_GROUPS
+VERSIONS: Final = (0, 5)
+
+
+async def handle(
+    request: ListGroupsRequest, _context: RequestContext, services: Services
+) -> ListGroupsResponse:
+    groups = services.groups.list_groups(request.states_filter, request.types_filter)
+    return ListGroupsResponse(groups=groups)

@@ -1,0 +1,180 @@
+"""OffsetFetch (key 9): how far groups have read.
+
+A partition without an offset has -1 and no error. With no topics at all (null), everything that the
+group has committed is meant.
+
+v2 allows null topics and adds an error for the whole; v3 the throttle time; v5 the leader epoch;
+v6 is flexible; v7 can wait for stable offsets (KIP-447); v8 asks for several groups, each with an
+error of its own; v9 adds member id and epoch (KIP-848); v10 names topics by their ids. v4 is as v3.
+In v1 an error stands with each partition.
+"""
+
+from typing import Final
+
+from ottla.common.errors import ApiError, ErrorCode
+from ottla.common.identifiers import ZERO_UUID
+from ottla.coordinator.group.records import OffsetAndMetadata
+from ottla.coordinator.group.service import OffsetsAsked, OffsetsFound
+from ottla.handlers.context import RequestContext, Services
+from ottla.metadata.topics import TopicsImage
+from ottla.protocol.api import ApiKey
+from ottla.protocol.generated.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+KEY: Final = ApiKey.OFFSET_FETCH
+VERSIONS: Final = (1, 10)
+
+NO_OFFSET: Final = -1
+TOP_LEVEL_ERROR_FROM: Final = 2
+SEVERAL_GROUPS_FROM: Final = 8
+TOPIC_IDS_FROM: Final = 10
+
+
+async def handle(
+    request: OffsetFetchRequest, context: RequestContext, services: Services
+) -> OffsetFetchResponse:
+    groups = request.groups
+    if context.version < SEVERAL_GROUPS_FROM:
+        groups = [_only_group(request)]
+    answers = []
+    for group in groups:
+        try:
+            answer = await _fetch(group, request.require_stable, context.version, services)
+        except ApiError as error:
+            answer = OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
+        answers.append(answer)
+    if context.version < SEVERAL_GROUPS_FROM:
+        return _of_one_group(groups[0], answers[0], context.version)
+    return OffsetFetchResponse(groups=answers)
+
+
+def refuse(request: OffsetFetchRequest, code: ErrorCode, _message: str) -> OffsetFetchResponse:
+    return OffsetFetchResponse(
+        error_code=code,
+        groups=[
+            OffsetFetchResponseGroup(group_id=group.group_id, error_code=code)
+            for group in request.groups
+        ],
+    )
+
+
+async def _fetch(
+    group: OffsetFetchRequestGroup, require_stable: bool, version: int, services: Services
+) -> OffsetFetchResponseGroup:
+    topics = services.metadata.image.topics
+    response = OffsetFetchResponseGroup(group_id=group.group_id)
+    asked: OffsetsAsked | None = None
+    if group.topics is not None:
+        asked = []
+        for topic in group.topics:
+            name = _name_of(topic, version, topics)
+            if name is None:
+                response.topics.append(_unknown(topic))
+            else:
+                image = topics.by_name.get(name)
+                topic_id = ZERO_UUID if image is None else image.topic_id
+                asked.append((name, topic_id, topic.partition_indexes))
+    found = await services.groups.fetch_offsets(
+        group.group_id, asked, require_stable=require_stable
+    )
+    if group.topics is None and version >= TOPIC_IDS_FROM:
+        found = [
+            (name, image.topic_id, partitions)
+            for name, _, partitions in found
+            if (image := topics.by_name.get(name)) is not None
+        ]
+    response.topics = _topics(found) + response.topics
+    return response
+
+
+def _name_of(topic: OffsetFetchRequestTopics, version: int, topics: TopicsImage) -> str | None:
+    if version < TOPIC_IDS_FROM:
+        return topic.name
+    image = topics.by_id.get(topic.topic_id)
+    return None if image is None else image.name
+
+
+def _unknown(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        topic_id=topic.topic_id,
+        partitions=[
+            _partition(each, ErrorCode.UNKNOWN_TOPIC_ID) for each in topic.partition_indexes
+        ],
+    )
+
+
+def _topics(found: OffsetsFound) -> list[OffsetFetchResponseTopics]:
+    return [
+        OffsetFetchResponseTopics(
+            name=name,
+            topic_id=topic_id,
+            partitions=[_partition(index, offset) for index, offset in partitions],
+        )
+        for name, topic_id, partitions in found
+    ]
+
+
+def _partition(index: int, found: OffsetAndMetadata | ErrorCode) -> OffsetFetchResponsePartitions:
+    if isinstance(found, ErrorCode):
+        return OffsetFetchResponsePartitions(
+            partition_index=index, committed_offset=NO_OFFSET, error_code=found
+        )
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=found.offset,
+        committed_leader_epoch=found.leader_epoch,
+        metadata=found.metadata,
+    )
+
+
+# One group, as it was before version 8
+
+
+def _only_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
+    topics = None
+    if request.topics is not None:
+        topics = [
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in request.topics
+        ]
+    return OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
+
+
+def _of_one_group(
+    asked: OffsetFetchRequestGroup, answer: OffsetFetchResponseGroup, version: int
+) -> OffsetFetchResponse:
+    if answer.error_code != ErrorCode.NONE and version < TOP_LEVEL_ERROR_FROM:
+        code = ErrorCode(answer.error_code)
+        answer.topics = [
+            OffsetFetchResponseTopics(
+                name=topic.name,
+                partitions=[_partition(each, code) for each in topic.partition_indexes],
+            )
+            for topic in asked.topics or []
+        ]
+    topics = [
+        OffsetFetchResponseTopic(
+            name=topic.name,
+            partitions=[
+                OffsetFetchResponsePartition(
+                    partition_index=partition.partition_index,
+                    committed_offset=partition.committed_offset,
+                    committed_leader_epoch=partition.committed_leader_epoch,
+                    metadata=partition.metadata,
+                    error_code=partition.error_code,
+                )
+                for partition in topic.partitions
+            ],
+        )
+        for topic in answer.topics
+    ]
+    return OffsetFetchResponse(topics=topics, error_code=answer.error_code)

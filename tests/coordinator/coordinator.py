@@ -1,0 +1,320 @@
+"""A group coordinator on logs in memory and a clock that the test moves, and members who use it."""
+
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from tests.coordinator.memory_log import MemoryLog
+
+from ottla.common.chance import Chance
+from ottla.common.errors import ApiError, ErrorCode
+from ottla.common.promise import Promise, run
+from ottla.coordinator.group.classic.group import ClassicGroup
+from ottla.coordinator.group.group import Caller
+from ottla.coordinator.group.records import GroupRecord, GroupRecordFormat
+from ottla.coordinator.group.service import GROUP_METADATA_TOPIC, GroupService, OffsetsFound
+from ottla.coordinator.group.settings import GroupSettings
+from ottla.protocol.generated.consumer_protocol_subscription import ConsumerProtocolSubscription
+from ottla.protocol.generated.heartbeat import HeartbeatRequest
+from ottla.protocol.generated.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from ottla.protocol.generated.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+)
+from ottla.protocol.generated.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from ottla.protocol.generated.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+from ottla.protocol.message import to_bytes
+from ottla.simulation.scheduler import SimulatedScheduler
+
+T = TypeVar("T")
+
+PARTITIONS = 3
+GROUP = "group"
+
+
+class OneTopic:
+    """The cluster has the coordinator's own topic, and the test's."""
+
+    def partition_count(self, topic: str) -> int | None:
+        return PARTITIONS if topic == GROUP_METADATA_TOPIC else None
+
+
+class Coordinator:
+    def __init__(self, settings: GroupSettings | None = None, log: MemoryLog | None = None) -> None:
+        self.settings = settings or GroupSettings()
+        self.log = log or MemoryLog()
+        self.scheduler = SimulatedScheduler(Chance(7))
+        self.chance = Chance(11)
+        self.service = self._start()
+
+    def _start(self) -> GroupService:
+        service = GroupService(
+            settings=self.settings,
+            writer=self.log,
+            reader=self.log,
+            scheduler=self.scheduler,
+            chance=self.chance,
+            topics=OneTopic(),
+        )
+        for partition in range(PARTITIONS):
+            service.elected(partition, 0)
+        return service
+
+    def crash(self) -> None:
+        """Forget everything but the log, and load it again."""
+        self.service = self._start()
+        self.turn()
+
+    def turn(self) -> None:
+        """Let what is due now happen."""
+        self.scheduler.run_for(0)
+
+    def wait(self, seconds: float) -> None:
+        self.scheduler.run_for(seconds)
+
+    def records(self, group_id: str = GROUP) -> list[GroupRecord]:
+        partition = self.service.partition_for(group_id)
+        records = self.log.records(GROUP_METADATA_TOPIC, partition)
+        decoded = [
+            GroupRecordFormat().decode(record.key or b"", record.value) for record in records
+        ]
+        return [record for record in decoded if record is not None]
+
+    def commit_log(self, group_id: str = GROUP) -> None:
+        self.log.commit(GROUP_METADATA_TOPIC, self.service.partition_for(group_id))
+
+    def ask(self, coroutine: Coroutine[Any, None, T]) -> T:
+        """The answer, which must come within this turn."""
+        promise = run(coroutine)
+        self.turn()
+        return promise.result()
+
+    def state(self, group_id: str = GROUP) -> str:
+        (described,) = self.service.describe([group_id], 5)
+        return described.group_state
+
+    def group(self, group_id: str = GROUP) -> ClassicGroup | None:
+        partition = self.service.partition_for(group_id)
+        group = self.service.runtime.read(partition, lambda shard: shard.groups.get(group_id))
+        assert group is None or isinstance(group, ClassicGroup)
+        return group
+
+    def commit_offset(
+        self,
+        offset: int,
+        *,
+        group_id: str = GROUP,
+        topic: str = "topic",
+        partition: int = 0,
+        member_id: str = "",
+        generation_id: int = -1,
+        instance_id: str | None = None,
+        metadata: str | None = "",
+        retention_ms: int = -1,
+        version: int = 9,
+    ) -> Promise[OffsetCommitResponse]:
+        request = OffsetCommitRequest(
+            group_id=group_id,
+            generation_id_or_member_epoch=generation_id,
+            member_id=member_id,
+            group_instance_id=instance_id,
+            retention_time_ms=retention_ms,
+            topics=[
+                OffsetCommitRequestTopic(
+                    name=topic,
+                    partitions=[
+                        OffsetCommitRequestPartition(
+                            partition_index=partition,
+                            committed_offset=offset,
+                            committed_metadata=metadata,
+                        )
+                    ],
+                )
+            ],
+        )
+        return run(self.service.commit_offsets(request, version))
+
+    def committed(
+        self, group_id: str = GROUP, topic: str = "topic", partition: int = 0
+    ) -> int | None:
+        found = self.fetch(group_id, topic, partition)
+        ((_, _, [(_, offset)]),) = found
+        return None if isinstance(offset, ErrorCode) else offset.offset
+
+    def fetch(self, group_id: str, topic: str, partition: int) -> OffsetsFound:
+        asked = [(topic, bytes(16), [partition])]
+        return self.ask(self.service.fetch_offsets(group_id, asked, require_stable=False))
+
+
+def subscription(*topics: str) -> bytes:
+    return b"\x00\x01" + to_bytes(ConsumerProtocolSubscription(topics=list(topics)), 1)
+
+
+class Member:
+    """A client of a classic group, as far as the protocol goes."""
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        name: str,
+        *,
+        group_id: str = GROUP,
+        instance_id: str | None = None,
+        protocols: dict[str, bytes] | None = None,
+        protocol_type: str = "consumer",
+        session_timeout_ms: int = 10_000,
+        rebalance_timeout_ms: int = 60_000,
+        version: int = 9,
+    ) -> None:
+        self.coordinator = coordinator
+        self.name = name
+        self.group_id = group_id
+        self.instance_id = instance_id
+        self.protocols = protocols or {"range": subscription("topic")}
+        self.protocol_type = protocol_type
+        self.session_timeout_ms = session_timeout_ms
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.version = version
+        self.member_id = ""
+        self.generation_id = -1
+        self.joined: JoinGroupResponse | None = None
+        self.assignment: bytes | None = None
+
+    @property
+    def service(self) -> GroupService:
+        return self.coordinator.service
+
+    def send_join(self) -> Promise[JoinGroupResponse]:
+        request = JoinGroupRequest(
+            group_id=self.group_id,
+            session_timeout_ms=self.session_timeout_ms,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            protocol_type=self.protocol_type,
+            protocols=[
+                JoinGroupRequestProtocol(name=name, metadata=metadata)
+                for name, metadata in self.protocols.items()
+            ],
+        )
+        caller = Caller(self.version, self.name, "/127.0.0.1")
+        return self.service.join(request, caller)
+
+    def join(self) -> Promise[JoinGroupResponse]:
+        """Join, twice when a member id is handed out first, and remember what comes of it."""
+        promise = self.send_join()
+        if promise.done:
+            response = _result(promise)
+            if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+                self.member_id = response.member_id
+                promise = self.send_join()
+        promise.when_done(self._joined)
+        return promise
+
+    def _joined(self, promise: Promise[JoinGroupResponse]) -> None:
+        self.joined = response = _result(promise)
+        if response.error_code == ErrorCode.NONE:
+            self.member_id = response.member_id
+            self.generation_id = response.generation_id
+
+    @property
+    def leads(self) -> bool:
+        return self.joined is not None and self.joined.leader == self.member_id
+
+    def sync(self, assignments: dict[str, bytes] | None = None) -> Promise[SyncGroupResponse]:
+        request = SyncGroupRequest(
+            group_id=self.group_id,
+            generation_id=self.generation_id,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            assignments=[
+                SyncGroupRequestAssignment(member_id=member_id, assignment=assignment)
+                for member_id, assignment in (assignments or {}).items()
+            ],
+        )
+        promise = self.service.sync(request)
+        promise.when_done(self._synced)
+        return promise
+
+    def _synced(self, promise: Promise[SyncGroupResponse]) -> None:
+        try:
+            response = promise.result()
+        except ApiError:
+            return
+        if response.error_code == ErrorCode.NONE:
+            self.assignment = response.assignment
+
+    def heartbeat(self) -> int:
+        """The error code."""
+        request = HeartbeatRequest(
+            group_id=self.group_id,
+            generation_id=self.generation_id,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+        )
+        try:
+            return self.coordinator.ask(self.service.heartbeat(request)).error_code
+        except ApiError as error:
+            return error.code
+
+    def leave(self) -> LeaveGroupResponse:
+        return leave(self.coordinator, self.group_id, (self.member_id, self.instance_id))
+
+    def commit(self, offset: int, partition: int = 0) -> Promise[OffsetCommitResponse]:
+        return self.coordinator.commit_offset(
+            offset,
+            group_id=self.group_id,
+            partition=partition,
+            member_id=self.member_id,
+            generation_id=self.generation_id,
+            instance_id=self.instance_id,
+        )
+
+
+def _result(promise: Promise[JoinGroupResponse]) -> JoinGroupResponse:
+    try:
+        return promise.result()
+    except ApiError as error:
+        return JoinGroupResponse(error_code=error.code)
+
+
+def leave(
+    coordinator: Coordinator, group_id: str, *members: tuple[str, str | None]
+) -> LeaveGroupResponse:
+    request = LeaveGroupRequest(
+        group_id=group_id,
+        members=[
+            MemberIdentity(member_id=member_id, group_instance_id=instance_id)
+            for member_id, instance_id in members
+        ],
+    )
+    return coordinator.ask(coordinator.service.leave(request))
+
+
+def settle(coordinator: Coordinator, *members: Member) -> None:
+    """Have all ``members`` join and the leader assign each its own name."""
+    for member in members:
+        member.join()
+    coordinator.wait(60)
+    assign(coordinator, *members)
+
+
+def assign(coordinator: Coordinator, *members: Member) -> None:
+    """The leader assigns each member its own name."""
+    assignments = {member.member_id: member.name.encode() for member in members}
+    for member in members:
+        member.sync(assignments if member.leads else None)
+    coordinator.turn()

@@ -1,0 +1,424 @@
+"""The runtime: answers wait for commits, failures take the state back, leadership loads it.
+
+The state machine under it is as small as one can be: a dictionary of numbers by name.
+"""
+
+from typing import NamedTuple
+
+import pytest
+from tests.coordinator.memory_log import MemoryLog
+
+from ottla.common.chance import Chance
+from ottla.common.errors import (
+    ApiError,
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    ErrorCode,
+    InvalidRequest,
+    KafkaStorageError,
+    MessageTooLarge,
+    NetworkException,
+    NotCoordinator,
+    NotEnoughReplicas,
+    NotLeaderOrFollower,
+    RequestTimedOut,
+)
+from ottla.common.promise import Promise
+from ottla.coordinator.outside import Surroundings
+from ottla.coordinator.partition import Action, PartitionState
+from ottla.coordinator.runtime import CoordinatorRuntime, client_error
+from ottla.coordinator.shard import Outcome
+from ottla.coordinator.timeline import Timeline, TimelineDict
+from ottla.coordinator.timers import Timers
+from ottla.records.control import transaction_marker_batch
+from ottla.simulation.scheduler import SimulatedScheduler
+
+TOPIC = "__numbers"
+
+
+class Number(NamedTuple):
+    name: str
+    value: int | None
+
+
+class NumberFormat:
+    def encode(self, record: Number) -> tuple[bytes, bytes | None]:
+        value = None if record.value is None else b"%d" % record.value
+        return record.name.encode(), value
+
+    def decode(self, key: bytes, value: bytes | None) -> Number | None:
+        if key == b"unknown":
+            return None
+        return Number(key.decode(), None if value is None else int(value))
+
+
+class Numbers:
+    """Each name has a number; only replay changes it."""
+
+    def __init__(self, timeline: Timeline, timers: Timers[Action]) -> None:
+        self.numbers: TimelineDict[str, int] = TimelineDict(timeline)
+        self.timers = timers
+        self.log: list[str] = []
+        self.offsets: list[int] = []
+
+    def replay(self, offset: int, producer_id: int, record: Number) -> None:
+        self.offsets.append(offset)
+        if producer_id != -1:
+            self.log.append(f"{record.name} of {producer_id}")
+        elif record.value is None:
+            self.numbers.pop(record.name)
+        else:
+            self.numbers[record.name] = record.value
+
+    def replay_end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        self.log.append(f"{producer_id} {'committed' if committed else 'aborted'}")
+
+    def loaded(self, now_ms: int) -> None:
+        self.log.append("loaded")
+
+    def unloaded(self, now_ms: int) -> None:
+        self.log.append("unloaded")
+
+    def add(self, name: str, amount: int = 1) -> Outcome[Number, int]:
+        total = (self.numbers.get(name) or 0) + amount
+        return Outcome([Number(name, total)], total)
+
+
+class World:
+    def __init__(self, batch_bytes: int = 1 << 16, load_bytes: int = 1 << 16) -> None:
+        self.log = MemoryLog()
+        self.scheduler = SimulatedScheduler(Chance(1))
+        self.shards: list[Numbers] = []
+        surroundings = Surroundings(
+            writer=self.log,
+            reader=self.log,
+            scheduler=self.scheduler,
+            commit_timeout_ms=5000,
+            load_bytes=load_bytes,
+            batch_bytes=batch_bytes,
+        )
+        self.runtime: CoordinatorRuntime[Numbers] = CoordinatorRuntime(
+            TOPIC, surroundings, self.make_shard, NumberFormat()
+        )
+
+    def make_shard(self, timeline: Timeline, timers: Timers[Action]) -> Numbers:
+        self.shards.append(Numbers(timeline, timers))
+        return self.shards[-1]
+
+    def add(self, name: str = "a", partition: int = 0) -> Promise[int]:
+        return self.runtime.write(partition, lambda shard, _now_ms: shard.add(name))
+
+    def now(self, name: str = "a") -> Promise[int | None]:
+        return self.runtime.write(0, lambda shard, _now_ms: Outcome([], shard.numbers.get(name)))
+
+    def committed(self, name: str = "a") -> int | None:
+        return self.runtime.read(0, lambda shard: shard.numbers.committed(name))
+
+    def turn(self) -> None:
+        self.scheduler.run_for(0)
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.runtime.elected(0, 0)
+    return world
+
+
+def code_of(promise: Promise[int]) -> ErrorCode:
+    with pytest.raises(ApiError) as refusal:
+        promise.result()
+    return refusal.value.code
+
+
+def test_an_answer_waits_until_its_records_are_committed(world: World) -> None:
+    world.log.hold = True
+    first = world.add()
+    world.turn()
+    assert not first.done
+    assert world.committed() is None
+    world.log.commit(TOPIC, 0)
+    assert first.result() == 1
+    assert world.committed() == 1
+
+
+def test_the_next_request_sees_what_is_not_committed_and_so_waits_for_it(world: World) -> None:
+    world.log.hold = True
+    world.add()
+    world.turn()
+    seen = world.now()
+    assert not seen.done
+    world.log.commit(TOPIC, 0)
+    assert seen.result() == 1
+
+
+def test_a_request_without_records_is_answered_at_once_when_nothing_is_under_way(
+    world: World,
+) -> None:
+    assert world.now().result() is None
+
+
+def test_requests_of_one_turn_are_written_as_one_batch(world: World) -> None:
+    answers = [world.add() for _ in range(10)]
+    seen = world.now()
+    assert world.log.appends == 0
+    world.turn()
+    assert world.log.appends == 1
+    assert [answer.result() for answer in answers] == list(range(1, 11))
+    assert seen.result() == 10
+
+
+def test_a_full_batch_is_written_without_waiting_for_the_end_of_the_turn() -> None:
+    world = World(batch_bytes=100)
+    world.runtime.elected(0, 0)
+    answers = [world.add() for _ in range(10)]
+    world.turn()
+    assert world.log.appends > 1
+    assert [answer.result() for answer in answers] == list(range(1, 11))
+
+
+def test_records_that_need_not_stay_together_are_spread_over_batches() -> None:
+    world = World(batch_bytes=100)
+    world.runtime.elected(0, 0)
+    records = [Number(f"n{n}", n) for n in range(50)]
+    done = world.runtime.write(0, lambda _shard, _now_ms: Outcome(records, "done", atomic=False))
+    world.turn()
+    assert done.result() == "done"
+    assert world.log.appends > 5
+    assert world.committed("n49") == 49
+
+
+def test_a_write_that_is_refused_leaves_no_trace(world: World) -> None:
+    world.add()
+    world.turn()
+    world.log.refuse = NotEnoughReplicas()
+    refused = [world.add(), world.add("b")]
+    seen = world.now()
+    world.turn()
+    assert code_of(refused[0]) is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert code_of(refused[1]) is ErrorCode.NOT_ENOUGH_REPLICAS
+    with pytest.raises(NotEnoughReplicas):
+        seen.result()
+    assert world.now().result() == 1
+    assert world.now("b").result() is None
+    world.log.refuse = None
+    again = world.add()
+    world.turn()
+    assert again.result() == 2
+
+
+def test_who_wants_to_hear_of_its_records_is_told_of_the_loss_and_they_are_not_replayed(
+    world: World,
+) -> None:
+    told: list[ApiError | None] = []
+
+    def write() -> Promise[None]:
+        return world.runtime.write(
+            0,
+            lambda _shard, _now_ms: Outcome(
+                [Number("a", 9)], None, lambda error, _now_ms: told.append(error)
+            ),
+        )
+
+    write()
+    world.turn()
+    assert told == [None]
+    assert world.now().result() is None
+    error = world.log.refuse = NotEnoughReplicas()
+    write()
+    world.turn()
+    assert told == [None, error]
+
+
+def test_an_operation_that_raises_changes_and_writes_nothing(world: World) -> None:
+    def refuse(_shard: Numbers, _now_ms: int) -> Outcome[Number, int]:
+        raise InvalidRequest
+
+    assert code_of(world.runtime.write(0, refuse)) is ErrorCode.INVALID_REQUEST
+    world.turn()
+    assert world.log.appends == 0
+
+
+def test_an_answer_that_waits_too_long_fails_but_its_write_stands(world: World) -> None:
+    world.log.hold = True
+    late = world.add()
+    world.turn()
+    world.scheduler.run_for(5)
+    assert code_of(late) is ErrorCode.REQUEST_TIMED_OUT
+    world.log.commit(TOPIC, 0)
+    assert world.committed() == 1
+
+
+def test_a_batch_that_is_lost_behind_others_is_answered_by_reading_the_log_again(
+    world: World,
+) -> None:
+    world.log.hold = True
+    lost = [world.add()]
+    world.turn()
+    lost.append(world.add())
+    world.turn()
+    world.log.lose_uncommitted(TOPIC, 0, NotLeaderOrFollower())
+    assert [code_of(each) for each in lost] == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
+    world.turn()
+    assert world.runtime.state(0) is PartitionState.ACTIVE
+    assert world.now().result() is None
+
+
+def test_when_somebody_else_wrote_to_the_log_it_is_read_again(world: World) -> None:
+    other = World()
+    other.runtime.elected(0, 0)
+    other.add("b")
+    other.turn()
+    (record,) = other.log.records(TOPIC, 0)
+    assert record.key == b"b"
+    world.log.append(TOPIC, 0, other.log.read(TOPIC, 0, 0, 1))
+    surprised = world.add()
+    world.turn()
+    assert code_of(surprised) is ErrorCode.NOT_COORDINATOR
+    world.turn()
+    assert world.committed("a") == 1
+    assert world.committed("b") == 1
+
+
+def test_loading_replays_the_whole_log_in_slices() -> None:
+    world = World(load_bytes=1)
+    world.runtime.elected(0, 0)
+    for _ in range(20):
+        world.add()
+        world.turn()
+    world.runtime.resigned(0, 1)
+    world.runtime.elected(0, 2)
+    assert world.runtime.state(0) is PartitionState.LOADING
+    with pytest.raises(CoordinatorLoadInProgress):
+        world.committed()
+    assert code_of(world.add()) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    world.turn()
+    assert world.committed() == 20
+    assert world.shards[-1].log == ["loaded"]
+    assert world.shards[-1].offsets == list(range(20))
+
+
+def test_what_was_not_committed_when_it_was_loaded_becomes_so_with_the_high_watermark(
+    world: World,
+) -> None:
+    world.add()
+    world.turn()
+    world.log.hold = True
+    world.add()
+    world.turn()
+    world.runtime.resigned(0, 1)
+    world.runtime.elected(0, 2)
+    world.turn()
+    assert world.committed() == 1
+    seen = world.now()
+    assert not seen.done
+    world.log.commit(TOPIC, 0)
+    world.scheduler.run_for(1)
+    assert seen.result() == 2
+    assert world.committed() == 2
+
+
+def test_transactions_and_their_markers_are_replayed_as_such(world: World) -> None:
+    world.add()
+    world.turn()
+    batch = bytearray(world.log.read(TOPIC, 0, 0, 1))
+    batch[43:51] = (77).to_bytes(8, "big")
+    from ottla.records.batch import seal
+
+    seal(batch, 0, len(batch))
+    world.log.append(TOPIC, 0, bytes(batch))
+    for commit in (True, False):
+        marker = transaction_marker_batch(
+            commit=commit, producer_id=77, producer_epoch=0, coordinator_epoch=0, timestamp=0
+        )
+        world.log.append(TOPIC, 0, bytes(marker))
+    world.runtime.resigned(0, 1)
+    world.runtime.elected(0, 2)
+    world.turn()
+    assert world.shards[-1].log == ["a of 77", "77 committed", "77 aborted", "loaded"]
+
+
+def test_records_of_unknown_kinds_are_passed_over(world: World) -> None:
+    world.add("unknown")
+    world.add()
+    world.turn()
+    world.runtime.resigned(0, 1)
+    world.runtime.elected(0, 2)
+    world.turn()
+    assert world.committed("a") == 1
+    assert world.committed("unknown") is None
+
+
+def test_a_partition_whose_log_cannot_be_read_is_not_coordinated_here(world: World) -> None:
+    world.add()
+    world.turn()
+    world.runtime.resigned(0, 1)
+    world.log.read_error = KafkaStorageError()
+    world.runtime.elected(0, 2)
+    assert world.runtime.state(0) is PartitionState.FAILED
+    assert code_of(world.add()) is ErrorCode.NOT_COORDINATOR
+    world.log.read_error = None
+    world.runtime.elected(0, 3)
+    world.turn()
+    assert world.committed() == 1
+
+
+def test_who_waits_when_leadership_goes_is_told_to_look_elsewhere(world: World) -> None:
+    world.log.hold = True
+    waiting = [world.add()]
+    world.turn()
+    waiting.append(world.add())
+    world.runtime.resigned(0, 1)
+    assert [code_of(each) for each in waiting] == [ErrorCode.NOT_COORDINATOR] * 2
+    assert world.shards[0].log == ["loaded", "unloaded"]
+    assert code_of(world.add()) is ErrorCode.NOT_COORDINATOR
+    world.log.commit(TOPIC, 0)
+    world.turn()
+
+
+def test_a_late_word_of_an_older_epoch_changes_nothing(world: World) -> None:
+    world.runtime.elected(0, 5)
+    world.runtime.resigned(0, 4)
+    world.runtime.elected(0, 3)
+    assert world.runtime.state(0) is PartitionState.ACTIVE
+    assert len(world.shards) == 1
+    world.runtime.resigned(0, 5)
+    assert world.runtime.state(0) is None
+
+
+def test_timers_act_as_requests_do_and_end_with_the_partition(world: World) -> None:
+    shard = world.shards[0]
+    shard.timers.schedule("t", 1000, lambda _now_ms: Outcome([Number("a", 5)], None))
+    world.scheduler.run_for(1)
+    assert world.committed() == 5
+    shard.timers.schedule("t", 1000, lambda _now_ms: Outcome([Number("a", 6)], None))
+    world.runtime.resigned(0, 1)
+    world.scheduler.run_for(2)
+    assert world.log.appends == 1
+
+
+def test_after_the_end_nobody_is_served(world: World) -> None:
+    world.runtime.stop()
+    assert world.runtime.partitions() == []
+    assert code_of(world.add()) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    with pytest.raises(CoordinatorNotAvailable):
+        world.committed()
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (NotEnoughReplicas(), ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (RequestTimedOut(), ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (NotLeaderOrFollower(), ErrorCode.NOT_COORDINATOR),
+        (KafkaStorageError(), ErrorCode.NOT_COORDINATOR),
+        (MessageTooLarge(), ErrorCode.UNKNOWN_SERVER_ERROR),
+        (NetworkException(), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        (NotCoordinator(), ErrorCode.NOT_COORDINATOR),
+        (InvalidRequest(), ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_clients_hear_of_the_coordinator_and_not_of_its_log(
+    error: ApiError, told: ErrorCode
+) -> None:
+    assert client_error(error).code is told
