@@ -72,29 +72,33 @@ def _values(schema: MessageSchema, item: Field, version: int) -> st.SearchStrate
     return st.none() | values if item.null_in(version) else values
 
 
-def full_message(name: str, version: int) -> Message:
+def full_message(name: str, version: int, *, unknown_tags: bool = True) -> Message:
     """A message in which nothing is null, empty or left out, and each struct has an unknown tag."""
     schema = schema_of(name)
-    return _as_message(_full_struct(schema, schema.root, version))
+    return _as_message(_Full(schema, version, unknown_tags).struct(schema.root))
 
 
 FULL = {"bool": True, "float64": 1.5, "uuid": bytes(range(16)), "string": "text"}
 
 
-def _full_struct(schema: MessageSchema, struct: StructSchema, version: int) -> Struct:
-    value = struct_class(schema.name, struct.name)()
-    for item in struct.fields:
-        if version in item.versions:
-            one = _full_value(schema, item, version)
-            setattr(value, item.name, [one] if item.array else one)
-    if version in schema.flexible:
-        setattr(value, "unknown_tagged_fields", [(UNKNOWN_TAG, b"?")])  # noqa: B010 - a slot of each
-    return value
+class _Full:
+    def __init__(self, schema: MessageSchema, version: int, unknown_tags: bool) -> None:
+        self._schema = schema
+        self._version = version
+        self._tags = [(UNKNOWN_TAG, b"?")] if unknown_tags and version in schema.flexible else None
 
+    def struct(self, struct: StructSchema) -> Struct:
+        cls: Any = struct_class(self._schema.name, struct.name)
+        value: Struct = cls(unknown_tagged_fields=self._tags)
+        for item in struct.fields:
+            if self._version in item.versions:
+                one = self._value(item)
+                setattr(value, item.name, [one] if item.array else one)
+        return value
 
-def _full_value(schema: MessageSchema, item: Field, version: int) -> Any:
-    if item.struct is not None:
-        return _full_struct(schema, item.struct, version)
-    if item.type in ("bytes", "records"):
-        return b"bytes"
-    return FULL.get(item.type, 7)
+    def _value(self, item: Field) -> Any:
+        if item.struct is not None:
+            return self.struct(item.struct)
+        if item.type in ("bytes", "records"):
+            return b"bytes"
+        return FULL.get(item.type, 7)
