@@ -1,14 +1,7 @@
-"""Typing errors and settings without effect are mentioned, and the list of the latter is honest."""
+"""Typing errors and settings without effect are mentioned."""
 
-import re
-from pathlib import Path
-
-import pytest
-
-import ottla
 from ottla.config.broker import BrokerConfig
-from ottla.config.definition import ConfigSet
-from ottla.config.effective import BROKER_SETTINGS, EFFECTIVE, TOPIC_SETTINGS
+from ottla.config.effective import EFFECTIVE, TOPIC_SETTINGS
 from ottla.config.notices import did_you_mean, notices
 from ottla.config.topic import TopicConfig
 
@@ -19,17 +12,6 @@ NODE = {
     "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
     "controller.quorum.bootstrap.servers": "localhost:9093",
 }
-
-
-READ_THROUGH = {
-    "advertised.listeners": ("advertised_listeners", "advertised_broker_listeners"),
-    "broker.id": ("node_id",),
-    "listeners": ("listeners", "broker_listeners", "controller_listeners"),
-    "listener.security.protocol.map": ("listeners", "broker_listeners"),
-    "log.dir": ("log_dirs",),
-    "security.inter.broker.protocol": ("inter_broker_listener_name",),
-}
-"""Settings that code reads under another name than their own."""
 
 
 def heard(**settings: str) -> list[str]:
@@ -66,33 +48,6 @@ def test_heartbeats_that_come_too_late_are_mentioned() -> None:
         "must be less than or equal to half" in line
         for line in heard(broker_heartbeat_interval_ms="5000")
     )
-
-
-def words_read_outside_config() -> set[str]:
-    """Attributes and quoted names in our source, less what defines settings and generated code."""
-    source = Path(ottla.__file__).parent
-    found: set[str] = set()
-    for path in source.rglob("*.py"):
-        relative = path.relative_to(source)
-        if relative.parts[0] != "config" and "generated" not in relative.parts:
-            text = path.read_text(encoding="utf-8")
-            found.update(re.findall(r"\.([a-z][a-z0-9_]*)\b", text))
-            found.update(
-                name.replace(".", "_") for name in re.findall(r'values\["([a-z][a-z0-9.]*)"', text)
-            )
-    return found
-
-
-@pytest.mark.parametrize(
-    ("config_set", "table"), [(BrokerConfig, BROKER_SETTINGS), (TopicConfig, TOPIC_SETTINGS)]
-)
-def test_what_is_said_to_have_effect_is_read_somewhere(
-    config_set: type[ConfigSet], table: frozenset[str]
-) -> None:
-    words = words_read_outside_config()
-    for name in table:
-        attributes = READ_THROUGH.get(name, (config_set.keys[name].attribute,))
-        assert words.intersection(attributes), f"{name} has no effect after all"
 
 
 def test_every_effective_setting_exists() -> None:

@@ -9,7 +9,7 @@ from typing import Final
 from ottla.config.topic import SYNONYMS
 
 BROKER_SETTINGS: Final = frozenset(
-    [
+    {
         "advertised.listeners",
         "broker.id",
         "controller.listener.names",
@@ -20,13 +20,13 @@ BROKER_SETTINGS: Final = frozenset(
         "listeners",
         "log.dir",
         "log.dirs",
-        "metadata.log.dir",
         "node.id",
+        "metadata.log.dir",
         "process.roles",
         "security.inter.broker.protocol",
-    ]
+    }
 )
-TOPIC_SETTINGS: Final = frozenset(["cleanup.policy"])
+TOPIC_SETTINGS: Final = frozenset({"cleanup.policy"})
 
 EFFECTIVE: Final = BROKER_SETTINGS.union(*(SYNONYMS.get(name, ()) for name in TOPIC_SETTINGS))
 """The settings of a broker that do something."""
