@@ -1,0 +1,161 @@
+"""The small files of a log directory and of a partition, as Kafka writes them.
+
+Checkpoints: a line with the version 0, a line with the number of entries, a line for each.
+``partition.metadata`` says which topic a directory belongs to, ``meta.properties`` to which node
+and cluster a log directory, ``.kafka_cleanshutdown`` that everything was flushed and closed.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from ottla.common.identifiers import ZERO_UUID, uuid_from_text, uuid_text
+from ottla.common.topic_partition import TopicPartition
+from ottla.storage.files import Filesystem
+from ottla.storage.leader_epochs import EpochEntry
+
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
+HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
+LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
+PARTITION_METADATA: Final = "partition.metadata"
+META_PROPERTIES: Final = "meta.properties"
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+LOCK: Final = ".lock"
+
+_VERSION: Final = 0
+
+
+class CorruptCheckpoint(Exception):
+    """The file is not what it should be."""
+
+
+def _lines(data: bytes) -> list[str]:
+    """The entries of a checkpoint."""
+    try:
+        lines = data.decode().split("\n")
+        version, count = int(lines[0]), int(lines[1])
+    except (ValueError, IndexError) as error:
+        raise CorruptCheckpoint("no version and number of entries") from error
+    entries = lines[2:-1] if lines[-1] == "" else lines[2:]
+    if version != _VERSION:
+        raise CorruptCheckpoint(f"unknown version {version}")
+    if len(entries) != count:
+        raise CorruptCheckpoint(f"{len(entries)} entries where there should be {count}")
+    return entries
+
+
+def _checkpoint(entries: list[str]) -> bytes:
+    return "".join(f"{line}\n" for line in (str(_VERSION), str(len(entries)), *entries)).encode()
+
+
+def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
+    return _checkpoint([f"{tp.topic} {tp.partition} {offset}" for tp, offset in offsets.items()])
+
+
+def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
+    offsets = {}
+    for line in _lines(data):
+        try:
+            topic, partition, offset = line.split(" ")
+            offsets[TopicPartition(topic, int(partition))] = int(offset)
+        except ValueError as error:
+            raise CorruptCheckpoint(f"not an offset of a partition: {line!r}") from error
+    return offsets
+
+
+def read_offsets(filesystem: Filesystem, path: str) -> dict[TopicPartition, int]:
+    """Empty when there is no such file, or an empty one."""
+    data = filesystem.read(path) if filesystem.exists(path) else b""
+    return decode_offsets(data) if data else {}
+
+
+def encode_epochs(entries: list[EpochEntry]) -> bytes:
+    return _checkpoint([f"{entry.epoch} {entry.start_offset}" for entry in entries])
+
+
+def read_epochs(filesystem: Filesystem, path: str) -> list[EpochEntry]:
+    """Empty when there is no such file, or an empty one."""
+    data = filesystem.read(path) if filesystem.exists(path) else b""
+    entries = []
+    for line in _lines(data) if data else ():
+        try:
+            epoch, start_offset = line.split(" ")
+            entries.append(EpochEntry(int(epoch), int(start_offset)))
+        except ValueError as error:
+            raise CorruptCheckpoint(f"not an epoch and its start offset: {line!r}") from error
+    return entries
+
+
+def encode_partition_metadata(topic_id: bytes) -> bytes:
+    return f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode()
+
+
+def decode_partition_metadata(data: bytes) -> bytes:
+    """The topic id."""
+    values = _pairs(data, ":")
+    try:
+        if int(values["version"]) != 0:
+            raise CorruptCheckpoint(f"unknown version {values['version']}")
+        topic_id = uuid_from_text(values["topic_id"])
+    except (KeyError, ValueError) as error:
+        raise CorruptCheckpoint("no version and topic id") from error
+    if topic_id == ZERO_UUID:
+        raise CorruptCheckpoint("the topic id is zero")
+    return topic_id
+
+
+def _pairs(data: bytes, separator: str) -> dict[str, str]:
+    pairs = {}
+    for line in data.decode(errors="replace").splitlines():
+        name, found, value = line.partition(separator)
+        if found and not line.startswith("#"):
+            pairs[name.strip()] = value.strip()
+    return pairs
+
+
+class MetaProperties(NamedTuple):
+    """Whose directory this is; a directory of ZooKeeper's time may lack its own id."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: bytes | None = None
+
+    def encode(self) -> bytes:
+        lines = [
+            "#",
+            f"cluster.id={self.cluster_id}",
+            "version=1",
+            f"node.id={self.node_id}",
+        ]
+        if self.directory_id is not None:
+            lines.insert(2, f"directory.id={uuid_text(self.directory_id)}")
+        return "".join(f"{line}\n" for line in lines).encode()
+
+    @staticmethod
+    def decode(data: bytes) -> "MetaProperties":
+        values = _pairs(data, "=")
+        try:
+            version = int(values["version"])
+            node_id = int(values["node.id" if version == 1 else "broker.id"])
+            directory_id = values.get("directory.id")
+            return MetaProperties(
+                values["cluster.id"],
+                node_id,
+                None if directory_id is None else uuid_from_text(directory_id),
+            )
+        except (KeyError, ValueError) as error:
+            raise CorruptCheckpoint(f"not a whole {META_PROPERTIES}: {error}") from error
+
+
+def encode_clean_shutdown(broker_epoch: int) -> bytes:
+    return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
+
+
+def decode_clean_shutdown(data: bytes) -> int:
+    """The broker epoch of the life that ended cleanly; -1 when it is not told."""
+    try:
+        return int(json.loads(data)["brokerEpoch"])
+    except (ValueError, KeyError, TypeError):
+        return -1

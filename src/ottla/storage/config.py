@@ -1,0 +1,65 @@
+"""What a log needs to know of its topic's settings, and what it makes of them."""
+
+from typing import Protocol
+
+from ottla.records.batch import CREATE_TIME, LOG_APPEND_TIME
+from ottla.records.rules import AppendRules
+
+
+class LogConfig(Protocol):
+    """The settings by Kafka's names, with underscores; ``TopicConfig`` has them all."""
+
+    @property
+    def cleanup_policy(self) -> frozenset[str]: ...
+    @property
+    def compression_type(self) -> str: ...
+    @property
+    def compression_gzip_level(self) -> int: ...
+    @property
+    def compression_lz4_level(self) -> int: ...
+    @property
+    def compression_zstd_level(self) -> int: ...
+    @property
+    def file_delete_delay_ms(self) -> int: ...
+    @property
+    def flush_messages(self) -> int: ...
+    @property
+    def flush_ms(self) -> int: ...
+    @property
+    def index_interval_bytes(self) -> int: ...
+    @property
+    def max_message_bytes(self) -> int: ...
+    @property
+    def message_timestamp_after_max_ms(self) -> int: ...
+    @property
+    def message_timestamp_before_max_ms(self) -> int: ...
+    @property
+    def message_timestamp_type(self) -> str: ...
+    @property
+    def retention_bytes(self) -> int: ...
+    @property
+    def retention_ms(self) -> int: ...
+    @property
+    def segment_bytes(self) -> int: ...
+    @property
+    def segment_index_bytes(self) -> int: ...
+    @property
+    def segment_jitter_ms(self) -> int: ...
+    @property
+    def segment_ms(self) -> int: ...
+
+
+def append_rules(config: LogConfig) -> AppendRules:
+    """What an append to a topic with these settings must be."""
+    append_time = config.message_timestamp_type == "LogAppendTime"
+    return AppendRules(
+        max_message_bytes=config.max_message_bytes,
+        compression_type=config.compression_type,
+        gzip_level=config.compression_gzip_level,
+        lz4_level=config.compression_lz4_level,
+        zstd_level=config.compression_zstd_level,
+        timestamp_type=LOG_APPEND_TIME if append_time else CREATE_TIME,
+        timestamp_before_max_ms=config.message_timestamp_before_max_ms,
+        timestamp_after_max_ms=config.message_timestamp_after_max_ms,
+        compacted="compact" in config.cleanup_policy,
+    )

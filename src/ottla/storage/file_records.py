@@ -1,0 +1,94 @@
+"""Record batches in a file, followed by their headers.
+
+Only what is asked for is read: headers in chunks, so that small batches cost no call each and large
+ones are skipped over. Lengths are compared with the end of the file before they are followed.
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final, NamedTuple
+
+from ottla.common.errors import CorruptMessage
+from ottla.records.batch import (
+    HEADER,
+    HEADER_SIZE,
+    LEGACY_LENGTH_MIN,
+    LOG_OVERHEAD,
+    MAGIC,
+    BatchHeader,
+)
+from ottla.storage.files import File
+
+HEADERS_CHUNK: Final = 4096
+BODIES_CHUNK: Final = 1 << 20
+
+_PLACE: Final = Struct(">qi4xb6xi")
+"""Base offset, length, magic and last offset delta of a batch."""
+
+
+class BatchPlace(NamedTuple):
+    """Where a batch lies, and which offsets it has."""
+
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+
+    @property
+    def end(self) -> int:
+        return self.position + self.size
+
+
+def _walk(
+    file: File, position: int, end: int, chunk_size: int, whole: bool
+) -> Iterator[tuple[bytes, int, BatchPlace]]:
+    """A chunk of the file, where in it a batch begins, and the batch; all of it if ``whole``."""
+    chunk, start = b"", position
+    while end - position >= LOG_OVERHEAD + LEGACY_LENGTH_MIN:
+        at = position - start
+        if len(chunk) - at < HEADER_SIZE:
+            chunk, start, at = file.read_at(position, chunk_size), position, 0
+            chunk = chunk.ljust(HEADER_SIZE, b"\0")
+        base_offset, length, magic, delta = _PLACE.unpack_from(chunk, at)
+        size = LOG_OVERHEAD + length
+        if length < LEGACY_LENGTH_MIN or not 0 <= magic <= MAGIC:
+            raise CorruptMessage(f"no record batch begins at position {position}")
+        if size > end - position:
+            return
+        if whole and len(chunk) - at < size:
+            chunk, start, at = file.read_at(position, max(size, chunk_size)), position, 0
+            if len(chunk) < size:
+                return
+        # Before magic 2 a batch bore the offset of its last record.
+        last_offset = base_offset + delta if magic == MAGIC else base_offset
+        yield chunk, at, BatchPlace(position, size, base_offset, last_offset)
+        position += size
+
+
+def places(file: File, position: int, end: int) -> Iterator[BatchPlace]:
+    """The batches from ``position``, where one must begin, to ``end``; a cut one is left out.
+
+    CorruptMessage where a header is none; nothing is checked beyond that.
+    """
+    for _, _, place in _walk(file, position, end, HEADERS_CHUNK, whole=False):
+        yield place
+
+
+def place_at(file: File, position: int, end: int) -> BatchPlace | None:
+    """The batch that begins at ``position``; None when none can."""
+    try:
+        return next(places(file, position, end), None)
+    except CorruptMessage:
+        return None
+
+
+def headers(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Like :func:`places`: the position and the header of each batch."""
+    for chunk, at, place in _walk(file, position, end, HEADERS_CHUNK, whole=False):
+        yield place.position, BatchHeader._make(HEADER.unpack_from(chunk, at))
+
+
+def bodies(file: File, position: int, end: int) -> Iterator[tuple[BatchPlace, bytes]]:
+    """Like :func:`places`: each batch with its bytes."""
+    for chunk, at, place in _walk(file, position, end, BODIES_CHUNK, whole=True):
+        yield place, chunk[at : at + place.size]

@@ -1,0 +1,272 @@
+"""Files and directories: the only module of the package that calls the operating system.
+
+Everything above takes a :class:`Filesystem`, so that the same code runs on a real disk, on a disk
+in memory that loses what was not synced, and in a simulation.
+
+Rules:
+
+1. Every failure is an ``OSError``; callers turn it into ``LogDirFailed``. Nothing is retried: after
+   a failed ``sync`` nobody knows what is on the disk.
+2. A name is durable only after ``sync_directory`` of the directory that holds it, and bytes only
+   after ``sync`` of the file.
+3. A file whose regions may still be on their way to a socket is not closed but let go: it closes
+   itself when the last :class:`FileRegion` is gone, so a descriptor is never reused under a reader.
+"""
+
+# Paths are strings: making objects of them costs more than the calls themselves.
+# ruff: noqa: PTH101, PTH103, PTH104, PTH108, PTH110, PTH112, PTH116, PTH120, PTH123, PTH208
+
+import contextlib
+import fcntl
+import os
+import shutil
+from typing import Protocol
+
+Data = bytes | bytearray | memoryview
+
+_sync_data = getattr(os, "fdatasync", os.fsync)
+
+
+class DirectoryInUse(Exception):
+    """Another process, or another broker of this one, has locked the directory."""
+
+
+class File(Protocol):
+    """An open file that is read and written at given positions."""
+
+    def fileno(self) -> int: ...
+
+    def write_at(self, position: int, data: Data) -> None:
+        """Write all of ``data``."""
+        ...
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """At most ``size`` bytes; fewer only at the end of the file."""
+        ...
+
+    def size(self) -> int: ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def sync(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Lock(Protocol):
+    def release(self) -> None: ...
+
+
+class Filesystem(Protocol):
+    """What storage needs of a file system; paths are strings with slashes."""
+
+    def open(self, path: str, *, create: bool = False) -> File: ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def is_directory(self, path: str) -> bool: ...
+
+    def list_directory(self, path: str) -> list[str]:
+        """The names in it, sorted."""
+        ...
+
+    def make_directory(self, path: str) -> None:
+        """With its parents; it may be there already."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Atomically; a file that is there is replaced."""
+        ...
+
+    def remove(self, path: str) -> None: ...
+
+    def remove_directory(self, path: str) -> None:
+        """With everything in it; it need not be there."""
+        ...
+
+    def sync_directory(self, path: str) -> None: ...
+
+    def read(self, path: str) -> bytes: ...
+
+    def write(self, path: str, data: bytes) -> None:
+        """Make or replace the whole file, without waiting for the disk."""
+        ...
+
+    def write_atomically(self, path: str, data: bytes) -> None:
+        """After this the file has ``data``, come what may; before, what it had."""
+        ...
+
+    def size(self, path: str) -> int: ...
+
+    def modified_ms(self, path: str) -> int: ...
+
+    def lock(self, path: str) -> Lock:
+        """Take the lock that ``path`` stands for; DirectoryInUse when it is taken."""
+        ...
+
+    def space(self, path: str) -> tuple[int, int]:
+        """All bytes and usable bytes of the disk that holds ``path``."""
+        ...
+
+    def set_mode(self, path: str, mode: int) -> None: ...
+
+
+class FileRegion:
+    """``size`` bytes of ``file`` from ``position`` on: what ``sendfile`` takes."""
+
+    __slots__ = ("file", "position", "size")
+
+    def __init__(self, file: File, position: int, size: int) -> None:
+        self.file = file
+        self.position = position
+        self.size = size
+
+    def read(self) -> bytes:
+        return self.file.read_at(self.position, self.size)
+
+
+class OsFile:
+    """A descriptor of the operating system."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def write_at(self, position: int, data: Data) -> None:
+        written = os.pwrite(self._descriptor, data, position)
+        if written != len(data):
+            self._write_rest(position, memoryview(data), written)
+
+    def _write_rest(self, position: int, data: memoryview, written: int) -> None:
+        while written < len(data):
+            written += os.pwrite(self._descriptor, data[written:], position + written)
+
+    def read_at(self, position: int, size: int) -> bytes:
+        return os.pread(self._descriptor, size, position)
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+
+    def sync(self) -> None:
+        _sync_data(self._descriptor)
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        # The last reader of a segment that was let go is done with it.
+        if self._descriptor >= 0:
+            with contextlib.suppress(OSError):
+                os.close(self._descriptor)
+
+
+class OsLock:
+    """A POSIX record lock, as Java takes it: a Kafka broker and ours exclude each other.
+
+    Such a lock does not hold within one process, so the paths that are locked here are kept too.
+    """
+
+    __slots__ = ("_descriptor", "_path")
+
+    _held: set[str] = set()  # noqa: RUF012 - of the process, like the locks themselves
+
+    def __init__(self, path: str) -> None:
+        self._path = os.path.realpath(path)
+        if self._path in self._held:
+            raise DirectoryInUse(path)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._descriptor)
+            raise DirectoryInUse(path) from error
+        self._held.add(self._path)
+
+    def release(self) -> None:
+        if self._path in self._held:
+            self._held.discard(self._path)
+            os.close(self._descriptor)
+
+
+class OsFilesystem:
+    """The file system of the machine."""
+
+    def open(self, path: str, *, create: bool = False) -> OsFile:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return OsFile(os.open(path, flags, 0o644))
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def is_directory(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def list_directory(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def make_directory(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        os.rename(source, target)
+
+    def remove(self, path: str) -> None:
+        os.unlink(path)
+
+    def remove_directory(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(path)
+
+    def sync_directory(self, path: str) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def read(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def write(self, path: str, data: bytes) -> None:
+        file = OsFile(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
+        try:
+            file.write_at(0, data)
+        finally:
+            file.close()
+
+    def write_atomically(self, path: str, data: bytes) -> None:
+        temporary = path + ".tmp"
+        self.write(temporary, data)
+        file = self.open(temporary)
+        try:
+            file.sync()
+        finally:
+            file.close()
+        os.rename(temporary, path)
+        self.sync_directory(os.path.dirname(path))
+
+    def size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def lock(self, path: str) -> OsLock:
+        return OsLock(path)
+
+    def space(self, path: str) -> tuple[int, int]:
+        stat = os.statvfs(path)
+        return stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize
+
+    def set_mode(self, path: str, mode: int) -> None:
+        os.chmod(path, mode)

@@ -1,0 +1,56 @@
+"""A flush of a log: decided on the loop, carried out wherever, counted on the loop.
+
+:meth:`Flush.run` touches nothing but files that it was given, by descriptor or name, so it may run
+in a thread while the log goes on. Only ``Log.flushed`` moves the recovery point, and only if what
+was synced is still what the log has.
+"""
+
+from ottla.storage.files import File, Filesystem
+
+
+class Flush:
+    """What has to reach the disk so that a log is safe up to ``up_to``."""
+
+    __slots__ = (
+        "_filesystem",
+        "directories",
+        "epochs",
+        "files",
+        "is_complete",
+        "paths",
+        "truncations",
+        "up_to",
+    )
+
+    def __init__(self, filesystem: Filesystem, up_to: int, truncations: int) -> None:
+        self._filesystem = filesystem
+        self.up_to = up_to
+        self.truncations = truncations
+        self.files: list[File] = []
+        self.paths: list[str] = []
+        self.directories: list[str] = []
+        """Innermost first: a name counts when the directory that has it is synced."""
+        self.epochs: tuple[str, bytes] | None = None
+        self.is_complete = False
+
+    def run(self) -> None:
+        """Sync everything. Files that are gone were deleted meanwhile, and with them the claim."""
+        for file in self.files:
+            file.sync()
+        try:
+            for path in self.paths:
+                self._sync_path(path)
+            if self.epochs is not None:
+                self._filesystem.write_atomically(*self.epochs)
+            for directory in self.directories:
+                self._filesystem.sync_directory(directory)
+        except FileNotFoundError:
+            return
+        self.is_complete = True
+
+    def _sync_path(self, path: str) -> None:
+        file = self._filesystem.open(path)
+        try:
+            file.sync()
+        finally:
+            file.close()

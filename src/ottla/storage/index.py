@@ -1,0 +1,110 @@
+"""A sorted file of entries of one size that leads to places in a segment.
+
+The index of the active segment lives in memory and is written when its segment is rolled or
+closed: after a crash it is made anew from the segment anyway. The index of a closed segment stays
+on disk; a look-up reads a dozen entries and keeps nothing.
+
+An index is never believed: whoever follows an entry compares it with the batch it leads to, and
+has the index rebuilt when they disagree. Entries are compared while searching, so a damaged entry
+that is not the answer costs time, not truth.
+"""
+
+from collections.abc import Callable
+from struct import Struct
+
+from ottla.storage.files import Filesystem
+
+Entry = tuple[int, int]
+
+
+class Index:
+    """Entries of two numbers in the file at ``path``, at most ``size_max`` bytes of them."""
+
+    __slots__ = ("_entries", "_filesystem", "_struct", "base_offset", "path", "size_max")
+
+    def __init__(
+        self, filesystem: Filesystem, path: str, base_offset: int, size_max: int, struct: Struct
+    ) -> None:
+        self._filesystem = filesystem
+        self._struct = struct
+        self._entries: bytearray | None = None
+        self.path = path
+        self.base_offset = base_offset
+        self.size_max = size_max - size_max % struct.size
+
+    @property
+    def entries(self) -> bytearray:
+        """All entries, in memory from now on until they are saved or dropped."""
+        if self._entries is None:
+            self._entries = bytearray(self._filesystem.read(self.path))
+        return self._entries
+
+    @property
+    def size(self) -> int:
+        if self._entries is not None:
+            return len(self._entries)
+        return self._filesystem.size(self.path)
+
+    def save(self) -> None:
+        """Write what is in memory, and let go of it."""
+        if self._entries is not None:
+            self._filesystem.write(self.path, bytes(self._entries))
+            self._entries = None
+
+    def reset(self) -> None:
+        """Begin anew, in memory."""
+        self._entries = bytearray()
+
+    def drop(self) -> None:
+        """Forget what is in memory without writing it."""
+        self._entries = None
+
+    def has_whole_entries(self) -> bool:
+        """Whether the file can be an index at all; if not it is to be rebuilt."""
+        try:
+            return self._filesystem.size(self.path) % self._struct.size == 0
+        except FileNotFoundError:
+            return False
+
+    def all(self) -> list[Entry]:
+        data = self._entries if self._entries is not None else self._filesystem.read(self.path)
+        whole = len(data) - len(data) % self._struct.size
+        return [(first, second) for first, second in self._struct.iter_unpack(data[:whole])]
+
+    def last(self) -> Entry | None:
+        return self._search(lambda entry, count: entry(count - 1) if count else None)
+
+    def floor(self, key: int, field: int = 0) -> Entry | None:
+        """The last entry whose ``field`` is not above ``key``."""
+        return self._search(lambda entry, count: _floor(entry, count, key, field))
+
+    def _search(
+        self, search: Callable[[Callable[[int], Entry], int], Entry | None]
+    ) -> Entry | None:
+        size = self._struct.size
+        entries = self._entries
+        if entries is not None:
+            unpack_from = self._struct.unpack_from
+            return search(lambda number: unpack_from(entries, number * size), len(entries) // size)
+        unpack = self._struct.unpack
+        file = self._filesystem.open(self.path)
+        try:
+            return search(
+                lambda number: unpack(file.read_at(number * size, size)), file.size() // size
+            )
+        finally:
+            file.close()
+
+
+def _floor(entry: Callable[[int], Entry], count: int, key: int, field: int) -> Entry | None:
+    found: Entry | None = None
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) >> 1
+        candidate = entry(middle)
+        if key < candidate[field]:
+            high = middle
+        else:
+            found = candidate
+            low = middle + 1
+    return found

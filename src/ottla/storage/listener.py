@@ -1,0 +1,46 @@
+"""Who keeps a log, and is told what has to be done outside of it."""
+
+from typing import Protocol
+
+from ottla.storage.directories import LogDirFailed
+from ottla.storage.files import Filesystem
+
+
+class LogListener(Protocol):
+    """Called on the loop, by one log."""
+
+    def rolled(self) -> None:
+        """The segments before the active one are to be flushed."""
+        ...
+
+    def files_deleted(self, paths: list[str]) -> None:
+        """Renamed files that nobody will open again: to be removed after a while."""
+        ...
+
+    def recovery_point_lowered(self) -> None:
+        """Before this returns, no checkpoint on disk claims more than the log's recovery point."""
+        ...
+
+    def failed(self, failure: LogDirFailed) -> None: ...
+
+
+class StandsAlone:
+    """The listener of a log without a keeper: what is deleted goes at once."""
+
+    __slots__ = ("_filesystem",)
+
+    def __init__(self, filesystem: Filesystem) -> None:
+        self._filesystem = filesystem
+
+    def rolled(self) -> None:
+        pass
+
+    def files_deleted(self, paths: list[str]) -> None:
+        for path in paths:
+            self._filesystem.remove(path)
+
+    def recovery_point_lowered(self) -> None:
+        pass
+
+    def failed(self, failure: LogDirFailed) -> None:
+        pass

@@ -1,0 +1,531 @@
+"""A log: the record batches of one partition, in order, on disk.
+
+Used from one thread, the node's loop. What may run elsewhere is exactly this: ``Flush.run`` of a
+flush that :meth:`Log.prepare_flush` made, and the removal of files that the listener was given.
+
+Offsets, from low to high::
+
+    log start offset <= last stable offset <= high watermark <= log end offset
+    recovery point <= log end offset        what stands below the recovery point was synced
+
+An append is checked, numbered in place and written with one call.
+"""
+
+from typing import Final
+
+from ottla.common.chance import Chance
+from ottla.common.errors import InconsistentTopicId, RecordListTooLarge
+from ottla.common.topic_partition import TopicPartition
+from ottla.records.batch import MutableBuffer, batches, read_header, set_base_offset_and_epoch
+from ottla.records.control import read_transaction_marker
+from ottla.records.record import iterate
+from ottla.records.rules import AppendOrigin
+from ottla.records.validation import check_batches, validate
+from ottla.storage import truncation
+from ottla.storage.checkpoints import (
+    LEADER_EPOCHS,
+    PARTITION_METADATA,
+    CorruptCheckpoint,
+    decode_partition_metadata,
+    encode_epochs,
+    encode_partition_metadata,
+)
+from ottla.storage.config import LogConfig, append_rules
+from ottla.storage.directories import LogDirFailed
+from ottla.storage.files import Filesystem
+from ottla.storage.flush import Flush
+from ottla.storage.listener import LogListener, StandsAlone
+from ottla.storage.offset_index import RELATIVE_OFFSET_MAX
+from ottla.storage.open_files import OpenFiles
+from ottla.storage.producer_state import BatchMetadata, ProducerEntry
+from ottla.storage.readable_log import ReadableLog, on_disk
+from ottla.storage.recovery import LogLoader, OpenedLog, replay
+from ottla.storage.results import AppendInfo, UnexpectedAppendOffset
+from ottla.storage.segment import Segment, SegmentLimits
+
+CLIENT: Final = AppendOrigin.CLIENT
+PRODUCER_EXPIRATION_MS: Final = 86_400_000
+OPEN_FILES_ALONE: Final = 16
+
+
+class Log(ReadableLog):
+    """See the module. Made by :meth:`open`."""
+
+    __slots__ = (
+        "_chance",
+        "_filesystem",
+        "_flush_messages",
+        "_flushing",
+        "_limits",
+        "_open_files",
+        "_rules",
+        "_truncations",
+        "_unsynced_directories",
+        "_unsynced_paths",
+        "config",
+        "last_flush_ms",
+        "producers",
+        "recovery_point",
+        "snapshots",
+        "topic_id",
+        "topic_partition",
+        "unflushed_records",
+    )
+
+    def __init__(
+        self,
+        filesystem: Filesystem,
+        directory: str,
+        opened: OpenedLog,
+        *,
+        topic_partition: TopicPartition,
+        topic_id: bytes | None,
+        config: LogConfig,
+        open_files: OpenFiles,
+        listener: LogListener,
+        chance: Chance | None,
+        now_ms: int,
+    ) -> None:
+        super().__init__(directory, opened.segments, opened.epochs, listener)
+        self._filesystem = filesystem
+        self._open_files = open_files
+        self._chance = chance
+        self._flushing = False
+        self._truncations = 0
+        self._unsynced_paths: list[str] = []
+        self._unsynced_directories = True
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.producers = opened.producers
+        self.snapshots = opened.snapshots
+        self.log_start_offset = opened.log_start_offset
+        self.log_end_offset = opened.log_end_offset
+        self.recovery_point = opened.recovery_point
+        self.high_watermark = opened.log_start_offset
+        self.unflushed_records = 0
+        self.last_flush_ms = now_ms
+        self.configure(config)
+        self._find_first_unstable()
+
+    @staticmethod
+    def open(
+        filesystem: Filesystem,
+        directory: str,
+        *,
+        topic_partition: TopicPartition,
+        topic_id: bytes | None,
+        config: LogConfig,
+        now_ms: int,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        clean_shutdown: bool = True,
+        producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
+        open_files: OpenFiles | None = None,
+        listener: LogListener | None = None,
+        chance: Chance | None = None,
+    ) -> "Log":
+        """Open the log in ``directory``, or make one there."""
+        try:
+            is_new = not filesystem.is_directory(directory)
+            if is_new:
+                filesystem.make_directory(directory)
+            if open_files is None:
+                open_files = OpenFiles(OPEN_FILES_ALONE)
+            opened = LogLoader(
+                filesystem,
+                directory,
+                limits=segment_limits(config, chance),
+                open_files=open_files,
+                producer_expiration_ms=producer_expiration_ms,
+                now_ms=now_ms,
+                recovery_point=recovery_point,
+                log_start_offset=log_start_offset,
+                clean_shutdown=clean_shutdown,
+                compacted="compact" in config.cleanup_policy,
+            ).load()
+            log = Log(
+                filesystem,
+                directory,
+                opened,
+                topic_partition=topic_partition,
+                topic_id=None if is_new else read_topic_id(filesystem, directory),
+                config=config,
+                open_files=open_files,
+                listener=StandsAlone(filesystem) if listener is None else listener,
+                chance=chance,
+                now_ms=now_ms,
+            )
+            if is_new:
+                filesystem.write(f"{directory}/{LEADER_EPOCHS}", b"")
+            if topic_id is not None:
+                log.assign_topic_id(topic_id)
+        except OSError as error:
+            raise LogDirFailed(directory.rpartition("/")[0], error) from error
+        else:
+            return log
+
+    def configure(self, config: LogConfig) -> None:
+        """Follow other settings from now on."""
+        self.config = config
+        self._rules = append_rules(config)
+        self._flush_messages = config.flush_messages
+        self._limits = segment_limits(config, self._chance)
+        self._active.size_max = self._limits.size_max
+        self._active.age_max_ms = self._limits.age_max_ms
+
+    @on_disk
+    def assign_topic_id(self, topic_id: bytes) -> None:
+        """Write down whose partition this is; InconsistentTopicId if it is another's."""
+        if self.topic_id is None:
+            path = f"{self.directory}/{PARTITION_METADATA}"
+            self._filesystem.write(path, encode_partition_metadata(topic_id))
+            self._unsynced_paths.append(path)
+            self._unsynced_directories = True
+            self.topic_id = topic_id
+        elif self.topic_id != topic_id:
+            raise InconsistentTopicId(f"{self.topic_partition} has another topic id on disk")
+
+    # Appending
+
+    def append_as_leader(
+        self,
+        buffer: MutableBuffer,
+        start: int,
+        end: int,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        origin: AppendOrigin = CLIENT,
+        transaction_version: int = 0,
+    ) -> AppendInfo:
+        """Check ``buffer[start:end]``, give it its offsets, in place, and write it."""
+        if self.failure is not None:
+            raise self._failed(self.failure)
+        append = validate(buffer, start, end, self._rules, now_ms, origin)
+        if origin is not CLIENT:
+            if origin is AppendOrigin.RAFT_LEADER:
+                return self._append_numbered(append.buffer[append.start : append.end], now_ms)
+            self._check_coordinator(append.buffer[append.start : append.end], transaction_version)
+        producers = self.producers
+        producer_id = append.producer_id
+        if producer_id >= 0 and origin is CLIENT:
+            epoch = append.producer_epoch
+            sequence = append.base_sequence
+            duplicate = producers.check_client(producer_id, epoch, sequence, append.last_sequence)
+            if duplicate is not None:
+                return self._duplicate(duplicate, append.end - append.start)
+            producers.check_transactional(producer_id, append.is_transactional)
+        base_offset = self.log_end_offset
+        last_offset = base_offset + append.last_offset_delta
+        max_timestamp = append.max_timestamp
+        start, end = append.start, append.end
+        size = end - start
+        segment = self._active
+        try:
+            if not segment.active:
+                segment.activate()
+            if segment.should_roll(size, last_offset, max_timestamp, now_ms):
+                segment = self._roll_for(size, base_offset, now_ms)
+            if leader_epoch != self.epochs.latest_epoch:
+                self.epochs.assign(leader_epoch, base_offset)
+            view = append.buffer
+            set_base_offset_and_epoch(view, start, base_offset, leader_epoch)
+            segment.append(view[start:end], size, last_offset, max_timestamp)
+        except OSError as error:
+            raise self._failed(error) from error
+        self.log_end_offset = producers.end_offset = last_offset + 1
+        if producer_id >= 0:
+            if append.is_control or append.is_transactional:
+                self._replay(view[start:end], segment)
+            else:
+                metadata = BatchMetadata(
+                    append.last_sequence, last_offset, append.last_offset_delta, max_timestamp
+                )
+                producers.add_batch(producer_id, append.producer_epoch, metadata, False)
+        count = append.record_count
+        self.unflushed_records += count
+        if self.unflushed_records >= self._flush_messages:
+            self.flush(now_ms)
+        return AppendInfo(
+            base_offset, last_offset, append.append_time, self.log_start_offset, count, size
+        )
+
+    def _duplicate(self, batch: BatchMetadata, size: int) -> AppendInfo:
+        count = batch.offset_delta + 1
+        info = AppendInfo(
+            batch.first_offset,
+            batch.last_offset,
+            batch.timestamp,
+            self.log_start_offset,
+            count,
+            size,
+        )
+        info.is_duplicate = True
+        return info
+
+    def _check_coordinator(self, batch: memoryview, transaction_version: int) -> None:
+        """Coordinators write markers and offsets; they keep no sequences."""
+        header = read_header(batch)
+        if header.producer_id < 0:
+            return
+        if header.is_control:
+            marker = read_transaction_marker(iterate(batch)[0])
+            self.producers.check_marker(
+                header.producer_id,
+                header.producer_epoch,
+                marker.coordinator_epoch,
+                transaction_version,
+            )
+        else:
+            self.producers.check_epoch(header.producer_id, header.producer_epoch)
+            self.producers.check_transactional(header.producer_id, header.is_transactional)
+
+    def _replay(self, batch: memoryview, segment: Segment) -> None:
+        """Take note of what a batch means for transactions."""
+        replay(self.producers, read_header(batch), bytes(batch), segment.transaction_index)
+        self._find_first_unstable()
+
+    def append_as_follower(
+        self, data: bytes, *, now_ms: int, leader_epoch: int | None = None
+    ) -> AppendInfo:
+        """Write batches as a leader sent them; those above ``leader_epoch`` are not its own."""
+        if self.failure is not None:
+            raise self._failed(self.failure)
+        view = memoryview(data)
+        end = check_batches(view, 0, len(view)).end
+        if leader_epoch is not None:
+            for position, _ in batches(view, 0, end):
+                if read_header(view, position).partition_leader_epoch > leader_epoch:
+                    end = position
+                    break
+        return self._append_numbered(view[:end], now_ms)
+
+    def _append_numbered(self, data: memoryview, now_ms: int) -> AppendInfo:
+        """Write batches that have their offsets; ``data`` was checked."""
+        found = [(start, size, read_header(data, start)) for start, size in batches(data)]
+        if not found:
+            offset = self.log_end_offset
+            return AppendInfo(offset, offset - 1, -1, self.log_start_offset, 0, 0)
+        first, last = found[0][2], found[-1][2]
+        if first.base_offset < self.log_end_offset:
+            raise UnexpectedAppendOffset(first.base_offset, last.last_offset, self.log_end_offset)
+        try:
+            segment = self._active
+            if not segment.active:
+                segment.activate()
+            newest = max(header.max_timestamp for _, _, header in found)
+            if segment.should_roll(len(data), last.last_offset, newest, now_ms):
+                overflows = last.last_offset - self.log_end_offset > RELATIVE_OFFSET_MAX
+                base_offset = first.base_offset if overflows else self.log_end_offset
+                segment = self._roll_for(len(data), base_offset, now_ms)
+            for _, _, header in found:
+                if header.partition_leader_epoch > self.epochs.latest_epoch:
+                    self.epochs.assign(header.partition_leader_epoch, header.base_offset)
+            segment.append_several(
+                data,
+                [(size, header.last_offset, header.max_timestamp) for _, size, header in found],
+            )
+            self.log_end_offset = last.last_offset + 1
+            for start, size, header in found:
+                if header.producer_id >= 0:
+                    self._replay(data[start : start + size], segment)
+        except OSError as error:
+            raise self._failed(error) from error
+        self.producers.end_offset = self.log_end_offset
+        count = sum(header.record_count for _, _, header in found)
+        self.unflushed_records += count
+        if self.unflushed_records >= self._flush_messages:
+            self.flush(now_ms)
+        return AppendInfo(
+            first.base_offset, last.last_offset, -1, self.log_start_offset, count, len(data)
+        )
+
+    def _roll_for(self, size: int, base_offset: int, now_ms: int) -> Segment:
+        if size > self._limits.size_max:
+            raise RecordListTooLarge(
+                f"{size} bytes are more than a segment of {self._limits.size_max} holds"
+            )
+        return self._roll(base_offset, now_ms)
+
+    @on_disk
+    def roll(self, now_ms: int) -> None:
+        """Begin a new segment at the log end, unless the active one is still empty."""
+        self._roll(self.log_end_offset, now_ms)
+
+    def _roll(self, base_offset: int, now_ms: int) -> Segment:
+        active = self._active
+        if active.size == 0 and active.base_offset == base_offset:
+            return active
+        if not active.active:
+            active.activate()
+        active.roll()
+        self.producers.end_offset = base_offset
+        snapshot = self.snapshots.take(self.producers)
+        if snapshot is not None:
+            self._unsynced_paths.append(snapshot)
+        segment = self._begin_segment(base_offset, now_ms)
+        self._listener.rolled()
+        return segment
+
+    def _begin_segment(self, base_offset: int, now_ms: int) -> Segment:
+        self._limits = segment_limits(self.config, self._chance)
+        segment = Segment(
+            self._filesystem,
+            self.directory,
+            base_offset,
+            limits=self._limits,
+            open_files=self._open_files,
+            created_ms=now_ms,
+        )
+        segment.create_files()
+        self._unsynced_directories = True
+        self.segments.add(segment)
+        segment.activate()
+        self._active = segment
+        return segment
+
+    # Offsets
+
+    def set_high_watermark(self, offset: int) -> None:
+        """Bounded by the start and the end of the log."""
+        self.high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
+        if self.producers.unreplicated:
+            self.producers.replicated_to(self.high_watermark)
+            self._find_first_unstable()
+
+    def _find_first_unstable(self) -> None:
+        first = self.producers.first_unstable_offset
+        self.first_unstable_offset = None if first is None else max(first, self.log_start_offset)
+
+    def assign_epoch(self, epoch: int, start_offset: int) -> None:
+        """A new leader epoch begins, perhaps without a record yet."""
+        self.epochs.assign(epoch, start_offset)
+
+    def active_producers(self, now_ms: int) -> list[ProducerEntry]:
+        """Those that have not been idle for too long."""
+        self.producers.remove_expired(now_ms)
+        return list(self.producers.producers.values())
+
+    # Giving up
+
+    @on_disk
+    def truncate_to(self, offset: int, now_ms: int) -> bool:
+        """Forget everything from ``offset`` on; whether there was something."""
+        return truncation.truncate_to(self, offset, now_ms)
+
+    @on_disk
+    def truncate_fully_and_start_at(
+        self, offset: int, now_ms: int, log_start_offset: int | None = None
+    ) -> None:
+        """Forget everything; the next record gets ``offset``."""
+        truncation.truncate_fully_and_start_at(self, offset, now_ms, log_start_offset)
+
+    @on_disk
+    def delete_records_before(self, offset: int) -> bool:
+        """Let the log begin at ``offset``, at most the high watermark; whether it moved."""
+        return truncation.delete_records_before(self, offset)
+
+    @on_disk
+    def delete_old_segments(self, now_ms: int) -> int:
+        """Delete what retention no longer keeps; how many segments."""
+        return truncation.delete_old_segments(self, now_ms)
+
+    # Flushing and closing
+
+    @on_disk
+    def prepare_flush(self, up_to: int | None = None) -> Flush | None:
+        """What must be synced so that the log is safe up to an offset; None if it is already."""
+        if up_to is None:
+            up_to = self.log_end_offset
+        nothing_new = up_to <= self.recovery_point and not self._unsynced_paths
+        if nothing_new or self._flushing:
+            return None
+        flush = Flush(self._filesystem, up_to, self._truncations)
+        for segment in self.segments.touching(self.recovery_point, up_to):
+            flush.files.append(segment.file)
+            flush.paths += segment.index_paths()
+        flush.paths += self._unsynced_paths
+        self._unsynced_paths = []
+        if self.epochs.dirty:
+            flush.epochs = f"{self.directory}/{LEADER_EPOCHS}", encode_epochs(self.epochs.entries)
+            self.epochs.dirty = False
+        if self._unsynced_directories:
+            flush.directories = [self.directory, self.directory.rpartition("/")[0]]
+            self._unsynced_directories = False
+        self._flushing = True
+        return flush
+
+    def flushed(self, flush: Flush, now_ms: int, error: OSError | None = None) -> None:
+        """A flush was run; with ``error`` nobody knows what it did."""
+        self._flushing = False
+        if error is not None:
+            raise self._failed(error) from error
+        if flush.is_complete and flush.truncations == self._truncations:
+            self.recovery_point = max(self.recovery_point, flush.up_to)
+            self.last_flush_ms = now_ms
+            if self.recovery_point == self.log_end_offset:
+                self.unflushed_records = 0
+
+    @on_disk
+    def flush(self, now_ms: int, up_to: int | None = None) -> None:
+        """Have everything below ``up_to`` on disk when this returns.
+
+        While another flush is under way only the batches are synced, and it is left to that one
+        to move the recovery point.
+        """
+        if self._flushing:
+            for segment in self.segments.touching(self.recovery_point, up_to):
+                segment.file.sync()
+            return
+        flush = self.prepare_flush(up_to)
+        if flush is not None:
+            flush.run()
+            self.flushed(flush, now_ms)
+
+    def _save_epochs(self) -> None:
+        if self.epochs.dirty:
+            path = f"{self.directory}/{LEADER_EPOCHS}"
+            self._filesystem.write_atomically(path, encode_epochs(self.epochs.entries))
+            self.epochs.dirty = False
+
+    @on_disk
+    def close(self, now_ms: int) -> None:
+        """Leave everything on disk as a clean stop does."""
+        active = self._active
+        if active.active:
+            active.roll()
+            self._unsynced_paths += active.index_paths()
+            snapshot = self.snapshots.take(self.producers)
+            if snapshot is not None:
+                self._unsynced_paths.append(snapshot)
+        self._save_epochs()
+        self._flushing = False
+        self.flush(now_ms)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of all files without writing."""
+        for segment in self.segments:
+            segment.abandon()
+        self._positions.clear()
+
+
+def segment_limits(config: LogConfig, chance: Chance | None) -> SegmentLimits:
+    """The limits of the next segment; its age less a jitter, so that not all roll at once."""
+    jitter_max = min(config.segment_jitter_ms, config.segment_ms)
+    jitter_ms = chance.below(jitter_max) if chance is not None and jitter_max > 0 else 0
+    return SegmentLimits(
+        config.segment_bytes,
+        config.segment_ms - jitter_ms,
+        config.segment_index_bytes,
+        config.index_interval_bytes,
+    )
+
+
+def read_topic_id(filesystem: Filesystem, directory: str) -> bytes | None:
+    """The topic that a partition's directory belongs to; None when that is not, or badly, told."""
+    path = f"{directory}/{PARTITION_METADATA}"
+    try:
+        return decode_partition_metadata(filesystem.read(path))
+    except (FileNotFoundError, CorruptCheckpoint):
+        return None

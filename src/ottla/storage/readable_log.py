@@ -1,0 +1,206 @@
+"""A log as its readers see it.
+
+A read answers with a region of a file: no record enters memory. A reader that goes on where a read
+ended is found by a small map from offset to position, others by the offset index.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, Final, ParamSpec, TypeVar
+
+from ottla.common.errors import OffsetOutOfRange
+from ottla.storage.directories import LogDirFailed
+from ottla.storage.file_records import place_at
+from ottla.storage.files import FileRegion
+from ottla.storage.leader_epochs import EpochEnd, LeaderEpochs
+from ottla.storage.listener import LogListener
+from ottla.storage.results import FetchedData
+from ottla.storage.segment import Segment, TimestampAndOffset
+from ottla.storage.segments import Segments
+from ottla.storage.transaction_index import AbortedTransaction
+
+POSITIONS_MAX: Final = 32
+"""Readers of a log whose places are remembered."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+L = TypeVar("L", bound="ReadableLog")
+
+
+def on_disk(method: Callable[Concatenate[L, P], T]) -> Callable[Concatenate[L, P], T]:
+    """An operation that uses the disk: an OSError ends the log."""
+
+    @wraps(method)
+    def guarded(log: L, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        if log.failure is not None:
+            raise log._failed(log.failure)
+        try:
+            return method(log, *args, **kwargs)
+        except OSError as error:
+            raise log._failed(error) from error
+
+    return guarded
+
+
+class ReadableLog:
+    """See the module. A log whose disk has failed refuses everything from then on."""
+
+    __slots__ = (
+        "_active",
+        "_listener",
+        "_positions",
+        "directory",
+        "epochs",
+        "failure",
+        "first_unstable_offset",
+        "high_watermark",
+        "log_end_offset",
+        "log_start_offset",
+        "segments",
+    )
+
+    def __init__(
+        self, directory: str, segments: Segments, epochs: LeaderEpochs, listener: LogListener
+    ) -> None:
+        self._listener = listener
+        self._positions: dict[int, tuple[Segment, int]] = {}
+        """Where a reader of that offset finds it."""
+        self._active = segments.active
+        self.directory = directory
+        self.segments = segments
+        self.epochs = epochs
+        self.failure: OSError | None = None
+        self.log_start_offset = 0
+        self.log_end_offset = 0
+        self.high_watermark = 0
+        self.first_unstable_offset: int | None = None
+        """Where the first transaction begins that is not decided, or not known to be replicated."""
+
+    def _failed(self, error: OSError) -> LogDirFailed:
+        failure = LogDirFailed(self.directory.rpartition("/")[0], error)
+        if self.failure is None:
+            self.failure = error
+            self._listener.failed(failure)
+        return failure
+
+    # Reading
+
+    def read(
+        self, offset: int, max_bytes: int, *, upper_bound_offset: int, at_least_one: bool
+    ) -> FetchedData:
+        """Whole batches from the one that has ``offset`` on, none at or above the upper bound.
+
+        At most ``max_bytes``, or one batch if the first is larger and ``at_least_one``.
+        """
+        if self.failure is not None:
+            raise self._failed(self.failure)
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRange(
+                f"offset {offset} is not within {self.log_start_offset} to {self.log_end_offset}"
+            )
+        if offset >= upper_bound_offset:
+            return FetchedData(None, offset, offset)
+        try:
+            place = self._positions.get(offset)
+            if place is None or (place[1] >= place[0].size and place[0] is not self._active):
+                place = self._find(offset)
+                if place is None:
+                    return FetchedData(None, offset, offset)
+            segment, position = place
+            if segment is self._active and upper_bound_offset >= self.log_end_offset:
+                end, next_offset = segment.size, self.log_end_offset
+            else:
+                end, next_offset = self._end_below(segment, upper_bound_offset)
+            if end - position > max_bytes:
+                end, next_offset = self._cut(segment, position, end, max_bytes, at_least_one)
+            if end <= position:
+                return FetchedData(None, offset, offset)
+            region = FileRegion(segment.file, position, end - position)
+        except OSError as error:
+            raise self._failed(error) from error
+        positions = self._positions
+        positions[next_offset] = (segment, end)
+        if len(positions) > POSITIONS_MAX:
+            del positions[next(iter(positions))]
+        return FetchedData(region, offset, next_offset)
+
+    def _find(self, offset: int) -> tuple[Segment, int] | None:
+        """The first batch that ends at or behind ``offset``."""
+        for segment in self.segments.touching(offset):
+            place = segment.locate(offset)
+            if place is not None:
+                return segment, place.position
+        return None
+
+    def _end_below(self, segment: Segment, upper_bound_offset: int) -> tuple[int, int]:
+        """Where the batches below ``upper_bound_offset`` end, and the offset behind them."""
+        following = self.segments.higher(segment.base_offset)
+        if following is not None and following.base_offset <= upper_bound_offset:
+            return segment.size, following.base_offset
+        known = self._positions.get(upper_bound_offset)
+        if known is not None and known[0] is segment:
+            return known[1], upper_bound_offset
+        place = segment.locate(upper_bound_offset)
+        if place is None:
+            return segment.size, upper_bound_offset
+        return place.position, min(place.base_offset, upper_bound_offset)
+
+    def _cut(
+        self, segment: Segment, position: int, end: int, max_bytes: int, at_least_one: bool
+    ) -> tuple[int, int]:
+        found = segment.cut(position, position + max_bytes)
+        if found is not None:
+            return found
+        first = place_at(segment.file, position, end) if at_least_one else None
+        return (position, -1) if first is None else (first.end, first.last_offset + 1)
+
+    def aborted_transactions(
+        self, offset: int, upper_bound_offset: int
+    ) -> list[AbortedTransaction]:
+        """Those that have records between the offsets."""
+        found: list[AbortedTransaction] = []
+        for segment in self.segments.touching(offset):
+            for transaction in segment.transaction_index.entries:
+                if (
+                    transaction.last_offset >= offset
+                    and transaction.first_offset < upper_bound_offset
+                ):
+                    found.append(transaction)
+                if transaction.last_stable_offset >= upper_bound_offset:
+                    return found
+        return found
+
+    @on_disk
+    def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
+        """The first record that is not older than ``timestamp``."""
+        for segment in self.segments:
+            if segment.largest_timestamp() >= timestamp:
+                return segment.find_timestamp(timestamp, self.log_start_offset)
+        return None
+
+    @on_disk
+    def offset_of_max_timestamp(self) -> TimestampAndOffset | None:
+        """The first record with the largest timestamp of all."""
+        segments = [segment for segment in self.segments if segment.size]
+        if not segments:
+            return None
+        return max(segments, key=Segment.largest_timestamp).find_max_timestamp()
+
+    # Offsets
+
+    @property
+    def latest_epoch(self) -> int:
+        return self.epochs.latest_epoch
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Up to here every transaction is decided, and the decision replicated."""
+        first = self.first_unstable_offset
+        high_watermark = self.high_watermark
+        return high_watermark if first is None or first > high_watermark else first
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    def size(self) -> int:
+        return self.segments.size()

@@ -1,0 +1,60 @@
+"""Which segments go: those below the log start, then the oldest by size, then those by age.
+
+Only from the front, and never at or above the high watermark: the log start offset must not pass
+it. The active segment goes too when it has records and all before it go; the log then rolls first.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+
+class Ages(Protocol):
+    """What is asked of a segment."""
+
+    @property
+    def base_offset(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def largest_timestamp(self) -> int: ...
+
+
+def count_expired(
+    segments: Sequence[Ages],
+    *,
+    log_start_offset: int,
+    high_watermark: int,
+    log_end_offset: int,
+    retention_bytes: int,
+    retention_ms: int,
+    now_ms: int,
+) -> int:
+    """How many segments from the first one on are to go; negative limits are none."""
+    bounds = [segment.base_offset for segment in segments[1:]]
+    ends = [*bounds, log_end_offset]
+    count = 0
+
+    def advance(expired: Callable[[int], bool]) -> None:
+        nonlocal count
+        while count < len(segments):
+            is_last = count == len(bounds)
+            if ends[count] > high_watermark or (is_last and segments[count].size == 0):
+                return
+            if not expired(count):
+                return
+            count += 1
+
+    advance(lambda number: number < len(bounds) and bounds[number] <= log_start_offset)
+    if retention_bytes >= 0:
+        excess = sum(segment.size for segment in segments[count:]) - retention_bytes
+
+        def too_much(number: int) -> bool:
+            nonlocal excess
+            excess -= segments[number].size
+            return excess >= 0
+
+        advance(too_much)
+    if retention_ms >= 0:
+        advance(lambda number: now_ms - segments[number].largest_timestamp() > retention_ms)
+    return count

@@ -1,0 +1,446 @@
+"""A segment: a file of record batches from a base offset on, and the indexes beside it.
+
+Only the last segment of a log is appended to. While it is, its indexes are in memory and its file
+stays open; rolling or closing writes them out. A closed segment costs nothing until it is read.
+
+When an index gets an entry is Kafka's rule, so that files are equal byte for byte: before a batch,
+if more than ``index.interval.bytes`` were written since the batch of the last entry.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from ottla.records.batch import NO_TIMESTAMP, BatchHeader
+from ottla.records.record import iterate
+from ottla.storage.file_records import BatchPlace, headers, place_at, places
+from ottla.storage.files import Data, File, Filesystem
+from ottla.storage.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
+from ottla.storage.open_files import OpenFiles
+from ottla.storage.time_index import TimeIndex
+from ottla.storage.transaction_index import TransactionIndex
+
+LOG_SUFFIX: Final = ".log"
+OFFSET_INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+TRANSACTION_INDEX_SUFFIX: Final = ".txnindex"
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+DELETED_SUFFIX: Final = ".deleted"
+CLEANED_SUFFIX: Final = ".cleaned"
+SWAP_SUFFIX: Final = ".swap"
+SUFFIXES: Final = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+
+
+def file_name(offset: int, suffix: str) -> str:
+    return f"{offset:020d}{suffix}"
+
+
+def offset_of_file(name: str) -> int | None:
+    """The offset that a file is named by; None for files that are named otherwise."""
+    digits = name.partition(".")[0]
+    return int(digits) if len(digits) == 20 and digits.isdecimal() else None
+
+
+class TimestampAndOffset(NamedTuple):
+    """A record by its time; the leader epoch is -1 where it is not known."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class SegmentLimits(NamedTuple):
+    """When a segment is full, and how dense its indexes are."""
+
+    size_max: int
+    age_max_ms: int
+    index_size_max: int
+    index_interval_bytes: int
+
+
+class Segment:
+    """See the module. ``size`` is how much of the file counts: appends go there."""
+
+    __slots__ = (
+        "_bytes_since_entry",
+        "_file",
+        "_filesystem",
+        "_index_interval_bytes",
+        "_indexes_full",
+        "_max_known",
+        "_open_files",
+        "active",
+        "age_max_ms",
+        "base_offset",
+        "created_ms",
+        "directory",
+        "first_timestamp",
+        "max_timestamp",
+        "offset_index",
+        "offset_of_max_timestamp",
+        "size",
+        "size_max",
+        "time_index",
+        "transaction_index",
+    )
+
+    def __init__(
+        self,
+        filesystem: Filesystem,
+        directory: str,
+        base_offset: int,
+        *,
+        limits: SegmentLimits,
+        open_files: OpenFiles,
+        created_ms: int = 0,
+    ) -> None:
+        self._filesystem = filesystem
+        self._open_files = open_files
+        self._file: File | None = None
+        self._index_interval_bytes = limits.index_interval_bytes
+        self._bytes_since_entry = 0
+        self._indexes_full = False
+        self._max_known = True
+        self.active = False
+        self.directory = directory
+        self.base_offset = base_offset
+        self.size = 0
+        self.created_ms = created_ms
+        self.size_max = limits.size_max
+        self.age_max_ms = limits.age_max_ms
+        self.first_timestamp = NO_TIMESTAMP
+        """Of the first batch; by it the age of the segment is counted."""
+        self.max_timestamp = NO_TIMESTAMP
+        self.offset_of_max_timestamp = base_offset
+        prefix = f"{directory}/{base_offset:020d}"
+        self.offset_index = OffsetIndex(
+            filesystem, prefix + OFFSET_INDEX_SUFFIX, base_offset, limits.index_size_max
+        )
+        self.time_index = TimeIndex(
+            filesystem, prefix + TIME_INDEX_SUFFIX, base_offset, limits.index_size_max
+        )
+        self.transaction_index = TransactionIndex(
+            filesystem, prefix + TRANSACTION_INDEX_SUFFIX, base_offset
+        )
+
+    @property
+    def path(self) -> str:
+        return f"{self.directory}/{self.base_offset:020d}{LOG_SUFFIX}"
+
+    def paths(self) -> list[str]:
+        """Of all files that it may have, the batches first."""
+        return [
+            self.path,
+            self.offset_index.path,
+            self.time_index.path,
+            self.transaction_index.path,
+        ]
+
+    def found_on_disk(self) -> None:
+        self.size = self._filesystem.size(self.path)
+        self._max_known = self.size == 0
+
+    def create_files(self) -> None:
+        """Make the files of a new, empty segment."""
+        open_file = self._filesystem.open
+        open_file(self.path, create=True).close()
+        open_file(self.offset_index.path, create=True).close()
+        open_file(self.time_index.path, create=True).close()
+
+    # The file
+
+    @property
+    def file(self) -> File:
+        """The open file of batches."""
+        file = self._file
+        if file is None:
+            file = self._file = self._filesystem.open(self.path)
+            if not self.active:
+                self._open_files.add(self)
+        return file
+
+    def let_go(self) -> None:
+        """Keep the file open no longer than its readers do."""
+        self._file = None
+
+    def activate(self) -> None:
+        """Get ready for appends: indexes in memory, and what is known of the batches so far."""
+        self._open_files.discard(self)
+        self._load_max_timestamp()
+        if self.size:
+            _, first = next(headers(self.file, 0, self.size))
+            self.first_timestamp = first.max_timestamp
+        self._check_indexes_full()
+        self.active = True
+        self._file = self.file
+
+    def _check_indexes_full(self) -> None:
+        self._indexes_full = (
+            len(self.offset_index.entries) >= self.offset_index.size_max
+            or self.time_index.is_full()
+        )
+
+    # Appending
+
+    def append(self, data: Data, size: int, last_offset: int, max_timestamp: int) -> None:
+        """Write one batch of ``size`` bytes."""
+        position = self.size
+        self._file.write_at(position, data)  # type: ignore[union-attr] # open while active
+        if position == 0:
+            self.first_timestamp = max_timestamp
+        self.size = position + size
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.offset_of_max_timestamp = last_offset
+        if self._bytes_since_entry > self._index_interval_bytes:
+            self._add_entries(last_offset, position)
+            self._bytes_since_entry = size
+        else:
+            self._bytes_since_entry += size
+
+    def append_several(self, data: Data, batches: list[tuple[int, int, int]]) -> None:
+        """Write batches one behind the other; of each its size, last offset and max timestamp."""
+        position = self.size
+        self._file.write_at(position, data)  # type: ignore[union-attr] # open while active
+        if position == 0:
+            self.first_timestamp = max(timestamp for _, _, timestamp in batches)
+        for size, last_offset, max_timestamp in batches:
+            self.index(position, size, last_offset, max_timestamp)
+            position += size
+        self.size = position
+
+    def index(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.offset_of_max_timestamp = last_offset
+        if self._bytes_since_entry > self._index_interval_bytes:
+            self._add_entries(last_offset, position)
+            self._bytes_since_entry = 0
+        self._bytes_since_entry += size
+
+    def _add_entries(self, last_offset: int, position: int) -> None:
+        self.offset_index.append(last_offset, position)
+        self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+        self._check_indexes_full()
+
+    def should_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
+        """Whether an append of that kind belongs into a new segment."""
+        if self.size > self.size_max - size:
+            return True
+        if self.size:
+            first = self.first_timestamp
+            waited_ms = max_timestamp - first if first >= 0 else now_ms - self.created_ms
+            if waited_ms > self.age_max_ms:
+                return True
+        return self._indexes_full or last_offset - self.base_offset > RELATIVE_OFFSET_MAX
+
+    def close_indexes(self) -> None:
+        """Write the indexes out, with the entry that ends a segment's time index."""
+        if self.active:
+            self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+        self.offset_index.save()
+        self.time_index.save()
+
+    def roll(self) -> None:
+        """Become a closed segment."""
+        self.close_indexes()
+        self.transaction_index.drop()
+        self.active = False
+        if self._file is not None:
+            self._open_files.add(self)
+
+    def close(self) -> None:
+        self.close_indexes()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of everything without writing: the disk may be gone."""
+        self.active = False
+        self.offset_index.drop()
+        self.time_index.drop()
+        self.transaction_index.drop()
+        self._open_files.discard(self)
+        self._file = None
+        self._max_known = self.size == 0
+
+    def index_paths(self) -> list[str]:
+        """The files that are to be synced with the batches; those of the active one are stale."""
+        paths = [] if self.active else [self.offset_index.path, self.time_index.path]
+        if self.transaction_index.entries:
+            paths.append(self.transaction_index.path)
+        return paths
+
+    # Finding
+
+    def locate(self, offset: int) -> BatchPlace | None:
+        """The first batch whose last offset is not below ``offset``."""
+        if self.size == 0:
+            return None
+        for place in places(self.file, self._indexed_position(offset), self.size):
+            if place.last_offset >= offset:
+                return place
+        return None
+
+    def _indexed_position(self, offset: int) -> int:
+        """Where to begin the search for ``offset``; an index that misleads is rebuilt."""
+        entry = self.offset_index.lookup(offset)
+        if entry is None:
+            return 0
+        if self._entry_holds(entry):
+            return entry[1]
+        self.rebuild_indexes()
+        entry = self.offset_index.lookup(offset)
+        return 0 if entry is None else entry[1]
+
+    def _entry_holds(self, entry: tuple[int, int]) -> bool:
+        last_offset, position = entry
+        if not 0 <= position < self.size:
+            return False
+        place = place_at(self.file, position, self.size)
+        return place is not None and place.last_offset == last_offset
+
+    def cut(self, position: int, limit: int) -> tuple[int, int] | None:
+        """Where the whole batches from ``position`` to ``limit`` end, and the offset behind them.
+
+        None when not even the first of them fits.
+        """
+        found: tuple[int, int] | None = None
+        entry = self.offset_index.lookup_position(limit)
+        if entry is not None and entry[1] > position and self._entry_holds(entry):
+            place = place_at(self.file, entry[1], self.size)
+            assert place is not None
+            position = place.position
+            found = position, place.base_offset
+        for place in places(self.file, position, limit):
+            found = place.end, place.last_offset + 1
+        return found
+
+    def next_offset(self) -> int:
+        """The offset behind the last batch."""
+        last_offset = self.base_offset - 1
+        if self.size:
+            entry = self.offset_index.last_entry()
+            position = 0 if entry is None else self._indexed_position(entry[0])
+            for place in places(self.file, position, self.size):
+                last_offset = place.last_offset
+        return last_offset + 1
+
+    def largest_timestamp(self) -> int:
+        """Of its records; of its file when they have none."""
+        self._load_max_timestamp()
+        if self.max_timestamp >= 0:
+            return self.max_timestamp
+        return self._filesystem.modified_ms(self.path)
+
+    def _load_max_timestamp(self) -> None:
+        if self._max_known:
+            return
+        entry = self.time_index.last_entry()
+        if entry is not None and self._time_entry_holds(entry):
+            self.max_timestamp, self.offset_of_max_timestamp = entry
+            self._max_known = True
+        else:
+            self.rebuild_indexes()
+
+    def _time_entry_holds(self, entry: tuple[int, int]) -> bool:
+        timestamp, offset = entry
+        place = self.locate(offset)
+        if place is None or place.last_offset != offset:
+            return False
+        _, header = next(headers(self.file, place.position, self.size))
+        return header.max_timestamp == timestamp
+
+    def headers_from(self, offset: int) -> Iterator[tuple[int, BatchHeader]]:
+        """Position and header of the batches from some batch before ``offset`` on."""
+        if self.size == 0:
+            return iter(())
+        return headers(self.file, self._indexed_position(offset), self.size)
+
+    def find_timestamp(self, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
+        """The first record from ``start_offset`` on that is not older than ``timestamp``."""
+        if self.size == 0:
+            return None
+        entry = self.time_index.lookup(timestamp)
+        if entry is not None and not self._time_entry_holds(entry):
+            self.rebuild_indexes()
+            entry = self.time_index.lookup(timestamp)
+        offset = start_offset if entry is None else max(entry[1], start_offset)
+        for position, header in headers(self.file, self._indexed_position(offset), self.size):
+            if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
+                for record in iterate(self.file.read_at(position, header.size)):
+                    if record.timestamp >= timestamp and record.offset >= start_offset:
+                        return TimestampAndOffset(
+                            record.timestamp, record.offset, header.partition_leader_epoch
+                        )
+        return None
+
+    def find_max_timestamp(self) -> TimestampAndOffset | None:
+        """The first record that has the largest timestamp."""
+        self._load_max_timestamp()
+        if self.max_timestamp < 0:
+            return None
+        position = self._indexed_position(self.offset_of_max_timestamp)
+        for start, header in headers(self.file, position, self.size):
+            if header.max_timestamp == self.max_timestamp:
+                for record in iterate(self.file.read_at(start, header.size)):
+                    if record.timestamp == self.max_timestamp:
+                        return TimestampAndOffset(
+                            record.timestamp, record.offset, header.partition_leader_epoch
+                        )
+        return None
+
+    # Repairing
+
+    def begin_rebuild(self) -> None:
+        """Empty the indexes, in memory; :meth:`index` then takes the batches in order."""
+        self.offset_index.reset()
+        self.time_index.reset()
+        self._bytes_since_entry = 0
+        self.max_timestamp = NO_TIMESTAMP
+        self.offset_of_max_timestamp = self.base_offset
+        self._max_known = True
+
+    def end_rebuild(self) -> None:
+        self._bytes_since_entry = 0
+        if self.active:
+            self._check_indexes_full()
+        else:
+            self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+            self.offset_index.save()
+            self.time_index.save()
+
+    def rebuild_indexes(self) -> None:
+        """Make offset and time index anew from the headers of the batches."""
+        self.begin_rebuild()
+        for position, header in headers(self.file, 0, self.size):
+            self.index(position, header.size, header.last_offset, header.max_timestamp)
+        self.end_rebuild()
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Forget the batches from the one that has ``offset`` on; on disk too when it returns."""
+        place = self.locate(offset)
+        if place is not None:
+            self.file.truncate(place.position)
+            self.size = place.position
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.transaction_index.truncate_to(offset)
+        self.file.sync()
+        self._bytes_since_entry = 0
+        if self.size == 0:
+            self.created_ms = now_ms
+            self.first_timestamp = NO_TIMESTAMP
+        self._read_max_timestamp()
+        self._check_indexes_full()
+
+    def _read_max_timestamp(self) -> None:
+        """From the last entry of the time index, and what stands behind it."""
+        entry = self.time_index.last_entry()
+        if entry is None:
+            entry = NO_TIMESTAMP, self.base_offset
+        self.max_timestamp, self.offset_of_max_timestamp = entry
+        self._max_known = True
+        if self.size:
+            for _, header in headers(self.file, self._indexed_position(entry[1]), self.size):
+                if header.max_timestamp > self.max_timestamp:
+                    self.max_timestamp = header.max_timestamp
+                    self.offset_of_max_timestamp = header.last_offset

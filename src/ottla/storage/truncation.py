@@ -1,0 +1,125 @@
+"""What a log gives up: its end when a leader says so, its beginning by age, size or request.
+
+Both are made so that a crash at any moment leaves a log without holes: segments go from the outer
+end inwards, their batches before their indexes. What is cut off the end is cut on disk before the
+log goes on, or a crash could bring it back beside what was appended in its place.
+"""
+
+from typing import TYPE_CHECKING
+
+from ottla.common.errors import OffsetOutOfRange
+from ottla.storage.recovery import rebuild_producers
+from ottla.storage.retention import count_expired
+from ottla.storage.segment import DELETED_SUFFIX, Segment
+
+if TYPE_CHECKING:
+    from ottla.storage.log import Log
+
+
+def truncate_to(log: "Log", offset: int, now_ms: int) -> bool:
+    """Forget everything from ``offset`` on; whether there was something."""
+    if offset >= log.log_end_offset:
+        # An epoch that began at the end without a record may contradict the leader.
+        log.epochs.truncate_from_end(log.log_end_offset)
+        return False
+    if offset < log.segments[0].base_offset:
+        truncate_fully_and_start_at(log, offset, now_ms)
+        return True
+    _delete(log, [s for s in log.segments if s.base_offset > offset][::-1])
+    active = log._active = log.segments.active
+    if not active.active:
+        active.activate()
+    active.truncate_to(offset, now_ms)
+    log.log_start_offset = min(log.log_start_offset, offset)
+    log.epochs.truncate_from_end(offset)
+    _ends_at(log, offset, now_ms)
+    return True
+
+
+def truncate_fully_and_start_at(
+    log: "Log", offset: int, now_ms: int, log_start_offset: int | None = None
+) -> None:
+    """Forget everything; the next record gets ``offset``."""
+    _delete(log, list(log.segments)[::-1])
+    log._begin_segment(offset, now_ms)
+    log.epochs.clear()
+    log.snapshots.remove_all()
+    log.log_start_offset = offset if log_start_offset is None else log_start_offset
+    _ends_at(log, offset, now_ms)
+
+
+def _ends_at(log: "Log", offset: int, now_ms: int) -> None:
+    """Everything behind ``offset`` is gone: bring state, disk and checkpoint to that."""
+    log.log_end_offset = offset
+    log.recovery_point = min(log.recovery_point, offset)
+    log._truncations += 1
+    log._positions.clear()
+    log.snapshots.keep_between(log.log_start_offset, offset)
+    rebuild_producers(
+        log.producers,
+        log.snapshots,
+        log.segments,
+        start_offset=log.log_start_offset,
+        end_offset=offset,
+        now_ms=now_ms,
+    )
+    log.high_watermark = min(log.high_watermark, offset)
+    log._find_first_unstable()
+    log._save_epochs()
+    log._filesystem.sync_directory(log.directory)
+    log._listener.recovery_point_lowered()
+
+
+def delete_records_before(log: "Log", offset: int) -> bool:
+    """Let the log begin at ``offset``; the segments before it go later. Whether it moved."""
+    if offset > log.high_watermark:
+        raise OffsetOutOfRange(f"offset {offset} is above the high watermark {log.high_watermark}")
+    if offset <= log.log_start_offset:
+        return False
+    log.log_start_offset = offset
+    log.epochs.truncate_from_start(offset)
+    log.producers.started_at(offset)
+    log.snapshots.started_at(offset)
+    log._find_first_unstable()
+    return True
+
+
+def delete_old_segments(log: "Log", now_ms: int) -> int:
+    """Delete what retention no longer keeps; how many segments."""
+    config = log.config
+    by_age_and_size = "delete" in config.cleanup_policy
+    count = count_expired(
+        list(log.segments),
+        log_start_offset=log.log_start_offset,
+        high_watermark=log.high_watermark,
+        log_end_offset=log.log_end_offset,
+        retention_bytes=config.retention_bytes if by_age_and_size else -1,
+        retention_ms=config.retention_ms if by_age_and_size else -1,
+        now_ms=now_ms,
+    )
+    if count:
+        if count == len(log.segments):
+            log._roll(log.log_end_offset, now_ms)
+        delete_records_before(log, log.segments[count].base_offset)
+        _delete(log, list(log.segments)[:count])
+        log._positions.clear()
+    return count
+
+
+def _delete(log: "Log", segments: list[Segment]) -> None:
+    """Rename the files of ``segments``, in that order, and have them removed later."""
+    filesystem = log._filesystem
+    deleted = []
+    for segment in segments:
+        log.segments.remove(segment)
+        segment.abandon()
+        for path in segment.paths():
+            if filesystem.exists(path):
+                filesystem.rename(path, path + DELETED_SUFFIX)
+                deleted.append(path + DELETED_SUFFIX)
+        snapshot = log.snapshots.mark_deleted(segment.base_offset)
+        if snapshot is not None:
+            deleted.append(snapshot)
+    log._unsynced_directories = True
+    if deleted:
+        log._listener.files_deleted(deleted)
