@@ -23,12 +23,13 @@ def write_decoders(source: Source, layout: Layout, *, single: bool, array: bool)
             source.line("return o, pos")
     if array:
         source.lines(["", "@staticmethod", "def decode_array("])
-        source.line("    data: bytes, pos: int, version: int, count: int")
+        source.line("    data: bytes, pos: int, version: int, length: int")
         source.line(f") -> tuple[list[{name}], int]:")
         with source.block():
             source.line(f"items: list[{name}] = []")
             source.line(f"new = {name}.__new__")
-            source.line("for _ in range(count):")
+            # Not "count", which the arrays inside use: mypyc looks at the bound in each round.
+            source.line("for _ in range(length):")
             with source.block():
                 source.line(f"o = new({name})")
                 decoder.write_body()

@@ -179,11 +179,11 @@ class AddPartitionsToTxnTransaction(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AddPartitionsToTxnTransaction], int]:
         items: list[AddPartitionsToTxnTransaction] = []
         new = AddPartitionsToTxnTransaction.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AddPartitionsToTxnTransaction)
             o.unknown_tagged_fields = None
             o.transactional_id, pos = read_compact_string(data, pos)
@@ -232,11 +232,11 @@ class AddPartitionsToTxnTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AddPartitionsToTxnTopic], int]:
         items: list[AddPartitionsToTxnTopic] = []
         new = AddPartitionsToTxnTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AddPartitionsToTxnTopic)
             o.unknown_tagged_fields = None
             if version >= 3:
@@ -394,11 +394,11 @@ class AddPartitionsToTxnResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AddPartitionsToTxnResult], int]:
         items: list[AddPartitionsToTxnResult] = []
         new = AddPartitionsToTxnResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AddPartitionsToTxnResult)
             o.unknown_tagged_fields = None
             o.transactional_id, pos = read_compact_string(data, pos)
@@ -444,11 +444,11 @@ class AddPartitionsToTxnTopicResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AddPartitionsToTxnTopicResult], int]:
         items: list[AddPartitionsToTxnTopicResult] = []
         new = AddPartitionsToTxnTopicResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AddPartitionsToTxnTopicResult)
             o.unknown_tagged_fields = None
             if version >= 3:
@@ -513,11 +513,11 @@ class AddPartitionsToTxnPartitionResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AddPartitionsToTxnPartitionResult], int]:
         items: list[AddPartitionsToTxnPartitionResult] = []
         new = AddPartitionsToTxnPartitionResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AddPartitionsToTxnPartitionResult)
             o.unknown_tagged_fields = None
             if version >= 3:

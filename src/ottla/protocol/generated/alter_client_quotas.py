@@ -124,11 +124,11 @@ class AlterClientQuotasRequestEntityData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AlterClientQuotasRequestEntityData], int]:
         items: list[AlterClientQuotasRequestEntityData] = []
         new = AlterClientQuotasRequestEntityData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AlterClientQuotasRequestEntityData)
             o.unknown_tagged_fields = None
             if version >= 1:
@@ -192,11 +192,11 @@ class OpData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[OpData], int]:
         items: list[OpData] = []
         new = OpData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(OpData)
             o.unknown_tagged_fields = None
             if version >= 1:
@@ -254,11 +254,11 @@ class AlterClientQuotasRequestEntryData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AlterClientQuotasRequestEntryData], int]:
         items: list[AlterClientQuotasRequestEntryData] = []
         new = AlterClientQuotasRequestEntryData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AlterClientQuotasRequestEntryData)
             o.unknown_tagged_fields = None
             if version >= 1:
@@ -388,11 +388,11 @@ class AlterClientQuotasResponseEntityData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AlterClientQuotasResponseEntityData], int]:
         items: list[AlterClientQuotasResponseEntityData] = []
         new = AlterClientQuotasResponseEntityData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AlterClientQuotasResponseEntityData)
             o.unknown_tagged_fields = None
             if version >= 1:
@@ -456,11 +456,11 @@ class AlterClientQuotasResponseEntryData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AlterClientQuotasResponseEntryData], int]:
         items: list[AlterClientQuotasResponseEntryData] = []
         new = AlterClientQuotasResponseEntryData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AlterClientQuotasResponseEntryData)
             o.unknown_tagged_fields = None
             (o.error_code,) = _read_h(data, pos)

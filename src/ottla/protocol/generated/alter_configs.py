@@ -122,11 +122,11 @@ class AlterableConfig(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AlterableConfig], int]:
         items: list[AlterableConfig] = []
         new = AlterableConfig.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AlterableConfig)
             o.unknown_tagged_fields = None
             if version >= 2:
@@ -190,11 +190,11 @@ class AlterConfigsResource(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AlterConfigsResource], int]:
         items: list[AlterConfigsResource] = []
         new = AlterConfigsResource.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AlterConfigsResource)
             o.unknown_tagged_fields = None
             (o.resource_type,) = _read_b(data, pos)
@@ -329,11 +329,11 @@ class AlterConfigsResourceResponse(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AlterConfigsResourceResponse], int]:
         items: list[AlterConfigsResourceResponse] = []
         new = AlterConfigsResourceResponse.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AlterConfigsResourceResponse)
             o.unknown_tagged_fields = None
             (o.error_code,) = _read_h(data, pos)

@@ -108,11 +108,11 @@ class BrokerState(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[BrokerState], int]:
         items: list[BrokerState] = []
         new = BrokerState.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(BrokerState)
             o.unknown_tagged_fields = None
             o.broker_id, o.broker_epoch, tags = _read_iqB(data, pos)
@@ -165,11 +165,11 @@ class AlterPartitionRequestPartitionData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AlterPartitionRequestPartitionData], int]:
         items: list[AlterPartitionRequestPartitionData] = []
         new = AlterPartitionRequestPartitionData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AlterPartitionRequestPartitionData)
             o.unknown_tagged_fields = None
             o.partition_index, o.leader_epoch = _read_ii(data, pos)
@@ -237,11 +237,11 @@ class AlterPartitionRequestTopicData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AlterPartitionRequestTopicData], int]:
         items: list[AlterPartitionRequestTopicData] = []
         new = AlterPartitionRequestTopicData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AlterPartitionRequestTopicData)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
@@ -354,11 +354,11 @@ class AlterPartitionResponsePartitionData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AlterPartitionResponsePartitionData], int]:
         items: list[AlterPartitionResponsePartitionData] = []
         new = AlterPartitionResponsePartitionData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AlterPartitionResponsePartitionData)
             o.unknown_tagged_fields = None
             o.partition_index, o.error_code, o.leader_id, o.leader_epoch = _read_ihii(data, pos)
@@ -406,11 +406,11 @@ class AlterPartitionResponseTopicData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AlterPartitionResponseTopicData], int]:
         items: list[AlterPartitionResponseTopicData] = []
         new = AlterPartitionResponseTopicData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AlterPartitionResponseTopicData)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)

@@ -116,11 +116,11 @@ class ReassignablePartition(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ReassignablePartition], int]:
         items: list[ReassignablePartition] = []
         new = ReassignablePartition.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ReassignablePartition)
             o.unknown_tagged_fields = None
             (o.partition_index,) = _read_i(data, pos)
@@ -173,11 +173,11 @@ class ReassignableTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ReassignableTopic], int]:
         items: list[ReassignableTopic] = []
         new = ReassignableTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ReassignableTopic)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
@@ -293,11 +293,11 @@ class ReassignablePartitionResponse(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ReassignablePartitionResponse], int]:
         items: list[ReassignablePartitionResponse] = []
         new = ReassignablePartitionResponse.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ReassignablePartitionResponse)
             o.unknown_tagged_fields = None
             o.partition_index, o.error_code = _read_ih(data, pos)
@@ -342,11 +342,11 @@ class ReassignableTopicResponse(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ReassignableTopicResponse], int]:
         items: list[ReassignableTopicResponse] = []
         new = ReassignableTopicResponse.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ReassignableTopicResponse)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)

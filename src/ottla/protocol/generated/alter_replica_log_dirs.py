@@ -108,11 +108,11 @@ class AlterReplicaLogDirTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AlterReplicaLogDirTopic], int]:
         items: list[AlterReplicaLogDirTopic] = []
         new = AlterReplicaLogDirTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AlterReplicaLogDirTopic)
             o.unknown_tagged_fields = None
             if version >= 2:
@@ -177,11 +177,11 @@ class AlterReplicaLogDir(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AlterReplicaLogDir], int]:
         items: list[AlterReplicaLogDir] = []
         new = AlterReplicaLogDir.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AlterReplicaLogDir)
             o.unknown_tagged_fields = None
             if version >= 2:
@@ -307,11 +307,11 @@ class AlterReplicaLogDirPartitionResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AlterReplicaLogDirPartitionResult], int]:
         items: list[AlterReplicaLogDirPartitionResult] = []
         new = AlterReplicaLogDirPartitionResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AlterReplicaLogDirPartitionResult)
             o.unknown_tagged_fields = None
             if version >= 2:
@@ -361,11 +361,11 @@ class AlterReplicaLogDirTopicResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AlterReplicaLogDirTopicResult], int]:
         items: list[AlterReplicaLogDirTopicResult] = []
         new = AlterReplicaLogDirTopicResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AlterReplicaLogDirTopicResult)
             o.unknown_tagged_fields = None
             if version >= 2:

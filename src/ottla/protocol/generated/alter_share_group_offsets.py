@@ -97,11 +97,11 @@ class AlterShareGroupOffsetsRequestPartition(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AlterShareGroupOffsetsRequestPartition], int]:
         items: list[AlterShareGroupOffsetsRequestPartition] = []
         new = AlterShareGroupOffsetsRequestPartition.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AlterShareGroupOffsetsRequestPartition)
             o.unknown_tagged_fields = None
             o.partition_index, o.start_offset, tags = _read_iqB(data, pos)
@@ -142,11 +142,11 @@ class AlterShareGroupOffsetsRequestTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AlterShareGroupOffsetsRequestTopic], int]:
         items: list[AlterShareGroupOffsetsRequestTopic] = []
         new = AlterShareGroupOffsetsRequestTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AlterShareGroupOffsetsRequestTopic)
             o.unknown_tagged_fields = None
             o.topic_name, pos = read_compact_string(data, pos)
@@ -251,11 +251,11 @@ class AlterShareGroupOffsetsResponsePartition(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AlterShareGroupOffsetsResponsePartition], int]:
         items: list[AlterShareGroupOffsetsResponsePartition] = []
         new = AlterShareGroupOffsetsResponsePartition.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AlterShareGroupOffsetsResponsePartition)
             o.unknown_tagged_fields = None
             o.partition_index, o.error_code = _read_ih(data, pos)
@@ -303,11 +303,11 @@ class AlterShareGroupOffsetsResponseTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AlterShareGroupOffsetsResponseTopic], int]:
         items: list[AlterShareGroupOffsetsResponseTopic] = []
         new = AlterShareGroupOffsetsResponseTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AlterShareGroupOffsetsResponseTopic)
             o.unknown_tagged_fields = None
             o.topic_name, pos = read_compact_string(data, pos)

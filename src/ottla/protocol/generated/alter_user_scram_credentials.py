@@ -102,11 +102,11 @@ class ScramCredentialDeletion(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ScramCredentialDeletion], int]:
         items: list[ScramCredentialDeletion] = []
         new = ScramCredentialDeletion.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ScramCredentialDeletion)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
@@ -158,11 +158,11 @@ class ScramCredentialUpsertion(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ScramCredentialUpsertion], int]:
         items: list[ScramCredentialUpsertion] = []
         new = ScramCredentialUpsertion.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ScramCredentialUpsertion)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
@@ -262,11 +262,11 @@ class AlterUserScramCredentialsResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AlterUserScramCredentialsResult], int]:
         items: list[AlterUserScramCredentialsResult] = []
         new = AlterUserScramCredentialsResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AlterUserScramCredentialsResult)
             o.unknown_tagged_fields = None
             o.user, pos = read_compact_string(data, pos)

@@ -259,11 +259,11 @@ class ApiVersion(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ApiVersion], int]:
         items: list[ApiVersion] = []
         new = ApiVersion.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ApiVersion)
             o.unknown_tagged_fields = None
             if version >= 3:
@@ -316,11 +316,11 @@ class SupportedFeatureKey(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[SupportedFeatureKey], int]:
         items: list[SupportedFeatureKey] = []
         new = SupportedFeatureKey.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(SupportedFeatureKey)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
@@ -366,11 +366,11 @@ class FinalizedFeatureKey(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[FinalizedFeatureKey], int]:
         items: list[FinalizedFeatureKey] = []
         new = FinalizedFeatureKey.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(FinalizedFeatureKey)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)

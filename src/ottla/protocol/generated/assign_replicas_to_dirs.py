@@ -98,11 +98,11 @@ class AssignReplicasToDirsRequestPartitionData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AssignReplicasToDirsRequestPartitionData], int]:
         items: list[AssignReplicasToDirsRequestPartitionData] = []
         new = AssignReplicasToDirsRequestPartitionData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AssignReplicasToDirsRequestPartitionData)
             o.unknown_tagged_fields = None
             o.partition_index, tags = _read_iB(data, pos)
@@ -143,11 +143,11 @@ class AssignReplicasToDirsRequestTopicData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AssignReplicasToDirsRequestTopicData], int]:
         items: list[AssignReplicasToDirsRequestTopicData] = []
         new = AssignReplicasToDirsRequestTopicData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AssignReplicasToDirsRequestTopicData)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
@@ -194,11 +194,11 @@ class AssignReplicasToDirsRequestDirectoryData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AssignReplicasToDirsRequestDirectoryData], int]:
         items: list[AssignReplicasToDirsRequestDirectoryData] = []
         new = AssignReplicasToDirsRequestDirectoryData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AssignReplicasToDirsRequestDirectoryData)
             o.unknown_tagged_fields = None
             (o.id,) = _read_u(data, pos)
@@ -296,11 +296,11 @@ class AssignReplicasToDirsResponsePartitionData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AssignReplicasToDirsResponsePartitionData], int]:
         items: list[AssignReplicasToDirsResponsePartitionData] = []
         new = AssignReplicasToDirsResponsePartitionData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AssignReplicasToDirsResponsePartitionData)
             o.unknown_tagged_fields = None
             o.partition_index, o.error_code, tags = _read_ihB(data, pos)
@@ -341,11 +341,11 @@ class AssignReplicasToDirsResponseTopicData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AssignReplicasToDirsResponseTopicData], int]:
         items: list[AssignReplicasToDirsResponseTopicData] = []
         new = AssignReplicasToDirsResponseTopicData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AssignReplicasToDirsResponseTopicData)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
@@ -392,11 +392,11 @@ class AssignReplicasToDirsResponseDirectoryData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AssignReplicasToDirsResponseDirectoryData], int]:
         items: list[AssignReplicasToDirsResponseDirectoryData] = []
         new = AssignReplicasToDirsResponseDirectoryData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AssignReplicasToDirsResponseDirectoryData)
             o.unknown_tagged_fields = None
             (o.id,) = _read_u(data, pos)

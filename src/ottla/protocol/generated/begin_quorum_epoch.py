@@ -162,11 +162,11 @@ class BeginQuorumEpochRequestPartitionData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[BeginQuorumEpochRequestPartitionData], int]:
         items: list[BeginQuorumEpochRequestPartitionData] = []
         new = BeginQuorumEpochRequestPartitionData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(BeginQuorumEpochRequestPartitionData)
             o.unknown_tagged_fields = None
             if version >= 1:
@@ -217,11 +217,11 @@ class BeginQuorumEpochRequestTopicData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[BeginQuorumEpochRequestTopicData], int]:
         items: list[BeginQuorumEpochRequestTopicData] = []
         new = BeginQuorumEpochRequestTopicData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(BeginQuorumEpochRequestTopicData)
             o.unknown_tagged_fields = None
             if version >= 1:
@@ -289,11 +289,11 @@ class LeaderEndpoint(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[LeaderEndpoint], int]:
         items: list[LeaderEndpoint] = []
         new = LeaderEndpoint.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(LeaderEndpoint)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
@@ -438,11 +438,11 @@ class BeginQuorumEpochResponsePartitionData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[BeginQuorumEpochResponsePartitionData], int]:
         items: list[BeginQuorumEpochResponsePartitionData] = []
         new = BeginQuorumEpochResponsePartitionData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(BeginQuorumEpochResponsePartitionData)
             o.unknown_tagged_fields = None
             if version >= 1:
@@ -492,11 +492,11 @@ class BeginQuorumEpochResponseTopicData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[BeginQuorumEpochResponseTopicData], int]:
         items: list[BeginQuorumEpochResponseTopicData] = []
         new = BeginQuorumEpochResponseTopicData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(BeginQuorumEpochResponseTopicData)
             o.unknown_tagged_fields = None
             if version >= 1:
@@ -564,11 +564,11 @@ class NodeEndpoint(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[NodeEndpoint], int]:
         items: list[NodeEndpoint] = []
         new = NodeEndpoint.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(NodeEndpoint)
             o.unknown_tagged_fields = None
             (o.node_id,) = _read_i(data, pos)

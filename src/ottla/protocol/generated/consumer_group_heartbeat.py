@@ -168,11 +168,11 @@ class ConsumerGroupHeartbeatRequestTopicPartitions(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ConsumerGroupHeartbeatRequestTopicPartitions], int]:
         items: list[ConsumerGroupHeartbeatRequestTopicPartitions] = []
         new = ConsumerGroupHeartbeatRequestTopicPartitions.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ConsumerGroupHeartbeatRequestTopicPartitions)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
@@ -332,11 +332,11 @@ class ConsumerGroupHeartbeatResponseTopicPartitions(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ConsumerGroupHeartbeatResponseTopicPartitions], int]:
         items: list[ConsumerGroupHeartbeatResponseTopicPartitions] = []
         new = ConsumerGroupHeartbeatResponseTopicPartitions.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ConsumerGroupHeartbeatResponseTopicPartitions)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)

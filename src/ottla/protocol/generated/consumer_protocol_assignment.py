@@ -82,11 +82,11 @@ class TopicPartition(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[TopicPartition], int]:
         items: list[TopicPartition] = []
         new = TopicPartition.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(TopicPartition)
             o.unknown_tagged_fields = None
             o.topic, pos = read_string(data, pos)

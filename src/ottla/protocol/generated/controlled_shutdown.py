@@ -175,11 +175,11 @@ class RemainingPartition(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[RemainingPartition], int]:
         items: list[RemainingPartition] = []
         new = RemainingPartition.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(RemainingPartition)
             o.unknown_tagged_fields = None
             if version >= 3:

@@ -129,11 +129,11 @@ class AclCreation(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AclCreation], int]:
         items: list[AclCreation] = []
         new = AclCreation.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AclCreation)
             o.unknown_tagged_fields = None
             (o.resource_type,) = _read_b(data, pos)
@@ -274,11 +274,11 @@ class AclCreationResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AclCreationResult], int]:
         items: list[AclCreationResult] = []
         new = AclCreationResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AclCreationResult)
             o.unknown_tagged_fields = None
             (o.error_code,) = _read_h(data, pos)

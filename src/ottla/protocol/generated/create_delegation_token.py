@@ -149,11 +149,11 @@ class CreatableRenewers(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[CreatableRenewers], int]:
         items: list[CreatableRenewers] = []
         new = CreatableRenewers.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(CreatableRenewers)
             o.unknown_tagged_fields = None
             if version >= 2:

@@ -124,11 +124,11 @@ class CreatePartitionsAssignment(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[CreatePartitionsAssignment], int]:
         items: list[CreatePartitionsAssignment] = []
         new = CreatePartitionsAssignment.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(CreatePartitionsAssignment)
             o.unknown_tagged_fields = None
             if version >= 2:
@@ -188,11 +188,11 @@ class CreatePartitionsTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[CreatePartitionsTopic], int]:
         items: list[CreatePartitionsTopic] = []
         new = CreatePartitionsTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(CreatePartitionsTopic)
             o.unknown_tagged_fields = None
             if version >= 2:
@@ -336,11 +336,11 @@ class CreatePartitionsTopicResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[CreatePartitionsTopicResult], int]:
         items: list[CreatePartitionsTopicResult] = []
         new = CreatePartitionsTopicResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(CreatePartitionsTopicResult)
             o.unknown_tagged_fields = None
             if version >= 2:

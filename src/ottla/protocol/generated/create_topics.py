@@ -137,11 +137,11 @@ class CreatableReplicaAssignment(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[CreatableReplicaAssignment], int]:
         items: list[CreatableReplicaAssignment] = []
         new = CreatableReplicaAssignment.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(CreatableReplicaAssignment)
             o.unknown_tagged_fields = None
             (o.partition_index,) = _read_i(data, pos)
@@ -201,11 +201,11 @@ class CreatableTopicConfig(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[CreatableTopicConfig], int]:
         items: list[CreatableTopicConfig] = []
         new = CreatableTopicConfig.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(CreatableTopicConfig)
             o.unknown_tagged_fields = None
             if version >= 5:
@@ -275,11 +275,11 @@ class CreatableTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[CreatableTopic], int]:
         items: list[CreatableTopic] = []
         new = CreatableTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(CreatableTopic)
             o.unknown_tagged_fields = None
             if version >= 5:
@@ -429,11 +429,11 @@ class CreatableTopicConfigs(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[CreatableTopicConfigs], int]:
         items: list[CreatableTopicConfigs] = []
         new = CreatableTopicConfigs.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(CreatableTopicConfigs)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
@@ -496,11 +496,11 @@ class CreatableTopicResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[CreatableTopicResult], int]:
         items: list[CreatableTopicResult] = []
         new = CreatableTopicResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(CreatableTopicResult)
             o.topic_config_error_code = 0
             o.unknown_tagged_fields = None

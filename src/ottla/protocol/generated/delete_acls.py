@@ -129,11 +129,11 @@ class DeleteAclsFilter(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DeleteAclsFilter], int]:
         items: list[DeleteAclsFilter] = []
         new = DeleteAclsFilter.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DeleteAclsFilter)
             o.unknown_tagged_fields = None
             (o.resource_type_filter,) = _read_b(data, pos)
@@ -295,11 +295,11 @@ class DeleteAclsMatchingAcl(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DeleteAclsMatchingAcl], int]:
         items: list[DeleteAclsMatchingAcl] = []
         new = DeleteAclsMatchingAcl.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DeleteAclsMatchingAcl)
             o.unknown_tagged_fields = None
             (o.error_code,) = _read_h(data, pos)
@@ -393,11 +393,11 @@ class DeleteAclsFilterResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DeleteAclsFilterResult], int]:
         items: list[DeleteAclsFilterResult] = []
         new = DeleteAclsFilterResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DeleteAclsFilterResult)
             o.unknown_tagged_fields = None
             (o.error_code,) = _read_h(data, pos)

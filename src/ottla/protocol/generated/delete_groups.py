@@ -171,11 +171,11 @@ class DeletableGroupResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DeletableGroupResult], int]:
         items: list[DeletableGroupResult] = []
         new = DeletableGroupResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DeletableGroupResult)
             o.unknown_tagged_fields = None
             if version >= 2:

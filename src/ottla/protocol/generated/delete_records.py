@@ -120,11 +120,11 @@ class DeleteRecordsPartition(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DeleteRecordsPartition], int]:
         items: list[DeleteRecordsPartition] = []
         new = DeleteRecordsPartition.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DeleteRecordsPartition)
             o.unknown_tagged_fields = None
             if version >= 2:
@@ -174,11 +174,11 @@ class DeleteRecordsTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DeleteRecordsTopic], int]:
         items: list[DeleteRecordsTopic] = []
         new = DeleteRecordsTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DeleteRecordsTopic)
             o.unknown_tagged_fields = None
             if version >= 2:
@@ -307,11 +307,11 @@ class DeleteRecordsPartitionResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DeleteRecordsPartitionResult], int]:
         items: list[DeleteRecordsPartitionResult] = []
         new = DeleteRecordsPartitionResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DeleteRecordsPartitionResult)
             o.unknown_tagged_fields = None
             if version >= 2:
@@ -361,11 +361,11 @@ class DeleteRecordsTopicResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DeleteRecordsTopicResult], int]:
         items: list[DeleteRecordsTopicResult] = []
         new = DeleteRecordsTopicResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DeleteRecordsTopicResult)
             o.unknown_tagged_fields = None
             if version >= 2:

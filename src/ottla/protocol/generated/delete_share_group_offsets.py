@@ -91,11 +91,11 @@ class DeleteShareGroupOffsetsRequestTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DeleteShareGroupOffsetsRequestTopic], int]:
         items: list[DeleteShareGroupOffsetsRequestTopic] = []
         new = DeleteShareGroupOffsetsRequestTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DeleteShareGroupOffsetsRequestTopic)
             o.unknown_tagged_fields = None
             o.topic_name, pos = read_compact_string(data, pos)
@@ -199,11 +199,11 @@ class DeleteShareGroupOffsetsResponseTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DeleteShareGroupOffsetsResponseTopic], int]:
         items: list[DeleteShareGroupOffsetsResponseTopic] = []
         new = DeleteShareGroupOffsetsResponseTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DeleteShareGroupOffsetsResponseTopic)
             o.unknown_tagged_fields = None
             o.topic_name, pos = read_compact_string(data, pos)

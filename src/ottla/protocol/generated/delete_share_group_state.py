@@ -94,11 +94,11 @@ class PartitionData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[PartitionData], int]:
         items: list[PartitionData] = []
         new = PartitionData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(PartitionData)
             o.unknown_tagged_fields = None
             o.partition, tags = _read_iB(data, pos)
@@ -139,11 +139,11 @@ class DeleteStateData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DeleteStateData], int]:
         items: list[DeleteStateData] = []
         new = DeleteStateData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DeleteStateData)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
@@ -235,11 +235,11 @@ class PartitionResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[PartitionResult], int]:
         items: list[PartitionResult] = []
         new = PartitionResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(PartitionResult)
             o.unknown_tagged_fields = None
             o.partition, o.error_code = _read_ih(data, pos)
@@ -284,11 +284,11 @@ class DeleteStateResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DeleteStateResult], int]:
         items: list[DeleteStateResult] = []
         new = DeleteStateResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DeleteStateResult)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)

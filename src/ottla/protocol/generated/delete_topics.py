@@ -144,11 +144,11 @@ class DeleteTopicState(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DeleteTopicState], int]:
         items: list[DeleteTopicState] = []
         new = DeleteTopicState.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DeleteTopicState)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_nullable_string(data, pos)
@@ -258,11 +258,11 @@ class DeletableTopicResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DeletableTopicResult], int]:
         items: list[DeletableTopicResult] = []
         new = DeletableTopicResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DeletableTopicResult)
             o.unknown_tagged_fields = None
             if version >= 6:

@@ -234,11 +234,11 @@ class AclDescription(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AclDescription], int]:
         items: list[AclDescription] = []
         new = AclDescription.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AclDescription)
             o.unknown_tagged_fields = None
             if version >= 2:
@@ -310,11 +310,11 @@ class DescribeAclsResource(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DescribeAclsResource], int]:
         items: list[DescribeAclsResource] = []
         new = DescribeAclsResource.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DescribeAclsResource)
             o.unknown_tagged_fields = None
             (o.resource_type,) = _read_b(data, pos)

@@ -129,11 +129,11 @@ class ComponentData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ComponentData], int]:
         items: list[ComponentData] = []
         new = ComponentData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ComponentData)
             o.unknown_tagged_fields = None
             if version >= 1:
@@ -284,11 +284,11 @@ class EntityData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[EntityData], int]:
         items: list[EntityData] = []
         new = EntityData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(EntityData)
             o.unknown_tagged_fields = None
             if version >= 1:
@@ -349,11 +349,11 @@ class ValueData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ValueData], int]:
         items: list[ValueData] = []
         new = ValueData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ValueData)
             o.unknown_tagged_fields = None
             if version >= 1:
@@ -411,11 +411,11 @@ class EntryData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[EntryData], int]:
         items: list[EntryData] = []
         new = EntryData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(EntryData)
             o.unknown_tagged_fields = None
             if version >= 1:

@@ -231,11 +231,11 @@ class DescribeClusterBroker(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DescribeClusterBroker], int]:
         items: list[DescribeClusterBroker] = []
         new = DescribeClusterBroker.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DescribeClusterBroker)
             o.unknown_tagged_fields = None
             (o.broker_id,) = _read_i(data, pos)

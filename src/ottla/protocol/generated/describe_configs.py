@@ -151,11 +151,11 @@ class DescribeConfigsResource(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DescribeConfigsResource], int]:
         items: list[DescribeConfigsResource] = []
         new = DescribeConfigsResource.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DescribeConfigsResource)
             o.unknown_tagged_fields = None
             (o.resource_type,) = _read_b(data, pos)
@@ -299,11 +299,11 @@ class DescribeConfigsSynonym(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DescribeConfigsSynonym], int]:
         items: list[DescribeConfigsSynonym] = []
         new = DescribeConfigsSynonym.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DescribeConfigsSynonym)
             o.unknown_tagged_fields = None
             if version >= 4:
@@ -387,11 +387,11 @@ class DescribeConfigsResourceResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DescribeConfigsResourceResult], int]:
         items: list[DescribeConfigsResourceResult] = []
         new = DescribeConfigsResourceResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DescribeConfigsResourceResult)
             o.unknown_tagged_fields = None
             if version >= 4:
@@ -493,11 +493,11 @@ class DescribeConfigsResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DescribeConfigsResult], int]:
         items: list[DescribeConfigsResult] = []
         new = DescribeConfigsResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DescribeConfigsResult)
             o.unknown_tagged_fields = None
             (o.error_code,) = _read_h(data, pos)

@@ -126,11 +126,11 @@ class DescribeDelegationTokenOwner(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DescribeDelegationTokenOwner], int]:
         items: list[DescribeDelegationTokenOwner] = []
         new = DescribeDelegationTokenOwner.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DescribeDelegationTokenOwner)
             o.unknown_tagged_fields = None
             if version >= 2:
@@ -260,11 +260,11 @@ class DescribedDelegationTokenRenewer(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DescribedDelegationTokenRenewer], int]:
         items: list[DescribedDelegationTokenRenewer] = []
         new = DescribedDelegationTokenRenewer.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DescribedDelegationTokenRenewer)
             o.unknown_tagged_fields = None
             if version >= 2:
@@ -349,11 +349,11 @@ class DescribedDelegationToken(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DescribedDelegationToken], int]:
         items: list[DescribedDelegationToken] = []
         new = DescribedDelegationToken.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DescribedDelegationToken)
             o.unknown_tagged_fields = None
             if version >= 2:

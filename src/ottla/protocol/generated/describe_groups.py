@@ -215,11 +215,11 @@ class DescribedGroupMember(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DescribedGroupMember], int]:
         items: list[DescribedGroupMember] = []
         new = DescribedGroupMember.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DescribedGroupMember)
             o.unknown_tagged_fields = None
             if version >= 5:
@@ -332,11 +332,11 @@ class DescribedGroup(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DescribedGroup], int]:
         items: list[DescribedGroup] = []
         new = DescribedGroup.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DescribedGroup)
             o.unknown_tagged_fields = None
             (o.error_code,) = _read_h(data, pos)

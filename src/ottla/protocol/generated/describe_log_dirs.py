@@ -132,11 +132,11 @@ class DescribableLogDirTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DescribableLogDirTopic], int]:
         items: list[DescribableLogDirTopic] = []
         new = DescribableLogDirTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DescribableLogDirTopic)
             o.unknown_tagged_fields = None
             if version >= 2:
@@ -279,11 +279,11 @@ class DescribeLogDirsPartition(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DescribeLogDirsPartition], int]:
         items: list[DescribeLogDirsPartition] = []
         new = DescribeLogDirsPartition.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DescribeLogDirsPartition)
             o.unknown_tagged_fields = None
             if version >= 2:
@@ -333,11 +333,11 @@ class DescribeLogDirsTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DescribeLogDirsTopic], int]:
         items: list[DescribeLogDirsTopic] = []
         new = DescribeLogDirsTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DescribeLogDirsTopic)
             o.unknown_tagged_fields = None
             if version >= 2:
@@ -414,11 +414,11 @@ class DescribeLogDirsResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DescribeLogDirsResult], int]:
         items: list[DescribeLogDirsResult] = []
         new = DescribeLogDirsResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DescribeLogDirsResult)
             o.unknown_tagged_fields = None
             (o.error_code,) = _read_h(data, pos)

@@ -93,11 +93,11 @@ class TopicRequest(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[TopicRequest], int]:
         items: list[TopicRequest] = []
         new = TopicRequest.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(TopicRequest)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
@@ -203,11 +203,11 @@ class ProducerState(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ProducerState], int]:
         items: list[ProducerState] = []
         new = ProducerState.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ProducerState)
             o.unknown_tagged_fields = None
             o.producer_id, o.producer_epoch, o.last_sequence, o.last_timestamp, o.coordinator_epoch, o.current_txn_start_offset, tags = _read_qiiqiqB(data, pos)
@@ -254,11 +254,11 @@ class PartitionResponse(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[PartitionResponse], int]:
         items: list[PartitionResponse] = []
         new = PartitionResponse.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(PartitionResponse)
             o.unknown_tagged_fields = None
             o.partition_index, o.error_code = _read_ih(data, pos)
@@ -307,11 +307,11 @@ class TopicResponse(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[TopicResponse], int]:
         items: list[TopicResponse] = []
         new = TopicResponse.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(TopicResponse)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)

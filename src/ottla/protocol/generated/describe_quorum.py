@@ -105,11 +105,11 @@ class DescribeQuorumRequestPartitionData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DescribeQuorumRequestPartitionData], int]:
         items: list[DescribeQuorumRequestPartitionData] = []
         new = DescribeQuorumRequestPartitionData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DescribeQuorumRequestPartitionData)
             o.unknown_tagged_fields = None
             o.partition_index, tags = _read_iB(data, pos)
@@ -150,11 +150,11 @@ class DescribeQuorumRequestTopicData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DescribeQuorumRequestTopicData], int]:
         items: list[DescribeQuorumRequestTopicData] = []
         new = DescribeQuorumRequestTopicData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DescribeQuorumRequestTopicData)
             o.unknown_tagged_fields = None
             o.topic_name, pos = read_compact_string(data, pos)
@@ -289,11 +289,11 @@ class DescribeQuorumResponsePartitionData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DescribeQuorumResponsePartitionData], int]:
         items: list[DescribeQuorumResponsePartitionData] = []
         new = DescribeQuorumResponsePartitionData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DescribeQuorumResponsePartitionData)
             o.unknown_tagged_fields = None
             o.partition_index, o.error_code = _read_ih(data, pos)
@@ -353,11 +353,11 @@ class DescribeQuorumResponseTopicData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DescribeQuorumResponseTopicData], int]:
         items: list[DescribeQuorumResponseTopicData] = []
         new = DescribeQuorumResponseTopicData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DescribeQuorumResponseTopicData)
             o.unknown_tagged_fields = None
             o.topic_name, pos = read_compact_string(data, pos)
@@ -406,11 +406,11 @@ class Listener(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[Listener], int]:
         items: list[Listener] = []
         new = Listener.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(Listener)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
@@ -455,11 +455,11 @@ class Node(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[Node], int]:
         items: list[Node] = []
         new = Node.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(Node)
             o.unknown_tagged_fields = None
             (o.node_id,) = _read_i(data, pos)
@@ -515,11 +515,11 @@ class ReplicaState(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ReplicaState], int]:
         items: list[ReplicaState] = []
         new = ReplicaState.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ReplicaState)
             o.unknown_tagged_fields = None
             if version >= 2:

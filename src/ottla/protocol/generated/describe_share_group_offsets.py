@@ -98,11 +98,11 @@ class DescribeShareGroupOffsetsRequestTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DescribeShareGroupOffsetsRequestTopic], int]:
         items: list[DescribeShareGroupOffsetsRequestTopic] = []
         new = DescribeShareGroupOffsetsRequestTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DescribeShareGroupOffsetsRequestTopic)
             o.unknown_tagged_fields = None
             o.topic_name, pos = read_compact_string(data, pos)
@@ -148,11 +148,11 @@ class DescribeShareGroupOffsetsRequestGroup(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DescribeShareGroupOffsetsRequestGroup], int]:
         items: list[DescribeShareGroupOffsetsRequestGroup] = []
         new = DescribeShareGroupOffsetsRequestGroup.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DescribeShareGroupOffsetsRequestGroup)
             o.unknown_tagged_fields = None
             o.group_id, pos = read_compact_string(data, pos)
@@ -264,11 +264,11 @@ class DescribeShareGroupOffsetsResponsePartition(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DescribeShareGroupOffsetsResponsePartition], int]:
         items: list[DescribeShareGroupOffsetsResponsePartition] = []
         new = DescribeShareGroupOffsetsResponsePartition.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DescribeShareGroupOffsetsResponsePartition)
             o.unknown_tagged_fields = None
             if version >= 1:
@@ -324,11 +324,11 @@ class DescribeShareGroupOffsetsResponseTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DescribeShareGroupOffsetsResponseTopic], int]:
         items: list[DescribeShareGroupOffsetsResponseTopic] = []
         new = DescribeShareGroupOffsetsResponseTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DescribeShareGroupOffsetsResponseTopic)
             o.unknown_tagged_fields = None
             o.topic_name, pos = read_compact_string(data, pos)
@@ -383,11 +383,11 @@ class DescribeShareGroupOffsetsResponseGroup(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DescribeShareGroupOffsetsResponseGroup], int]:
         items: list[DescribeShareGroupOffsetsResponseGroup] = []
         new = DescribeShareGroupOffsetsResponseGroup.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DescribeShareGroupOffsetsResponseGroup)
             o.unknown_tagged_fields = None
             o.group_id, pos = read_compact_string(data, pos)

@@ -115,11 +115,11 @@ class TopicRequest(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[TopicRequest], int]:
         items: list[TopicRequest] = []
         new = TopicRequest.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(TopicRequest)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
@@ -282,11 +282,11 @@ class DescribeTopicPartitionsResponsePartition(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DescribeTopicPartitionsResponsePartition], int]:
         items: list[DescribeTopicPartitionsResponsePartition] = []
         new = DescribeTopicPartitionsResponsePartition.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DescribeTopicPartitionsResponsePartition)
             o.unknown_tagged_fields = None
             o.error_code, o.partition_index, o.leader_id, o.leader_epoch = _read_hiii(data, pos)
@@ -373,11 +373,11 @@ class DescribeTopicPartitionsResponseTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DescribeTopicPartitionsResponseTopic], int]:
         items: list[DescribeTopicPartitionsResponseTopic] = []
         new = DescribeTopicPartitionsResponseTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DescribeTopicPartitionsResponseTopic)
             o.unknown_tagged_fields = None
             (o.error_code,) = _read_h(data, pos)

@@ -140,11 +140,11 @@ class TopicData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[TopicData], int]:
         items: list[TopicData] = []
         new = TopicData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(TopicData)
             o.unknown_tagged_fields = None
             o.topic, pos = read_compact_string(data, pos)
@@ -208,11 +208,11 @@ class TransactionState(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[TransactionState], int]:
         items: list[TransactionState] = []
         new = TransactionState.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(TransactionState)
             o.unknown_tagged_fields = None
             (o.error_code,) = _read_h(data, pos)

@@ -95,11 +95,11 @@ class UserName(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[UserName], int]:
         items: list[UserName] = []
         new = UserName.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(UserName)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
@@ -197,11 +197,11 @@ class CredentialInfo(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[CredentialInfo], int]:
         items: list[CredentialInfo] = []
         new = CredentialInfo.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(CredentialInfo)
             o.unknown_tagged_fields = None
             o.mechanism, o.iterations, tags = _read_biB(data, pos)
@@ -248,11 +248,11 @@ class DescribeUserScramCredentialsResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DescribeUserScramCredentialsResult], int]:
         items: list[DescribeUserScramCredentialsResult] = []
         new = DescribeUserScramCredentialsResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DescribeUserScramCredentialsResult)
             o.unknown_tagged_fields = None
             o.user, pos = read_compact_string(data, pos)

@@ -149,11 +149,11 @@ class TopicPartitions(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[TopicPartitions], int]:
         items: list[TopicPartitions] = []
         new = TopicPartitions.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(TopicPartitions)
             o.unknown_tagged_fields = None
             if version >= 2:
@@ -296,11 +296,11 @@ class PartitionResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[PartitionResult], int]:
         items: list[PartitionResult] = []
         new = PartitionResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(PartitionResult)
             o.unknown_tagged_fields = None
             o.partition_id, o.error_code = _read_ih(data, pos)
@@ -356,11 +356,11 @@ class ReplicaElectionResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ReplicaElectionResult], int]:
         items: list[ReplicaElectionResult] = []
         new = ReplicaElectionResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ReplicaElectionResult)
             o.unknown_tagged_fields = None
             if version >= 2:

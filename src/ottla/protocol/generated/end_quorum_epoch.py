@@ -148,11 +148,11 @@ class ReplicaInfo(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ReplicaInfo], int]:
         items: list[ReplicaInfo] = []
         new = ReplicaInfo.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ReplicaInfo)
             o.unknown_tagged_fields = None
             o.candidate_id, o.candidate_directory_id, tags = _read_iuB(data, pos)
@@ -202,11 +202,11 @@ class EndQuorumEpochRequestPartitionData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[EndQuorumEpochRequestPartitionData], int]:
         items: list[EndQuorumEpochRequestPartitionData] = []
         new = EndQuorumEpochRequestPartitionData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(EndQuorumEpochRequestPartitionData)
             o.unknown_tagged_fields = None
             o.partition_index, o.leader_id, o.leader_epoch = _read_iii(data, pos)
@@ -272,11 +272,11 @@ class EndQuorumEpochRequestTopicData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[EndQuorumEpochRequestTopicData], int]:
         items: list[EndQuorumEpochRequestTopicData] = []
         new = EndQuorumEpochRequestTopicData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(EndQuorumEpochRequestTopicData)
             o.unknown_tagged_fields = None
             if version >= 1:
@@ -344,11 +344,11 @@ class LeaderEndpoint(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[LeaderEndpoint], int]:
         items: list[LeaderEndpoint] = []
         new = LeaderEndpoint.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(LeaderEndpoint)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
@@ -493,11 +493,11 @@ class EndQuorumEpochResponsePartitionData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[EndQuorumEpochResponsePartitionData], int]:
         items: list[EndQuorumEpochResponsePartitionData] = []
         new = EndQuorumEpochResponsePartitionData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(EndQuorumEpochResponsePartitionData)
             o.unknown_tagged_fields = None
             if version >= 1:
@@ -547,11 +547,11 @@ class EndQuorumEpochResponseTopicData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[EndQuorumEpochResponseTopicData], int]:
         items: list[EndQuorumEpochResponseTopicData] = []
         new = EndQuorumEpochResponseTopicData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(EndQuorumEpochResponseTopicData)
             o.unknown_tagged_fields = None
             if version >= 1:
@@ -619,11 +619,11 @@ class NodeEndpoint(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[NodeEndpoint], int]:
         items: list[NodeEndpoint] = []
         new = NodeEndpoint.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(NodeEndpoint)
             o.unknown_tagged_fields = None
             (o.node_id,) = _read_i(data, pos)

@@ -325,11 +325,11 @@ class FetchPartition(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[FetchPartition], int]:
         items: list[FetchPartition] = []
         new = FetchPartition.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(FetchPartition)
             o.replica_directory_id = ZERO_UUID
             o.high_watermark = 9223372036854775807
@@ -438,11 +438,11 @@ class FetchTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[FetchTopic], int]:
         items: list[FetchTopic] = []
         new = FetchTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(FetchTopic)
             o.unknown_tagged_fields = None
             if version >= 13:
@@ -521,11 +521,11 @@ class ForgottenTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ForgottenTopic], int]:
         items: list[ForgottenTopic] = []
         new = ForgottenTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ForgottenTopic)
             o.unknown_tagged_fields = None
             if version >= 13:
@@ -826,11 +826,11 @@ class AbortedTransaction(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AbortedTransaction], int]:
         items: list[AbortedTransaction] = []
         new = AbortedTransaction.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AbortedTransaction)
             o.unknown_tagged_fields = None
             if version >= 12:
@@ -907,11 +907,11 @@ class PartitionData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[PartitionData], int]:
         items: list[PartitionData] = []
         new = PartitionData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(PartitionData)
             o.diverging_epoch = EpochEndOffset()
             o.current_leader = LeaderIdAndEpoch()
@@ -1060,11 +1060,11 @@ class FetchableTopicResponse(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[FetchableTopicResponse], int]:
         items: list[FetchableTopicResponse] = []
         new = FetchableTopicResponse.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(FetchableTopicResponse)
             o.unknown_tagged_fields = None
             if version >= 13:
@@ -1146,11 +1146,11 @@ class NodeEndpoint(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[NodeEndpoint], int]:
         items: list[NodeEndpoint] = []
         new = NodeEndpoint.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(NodeEndpoint)
             o.unknown_tagged_fields = None
             (o.node_id,) = _read_i(data, pos)

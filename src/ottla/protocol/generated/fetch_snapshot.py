@@ -191,11 +191,11 @@ class FetchSnapshotRequestPartitionSnapshot(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[FetchSnapshotRequestPartitionSnapshot], int]:
         items: list[FetchSnapshotRequestPartitionSnapshot] = []
         new = FetchSnapshotRequestPartitionSnapshot.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(FetchSnapshotRequestPartitionSnapshot)
             o.replica_directory_id = ZERO_UUID
             o.unknown_tagged_fields = None
@@ -266,11 +266,11 @@ class FetchSnapshotRequestTopicSnapshot(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[FetchSnapshotRequestTopicSnapshot], int]:
         items: list[FetchSnapshotRequestTopicSnapshot] = []
         new = FetchSnapshotRequestTopicSnapshot.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(FetchSnapshotRequestTopicSnapshot)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
@@ -491,11 +491,11 @@ class FetchSnapshotResponsePartitionSnapshot(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[FetchSnapshotResponsePartitionSnapshot], int]:
         items: list[FetchSnapshotResponsePartitionSnapshot] = []
         new = FetchSnapshotResponsePartitionSnapshot.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(FetchSnapshotResponsePartitionSnapshot)
             o.current_leader = LeaderIdAndEpoch()
             o.unknown_tagged_fields = None
@@ -570,11 +570,11 @@ class FetchSnapshotResponseTopicSnapshot(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[FetchSnapshotResponseTopicSnapshot], int]:
         items: list[FetchSnapshotResponseTopicSnapshot] = []
         new = FetchSnapshotResponseTopicSnapshot.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(FetchSnapshotResponseTopicSnapshot)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
@@ -623,11 +623,11 @@ class NodeEndpoint(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[NodeEndpoint], int]:
         items: list[NodeEndpoint] = []
         new = NodeEndpoint.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(NodeEndpoint)
             o.unknown_tagged_fields = None
             (o.node_id,) = _read_i(data, pos)

@@ -296,11 +296,11 @@ class Coordinator(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[Coordinator], int]:
         items: list[Coordinator] = []
         new = Coordinator.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(Coordinator)
             o.unknown_tagged_fields = None
             o.key, pos = read_compact_string(data, pos)

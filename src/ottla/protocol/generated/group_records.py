@@ -505,11 +505,11 @@ class MemberMetadata(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[MemberMetadata], int]:
         items: list[MemberMetadata] = []
         new = MemberMetadata.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(MemberMetadata)
             o.unknown_tagged_fields = None
             if version >= 4:
@@ -790,11 +790,11 @@ class PartitionMetadata(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[PartitionMetadata], int]:
         items: list[PartitionMetadata] = []
         new = PartitionMetadata.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(PartitionMetadata)
             o.unknown_tagged_fields = None
             (o.partition,) = _read_i(data, pos)
@@ -847,11 +847,11 @@ class TopicMetadata(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[TopicMetadata], int]:
         items: list[TopicMetadata] = []
         new = TopicMetadata.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(TopicMetadata)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
@@ -1056,11 +1056,11 @@ class ClassicProtocol(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ClassicProtocol], int]:
         items: list[ClassicProtocol] = []
         new = ClassicProtocol.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ClassicProtocol)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
@@ -1327,11 +1327,11 @@ class ConsumerGroupTargetAssignmentMemberValueTopicPartition(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ConsumerGroupTargetAssignmentMemberValueTopicPartition], int]:
         items: list[ConsumerGroupTargetAssignmentMemberValueTopicPartition] = []
         new = ConsumerGroupTargetAssignmentMemberValueTopicPartition.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ConsumerGroupTargetAssignmentMemberValueTopicPartition)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
@@ -1481,11 +1481,11 @@ class ConsumerGroupCurrentMemberAssignmentValueTopicPartitions(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ConsumerGroupCurrentMemberAssignmentValueTopicPartitions], int]:
         items: list[ConsumerGroupCurrentMemberAssignmentValueTopicPartitions] = []
         new = ConsumerGroupCurrentMemberAssignmentValueTopicPartitions.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ConsumerGroupCurrentMemberAssignmentValueTopicPartitions)
             o.assignment_epochs = []
             o.unknown_tagged_fields = None
@@ -1917,11 +1917,11 @@ class ShareGroupTargetAssignmentMemberValueTopicPartition(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ShareGroupTargetAssignmentMemberValueTopicPartition], int]:
         items: list[ShareGroupTargetAssignmentMemberValueTopicPartition] = []
         new = ShareGroupTargetAssignmentMemberValueTopicPartition.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ShareGroupTargetAssignmentMemberValueTopicPartition)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
@@ -2061,11 +2061,11 @@ class ShareGroupCurrentMemberAssignmentValueTopicPartitions(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ShareGroupCurrentMemberAssignmentValueTopicPartitions], int]:
         items: list[ShareGroupCurrentMemberAssignmentValueTopicPartitions] = []
         new = ShareGroupCurrentMemberAssignmentValueTopicPartitions.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ShareGroupCurrentMemberAssignmentValueTopicPartitions)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
@@ -2205,11 +2205,11 @@ class TopicPartitionsInfo(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[TopicPartitionsInfo], int]:
         items: list[TopicPartitionsInfo] = []
         new = TopicPartitionsInfo.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(TopicPartitionsInfo)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
@@ -2258,11 +2258,11 @@ class ShareGroupStatePartitionMetadataValueTopicInfo(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ShareGroupStatePartitionMetadataValueTopicInfo], int]:
         items: list[ShareGroupStatePartitionMetadataValueTopicInfo] = []
         new = ShareGroupStatePartitionMetadataValueTopicInfo.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ShareGroupStatePartitionMetadataValueTopicInfo)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
@@ -2516,11 +2516,11 @@ class LastAssignmentConfig(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[LastAssignmentConfig], int]:
         items: list[LastAssignmentConfig] = []
         new = LastAssignmentConfig.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(LastAssignmentConfig)
             o.unknown_tagged_fields = None
             o.key, pos = read_compact_string(data, pos)
@@ -2731,11 +2731,11 @@ class KeyValue(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[KeyValue], int]:
         items: list[KeyValue] = []
         new = KeyValue.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(KeyValue)
             o.unknown_tagged_fields = None
             o.key, pos = read_compact_string(data, pos)
@@ -2973,11 +2973,11 @@ class StreamsGroupTargetAssignmentMemberValueTaskIds(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[StreamsGroupTargetAssignmentMemberValueTaskIds], int]:
         items: list[StreamsGroupTargetAssignmentMemberValueTaskIds] = []
         new = StreamsGroupTargetAssignmentMemberValueTaskIds.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(StreamsGroupTargetAssignmentMemberValueTaskIds)
             o.unknown_tagged_fields = None
             o.subtopology_id, pos = read_compact_string(data, pos)
@@ -3154,11 +3154,11 @@ class StreamsGroupCurrentMemberAssignmentValueTaskIds(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[StreamsGroupCurrentMemberAssignmentValueTaskIds], int]:
         items: list[StreamsGroupCurrentMemberAssignmentValueTaskIds] = []
         new = StreamsGroupCurrentMemberAssignmentValueTaskIds.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(StreamsGroupCurrentMemberAssignmentValueTaskIds)
             o.assignment_epochs = []
             o.unknown_tagged_fields = None
@@ -3322,11 +3322,11 @@ class CopartitionGroup(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[CopartitionGroup], int]:
         items: list[CopartitionGroup] = []
         new = CopartitionGroup.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(CopartitionGroup)
             o.unknown_tagged_fields = None
             count, pos = read_compact_count(data, pos, 2)
@@ -3393,11 +3393,11 @@ class Subtopology(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[Subtopology], int]:
         items: list[Subtopology] = []
         new = Subtopology.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(Subtopology)
             o.unknown_tagged_fields = None
             o.subtopology_id, pos = read_compact_string(data, pos)
@@ -3463,11 +3463,11 @@ class TopicConfig(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[TopicConfig], int]:
         items: list[TopicConfig] = []
         new = TopicConfig.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(TopicConfig)
             o.unknown_tagged_fields = None
             o.key, pos = read_compact_string(data, pos)
@@ -3517,11 +3517,11 @@ class StreamsGroupTopologyValueTopicInfo(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[StreamsGroupTopologyValueTopicInfo], int]:
         items: list[StreamsGroupTopologyValueTopicInfo] = []
         new = StreamsGroupTopologyValueTopicInfo.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(StreamsGroupTopologyValueTopicInfo)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)

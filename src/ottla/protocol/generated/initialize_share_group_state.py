@@ -100,11 +100,11 @@ class PartitionData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[PartitionData], int]:
         items: list[PartitionData] = []
         new = PartitionData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(PartitionData)
             o.unknown_tagged_fields = None
             o.partition, o.state_epoch, o.start_offset, tags = _read_iiqB(data, pos)
@@ -145,11 +145,11 @@ class InitializeStateData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[InitializeStateData], int]:
         items: list[InitializeStateData] = []
         new = InitializeStateData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(InitializeStateData)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
@@ -241,11 +241,11 @@ class PartitionResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[PartitionResult], int]:
         items: list[PartitionResult] = []
         new = PartitionResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(PartitionResult)
             o.unknown_tagged_fields = None
             o.partition, o.error_code = _read_ih(data, pos)
@@ -290,11 +290,11 @@ class InitializeStateResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[InitializeStateResult], int]:
         items: list[InitializeStateResult] = []
         new = InitializeStateResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(InitializeStateResult)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)

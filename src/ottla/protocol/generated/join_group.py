@@ -193,11 +193,11 @@ class JoinGroupRequestProtocol(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[JoinGroupRequestProtocol], int]:
         items: list[JoinGroupRequestProtocol] = []
         new = JoinGroupRequestProtocol.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(JoinGroupRequestProtocol)
             o.unknown_tagged_fields = None
             if version >= 6:
@@ -399,11 +399,11 @@ class JoinGroupResponseMember(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[JoinGroupResponseMember], int]:
         items: list[JoinGroupResponseMember] = []
         new = JoinGroupResponseMember.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(JoinGroupResponseMember)
             o.unknown_tagged_fields = None
             if version >= 6:

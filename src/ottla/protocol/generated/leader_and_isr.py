@@ -218,11 +218,11 @@ class LeaderAndIsrTopicState(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[LeaderAndIsrTopicState], int]:
         items: list[LeaderAndIsrTopicState] = []
         new = LeaderAndIsrTopicState.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(LeaderAndIsrTopicState)
             o.unknown_tagged_fields = None
             if version >= 4:
@@ -297,11 +297,11 @@ class LeaderAndIsrLiveLeader(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[LeaderAndIsrLiveLeader], int]:
         items: list[LeaderAndIsrLiveLeader] = []
         new = LeaderAndIsrLiveLeader.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(LeaderAndIsrLiveLeader)
             o.unknown_tagged_fields = None
             (o.broker_id,) = _read_i(data, pos)
@@ -392,11 +392,11 @@ class LeaderAndIsrPartitionState(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[LeaderAndIsrPartitionState], int]:
         items: list[LeaderAndIsrPartitionState] = []
         new = LeaderAndIsrPartitionState.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(LeaderAndIsrPartitionState)
             o.unknown_tagged_fields = None
             if version >= 2:
@@ -616,11 +616,11 @@ class LeaderAndIsrTopicError(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[LeaderAndIsrTopicError], int]:
         items: list[LeaderAndIsrTopicError] = []
         new = LeaderAndIsrTopicError.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(LeaderAndIsrTopicError)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
@@ -670,11 +670,11 @@ class LeaderAndIsrPartitionError(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[LeaderAndIsrPartitionError], int]:
         items: list[LeaderAndIsrPartitionError] = []
         new = LeaderAndIsrPartitionError.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(LeaderAndIsrPartitionError)
             o.unknown_tagged_fields = None
             if version >= 5:

@@ -143,11 +143,11 @@ class MemberIdentity(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[MemberIdentity], int]:
         items: list[MemberIdentity] = []
         new = MemberIdentity.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(MemberIdentity)
             o.unknown_tagged_fields = None
             if version >= 4:
@@ -294,11 +294,11 @@ class MemberResponse(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[MemberResponse], int]:
         items: list[MemberResponse] = []
         new = MemberResponse.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(MemberResponse)
             o.unknown_tagged_fields = None
             if version >= 4:

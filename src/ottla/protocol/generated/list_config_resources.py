@@ -148,11 +148,11 @@ class ConfigResource(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ConfigResource], int]:
         items: list[ConfigResource] = []
         new = ConfigResource.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ConfigResource)
             o.unknown_tagged_fields = None
             o.resource_name, pos = read_compact_string(data, pos)

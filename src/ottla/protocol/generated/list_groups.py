@@ -197,11 +197,11 @@ class ListedGroup(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ListedGroup], int]:
         items: list[ListedGroup] = []
         new = ListedGroup.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ListedGroup)
             o.unknown_tagged_fields = None
             if version >= 3:

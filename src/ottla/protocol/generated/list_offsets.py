@@ -158,11 +158,11 @@ class ListOffsetsPartition(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ListOffsetsPartition], int]:
         items: list[ListOffsetsPartition] = []
         new = ListOffsetsPartition.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ListOffsetsPartition)
             o.unknown_tagged_fields = None
             if version >= 6:
@@ -220,11 +220,11 @@ class ListOffsetsTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ListOffsetsTopic], int]:
         items: list[ListOffsetsTopic] = []
         new = ListOffsetsTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ListOffsetsTopic)
             o.unknown_tagged_fields = None
             if version >= 6:
@@ -363,11 +363,11 @@ class ListOffsetsPartitionResponse(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ListOffsetsPartitionResponse], int]:
         items: list[ListOffsetsPartitionResponse] = []
         new = ListOffsetsPartitionResponse.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ListOffsetsPartitionResponse)
             o.unknown_tagged_fields = None
             if version >= 6:
@@ -428,11 +428,11 @@ class ListOffsetsTopicResponse(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ListOffsetsTopicResponse], int]:
         items: list[ListOffsetsTopicResponse] = []
         new = ListOffsetsTopicResponse.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ListOffsetsTopicResponse)
             o.unknown_tagged_fields = None
             if version >= 6:

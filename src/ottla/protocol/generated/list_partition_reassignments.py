@@ -103,11 +103,11 @@ class ListPartitionReassignmentsTopics(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ListPartitionReassignmentsTopics], int]:
         items: list[ListPartitionReassignmentsTopics] = []
         new = ListPartitionReassignmentsTopics.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ListPartitionReassignmentsTopics)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
@@ -215,11 +215,11 @@ class OngoingPartitionReassignment(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[OngoingPartitionReassignment], int]:
         items: list[OngoingPartitionReassignment] = []
         new = OngoingPartitionReassignment.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(OngoingPartitionReassignment)
             o.unknown_tagged_fields = None
             (o.partition_index,) = _read_i(data, pos)
@@ -274,11 +274,11 @@ class OngoingTopicReassignment(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[OngoingTopicReassignment], int]:
         items: list[OngoingTopicReassignment] = []
         new = OngoingTopicReassignment.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(OngoingTopicReassignment)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)

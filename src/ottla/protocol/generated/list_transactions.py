@@ -186,11 +186,11 @@ class TransactionState(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[TransactionState], int]:
         items: list[TransactionState] = []
         new = TransactionState.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(TransactionState)
             o.unknown_tagged_fields = None
             o.transactional_id, pos = read_compact_string(data, pos)

@@ -205,11 +205,11 @@ class MetadataRequestTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[MetadataRequestTopic], int]:
         items: list[MetadataRequestTopic] = []
         new = MetadataRequestTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(MetadataRequestTopic)
             o.unknown_tagged_fields = None
             if version >= 10:
@@ -432,11 +432,11 @@ class MetadataResponseBroker(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[MetadataResponseBroker], int]:
         items: list[MetadataResponseBroker] = []
         new = MetadataResponseBroker.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(MetadataResponseBroker)
             o.unknown_tagged_fields = None
             (o.node_id,) = _read_i(data, pos)
@@ -520,11 +520,11 @@ class MetadataResponsePartition(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[MetadataResponsePartition], int]:
         items: list[MetadataResponsePartition] = []
         new = MetadataResponsePartition.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(MetadataResponsePartition)
             o.unknown_tagged_fields = None
             if version >= 7:
@@ -630,11 +630,11 @@ class MetadataResponseTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[MetadataResponseTopic], int]:
         items: list[MetadataResponseTopic] = []
         new = MetadataResponseTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(MetadataResponseTopic)
             o.unknown_tagged_fields = None
             (o.error_code,) = _read_h(data, pos)

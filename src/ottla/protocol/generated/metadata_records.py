@@ -276,11 +276,11 @@ class BrokerEndpoint(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[BrokerEndpoint], int]:
         items: list[BrokerEndpoint] = []
         new = BrokerEndpoint.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(BrokerEndpoint)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
@@ -328,11 +328,11 @@ class BrokerFeature(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[BrokerFeature], int]:
         items: list[BrokerFeature] = []
         new = BrokerFeature.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(BrokerFeature)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
@@ -1240,11 +1240,11 @@ class EntityData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[EntityData], int]:
         items: list[EntityData] = []
         new = EntityData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(EntityData)
             o.unknown_tagged_fields = None
             o.entity_type, pos = read_compact_string(data, pos)
@@ -1945,11 +1945,11 @@ class ControllerEndpoint(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ControllerEndpoint], int]:
         items: list[ControllerEndpoint] = []
         new = ControllerEndpoint.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ControllerEndpoint)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
@@ -1997,11 +1997,11 @@ class ControllerFeature(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ControllerFeature], int]:
         items: list[ControllerFeature] = []
         new = ControllerFeature.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ControllerFeature)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)

@@ -181,11 +181,11 @@ class OffsetCommitRequestPartition(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[OffsetCommitRequestPartition], int]:
         items: list[OffsetCommitRequestPartition] = []
         new = OffsetCommitRequestPartition.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(OffsetCommitRequestPartition)
             o.unknown_tagged_fields = None
             if version >= 6:
@@ -252,11 +252,11 @@ class OffsetCommitRequestTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[OffsetCommitRequestTopic], int]:
         items: list[OffsetCommitRequestTopic] = []
         new = OffsetCommitRequestTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(OffsetCommitRequestTopic)
             o.unknown_tagged_fields = None
             if version >= 10:
@@ -397,11 +397,11 @@ class OffsetCommitResponsePartition(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[OffsetCommitResponsePartition], int]:
         items: list[OffsetCommitResponsePartition] = []
         new = OffsetCommitResponsePartition.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(OffsetCommitResponsePartition)
             o.unknown_tagged_fields = None
             if version >= 8:
@@ -454,11 +454,11 @@ class OffsetCommitResponseTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[OffsetCommitResponseTopic], int]:
         items: list[OffsetCommitResponseTopic] = []
         new = OffsetCommitResponseTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(OffsetCommitResponseTopic)
             o.unknown_tagged_fields = None
             if version >= 10:

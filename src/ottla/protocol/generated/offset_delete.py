@@ -83,11 +83,11 @@ class OffsetDeleteRequestPartition(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[OffsetDeleteRequestPartition], int]:
         items: list[OffsetDeleteRequestPartition] = []
         new = OffsetDeleteRequestPartition.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(OffsetDeleteRequestPartition)
             o.unknown_tagged_fields = None
             (o.partition_index,) = _read_i(data, pos)
@@ -124,11 +124,11 @@ class OffsetDeleteRequestTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[OffsetDeleteRequestTopic], int]:
         items: list[OffsetDeleteRequestTopic] = []
         new = OffsetDeleteRequestTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(OffsetDeleteRequestTopic)
             o.unknown_tagged_fields = None
             o.name, pos = read_string(data, pos)
@@ -213,11 +213,11 @@ class OffsetDeleteResponsePartition(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[OffsetDeleteResponsePartition], int]:
         items: list[OffsetDeleteResponsePartition] = []
         new = OffsetDeleteResponsePartition.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(OffsetDeleteResponsePartition)
             o.unknown_tagged_fields = None
             o.partition_index, o.error_code = _read_ih(data, pos)
@@ -254,11 +254,11 @@ class OffsetDeleteResponseTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[OffsetDeleteResponseTopic], int]:
         items: list[OffsetDeleteResponseTopic] = []
         new = OffsetDeleteResponseTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(OffsetDeleteResponseTopic)
             o.unknown_tagged_fields = None
             o.name, pos = read_string(data, pos)

@@ -202,11 +202,11 @@ class OffsetFetchRequestTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[OffsetFetchRequestTopic], int]:
         items: list[OffsetFetchRequestTopic] = []
         new = OffsetFetchRequestTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(OffsetFetchRequestTopic)
             o.unknown_tagged_fields = None
             if version >= 6:
@@ -274,11 +274,11 @@ class OffsetFetchRequestTopics(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[OffsetFetchRequestTopics], int]:
         items: list[OffsetFetchRequestTopics] = []
         new = OffsetFetchRequestTopics.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(OffsetFetchRequestTopics)
             o.unknown_tagged_fields = None
             if version >= 10:
@@ -343,11 +343,11 @@ class OffsetFetchRequestGroup(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[OffsetFetchRequestGroup], int]:
         items: list[OffsetFetchRequestGroup] = []
         new = OffsetFetchRequestGroup.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(OffsetFetchRequestGroup)
             o.unknown_tagged_fields = None
             o.group_id, pos = read_compact_string(data, pos)
@@ -521,11 +521,11 @@ class OffsetFetchResponsePartition(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[OffsetFetchResponsePartition], int]:
         items: list[OffsetFetchResponsePartition] = []
         new = OffsetFetchResponsePartition.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(OffsetFetchResponsePartition)
             o.unknown_tagged_fields = None
             if version >= 5:
@@ -594,11 +594,11 @@ class OffsetFetchResponseTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[OffsetFetchResponseTopic], int]:
         items: list[OffsetFetchResponseTopic] = []
         new = OffsetFetchResponseTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(OffsetFetchResponseTopic)
             o.unknown_tagged_fields = None
             if version >= 6:
@@ -672,11 +672,11 @@ class OffsetFetchResponsePartitions(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[OffsetFetchResponsePartitions], int]:
         items: list[OffsetFetchResponsePartitions] = []
         new = OffsetFetchResponsePartitions.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(OffsetFetchResponsePartitions)
             o.unknown_tagged_fields = None
             o.partition_index, o.committed_offset, o.committed_leader_epoch = _read_iqi(data, pos)
@@ -725,11 +725,11 @@ class OffsetFetchResponseTopics(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[OffsetFetchResponseTopics], int]:
         items: list[OffsetFetchResponseTopics] = []
         new = OffsetFetchResponseTopics.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(OffsetFetchResponseTopics)
             o.unknown_tagged_fields = None
             if version >= 10:
@@ -791,11 +791,11 @@ class OffsetFetchResponseGroup(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[OffsetFetchResponseGroup], int]:
         items: list[OffsetFetchResponseGroup] = []
         new = OffsetFetchResponseGroup.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(OffsetFetchResponseGroup)
             o.unknown_tagged_fields = None
             o.group_id, pos = read_compact_string(data, pos)

@@ -123,11 +123,11 @@ class OffsetForLeaderPartition(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[OffsetForLeaderPartition], int]:
         items: list[OffsetForLeaderPartition] = []
         new = OffsetForLeaderPartition.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(OffsetForLeaderPartition)
             o.unknown_tagged_fields = None
             if version >= 4:
@@ -177,11 +177,11 @@ class OffsetForLeaderTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[OffsetForLeaderTopic], int]:
         items: list[OffsetForLeaderTopic] = []
         new = OffsetForLeaderTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(OffsetForLeaderTopic)
             o.unknown_tagged_fields = None
             if version >= 4:
@@ -313,11 +313,11 @@ class EpochEndOffset(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[EpochEndOffset], int]:
         items: list[EpochEndOffset] = []
         new = EpochEndOffset.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(EpochEndOffset)
             o.unknown_tagged_fields = None
             if version >= 4:
@@ -367,11 +367,11 @@ class OffsetForLeaderTopicResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[OffsetForLeaderTopicResult], int]:
         items: list[OffsetForLeaderTopicResult] = []
         new = OffsetForLeaderTopicResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(OffsetForLeaderTopicResult)
             o.unknown_tagged_fields = None
             if version >= 4:

@@ -147,11 +147,11 @@ class PartitionProduceData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[PartitionProduceData], int]:
         items: list[PartitionProduceData] = []
         new = PartitionProduceData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(PartitionProduceData)
             o.unknown_tagged_fields = None
             (o.index,) = _read_i(data, pos)
@@ -210,11 +210,11 @@ class TopicProduceData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[TopicProduceData], int]:
         items: list[TopicProduceData] = []
         new = TopicProduceData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(TopicProduceData)
             o.unknown_tagged_fields = None
             if version >= 13:
@@ -388,11 +388,11 @@ class BatchIndexAndErrorMessage(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[BatchIndexAndErrorMessage], int]:
         items: list[BatchIndexAndErrorMessage] = []
         new = BatchIndexAndErrorMessage.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(BatchIndexAndErrorMessage)
             o.unknown_tagged_fields = None
             (o.batch_index,) = _read_i(data, pos)
@@ -503,11 +503,11 @@ class PartitionProduceResponse(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[PartitionProduceResponse], int]:
         items: list[PartitionProduceResponse] = []
         new = PartitionProduceResponse.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(PartitionProduceResponse)
             o.current_leader = LeaderIdAndEpoch()
             o.unknown_tagged_fields = None
@@ -620,11 +620,11 @@ class TopicProduceResponse(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[TopicProduceResponse], int]:
         items: list[TopicProduceResponse] = []
         new = TopicProduceResponse.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(TopicProduceResponse)
             o.unknown_tagged_fields = None
             if version >= 13:
@@ -706,11 +706,11 @@ class NodeEndpoint(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[NodeEndpoint], int]:
         items: list[NodeEndpoint] = []
         new = NodeEndpoint.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(NodeEndpoint)
             o.unknown_tagged_fields = None
             (o.node_id,) = _read_i(data, pos)

@@ -148,11 +148,11 @@ class Voter(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[Voter], int]:
         items: list[Voter] = []
         new = Voter.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(Voter)
             o.unknown_tagged_fields = None
             o.voter_id, tags = _read_iB(data, pos)

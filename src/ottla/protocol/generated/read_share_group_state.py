@@ -102,11 +102,11 @@ class PartitionData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[PartitionData], int]:
         items: list[PartitionData] = []
         new = PartitionData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(PartitionData)
             o.unknown_tagged_fields = None
             o.partition, o.leader_epoch, tags = _read_iiB(data, pos)
@@ -147,11 +147,11 @@ class ReadStateData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ReadStateData], int]:
         items: list[ReadStateData] = []
         new = ReadStateData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ReadStateData)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
@@ -246,11 +246,11 @@ class StateBatch(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[StateBatch], int]:
         items: list[StateBatch] = []
         new = StateBatch.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(StateBatch)
             o.unknown_tagged_fields = None
             o.first_offset, o.last_offset, o.delivery_state, o.delivery_count, tags = _read_qqbhB(data, pos)
@@ -303,11 +303,11 @@ class PartitionResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[PartitionResult], int]:
         items: list[PartitionResult] = []
         new = PartitionResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(PartitionResult)
             o.unknown_tagged_fields = None
             o.partition, o.error_code = _read_ih(data, pos)
@@ -359,11 +359,11 @@ class ReadStateResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ReadStateResult], int]:
         items: list[ReadStateResult] = []
         new = ReadStateResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ReadStateResult)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)

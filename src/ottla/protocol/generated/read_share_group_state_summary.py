@@ -103,11 +103,11 @@ class PartitionData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[PartitionData], int]:
         items: list[PartitionData] = []
         new = PartitionData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(PartitionData)
             o.unknown_tagged_fields = None
             o.partition, o.leader_epoch, tags = _read_iiB(data, pos)
@@ -148,11 +148,11 @@ class ReadStateSummaryData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ReadStateSummaryData], int]:
         items: list[ReadStateSummaryData] = []
         new = ReadStateSummaryData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ReadStateSummaryData)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
@@ -256,11 +256,11 @@ class PartitionResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[PartitionResult], int]:
         items: list[PartitionResult] = []
         new = PartitionResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(PartitionResult)
             o.unknown_tagged_fields = None
             o.partition, o.error_code = _read_ih(data, pos)
@@ -320,11 +320,11 @@ class ReadStateSummaryResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ReadStateSummaryResult], int]:
         items: list[ReadStateSummaryResult] = []
         new = ReadStateSummaryResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ReadStateSummaryResult)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)

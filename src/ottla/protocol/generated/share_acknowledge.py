@@ -134,11 +134,11 @@ class AcknowledgementBatch(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AcknowledgementBatch], int]:
         items: list[AcknowledgementBatch] = []
         new = AcknowledgementBatch.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AcknowledgementBatch)
             o.unknown_tagged_fields = None
             o.first_offset, o.last_offset = _read_qq(data, pos)
@@ -185,11 +185,11 @@ class AcknowledgePartition(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AcknowledgePartition], int]:
         items: list[AcknowledgePartition] = []
         new = AcknowledgePartition.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AcknowledgePartition)
             o.unknown_tagged_fields = None
             (o.partition_index,) = _read_i(data, pos)
@@ -236,11 +236,11 @@ class AcknowledgeTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AcknowledgeTopic], int]:
         items: list[AcknowledgeTopic] = []
         new = AcknowledgeTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AcknowledgeTopic)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
@@ -403,11 +403,11 @@ class PartitionData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[PartitionData], int]:
         items: list[PartitionData] = []
         new = PartitionData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(PartitionData)
             o.unknown_tagged_fields = None
             o.partition_index, o.error_code = _read_ih(data, pos)
@@ -454,11 +454,11 @@ class ShareAcknowledgeTopicResponse(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ShareAcknowledgeTopicResponse], int]:
         items: list[ShareAcknowledgeTopicResponse] = []
         new = ShareAcknowledgeTopicResponse.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ShareAcknowledgeTopicResponse)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
@@ -511,11 +511,11 @@ class NodeEndpoint(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[NodeEndpoint], int]:
         items: list[NodeEndpoint] = []
         new = NodeEndpoint.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(NodeEndpoint)
             o.unknown_tagged_fields = None
             (o.node_id,) = _read_i(data, pos)

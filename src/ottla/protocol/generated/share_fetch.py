@@ -169,11 +169,11 @@ class AcknowledgementBatch(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AcknowledgementBatch], int]:
         items: list[AcknowledgementBatch] = []
         new = AcknowledgementBatch.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AcknowledgementBatch)
             o.unknown_tagged_fields = None
             o.first_offset, o.last_offset = _read_qq(data, pos)
@@ -223,11 +223,11 @@ class FetchPartition(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[FetchPartition], int]:
         items: list[FetchPartition] = []
         new = FetchPartition.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(FetchPartition)
             o.unknown_tagged_fields = None
             o.partition_max_bytes = 0
@@ -278,11 +278,11 @@ class FetchTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[FetchTopic], int]:
         items: list[FetchTopic] = []
         new = FetchTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(FetchTopic)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
@@ -329,11 +329,11 @@ class ForgottenTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ForgottenTopic], int]:
         items: list[ForgottenTopic] = []
         new = ForgottenTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ForgottenTopic)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
@@ -489,11 +489,11 @@ class AcquiredRecords(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[AcquiredRecords], int]:
         items: list[AcquiredRecords] = []
         new = AcquiredRecords.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(AcquiredRecords)
             o.unknown_tagged_fields = None
             o.first_offset, o.last_offset, o.delivery_count, tags = _read_qqhB(data, pos)
@@ -552,11 +552,11 @@ class PartitionData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[PartitionData], int]:
         items: list[PartitionData] = []
         new = PartitionData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(PartitionData)
             o.unknown_tagged_fields = None
             o.partition_index, o.error_code = _read_ih(data, pos)
@@ -614,11 +614,11 @@ class ShareFetchableTopicResponse(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ShareFetchableTopicResponse], int]:
         items: list[ShareFetchableTopicResponse] = []
         new = ShareFetchableTopicResponse.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ShareFetchableTopicResponse)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
@@ -671,11 +671,11 @@ class NodeEndpoint(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[NodeEndpoint], int]:
         items: list[NodeEndpoint] = []
         new = NodeEndpoint.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(NodeEndpoint)
             o.unknown_tagged_fields = None
             (o.node_id,) = _read_i(data, pos)

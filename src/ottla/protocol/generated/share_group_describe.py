@@ -169,11 +169,11 @@ class Member(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[Member], int]:
         items: list[Member] = []
         new = Member.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(Member)
             o.unknown_tagged_fields = None
             o.member_id, pos = read_compact_string(data, pos)
@@ -251,11 +251,11 @@ class DescribedGroup(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DescribedGroup], int]:
         items: list[DescribedGroup] = []
         new = DescribedGroup.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DescribedGroup)
             o.unknown_tagged_fields = None
             (o.error_code,) = _read_h(data, pos)
@@ -317,11 +317,11 @@ class TopicPartitions(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[TopicPartitions], int]:
         items: list[TopicPartitions] = []
         new = TopicPartitions.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(TopicPartitions)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)

@@ -239,11 +239,11 @@ class TopicPartitions(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[TopicPartitions], int]:
         items: list[TopicPartitions] = []
         new = TopicPartitions.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(TopicPartitions)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)

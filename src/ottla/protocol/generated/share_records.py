@@ -194,11 +194,11 @@ class ShareSnapshotValueStateBatch(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ShareSnapshotValueStateBatch], int]:
         items: list[ShareSnapshotValueStateBatch] = []
         new = ShareSnapshotValueStateBatch.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ShareSnapshotValueStateBatch)
             o.unknown_tagged_fields = None
             o.first_offset, o.last_offset, o.delivery_state, o.delivery_count, tags = _read_qqbhB(data, pos)
@@ -368,11 +368,11 @@ class ShareUpdateValueStateBatch(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[ShareUpdateValueStateBatch], int]:
         items: list[ShareUpdateValueStateBatch] = []
         new = ShareUpdateValueStateBatch.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(ShareUpdateValueStateBatch)
             o.unknown_tagged_fields = None
             o.first_offset, o.last_offset, o.delivery_state, o.delivery_count, tags = _read_qqbhB(data, pos)

@@ -206,11 +206,11 @@ class StopReplicaPartitionV0(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[StopReplicaPartitionV0], int]:
         items: list[StopReplicaPartitionV0] = []
         new = StopReplicaPartitionV0.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(StopReplicaPartitionV0)
             o.unknown_tagged_fields = None
             o.topic_name, pos = read_string(data, pos)
@@ -249,11 +249,11 @@ class StopReplicaTopicV1(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[StopReplicaTopicV1], int]:
         items: list[StopReplicaTopicV1] = []
         new = StopReplicaTopicV1.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(StopReplicaTopicV1)
             o.unknown_tagged_fields = None
             if version >= 2:
@@ -321,11 +321,11 @@ class StopReplicaPartitionState(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[StopReplicaPartitionState], int]:
         items: list[StopReplicaPartitionState] = []
         new = StopReplicaPartitionState.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(StopReplicaPartitionState)
             o.unknown_tagged_fields = None
             o.partition_index, o.leader_epoch, o.delete_partition, tags = _read_iitB(data, pos)
@@ -366,11 +366,11 @@ class StopReplicaTopicState(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[StopReplicaTopicState], int]:
         items: list[StopReplicaTopicState] = []
         new = StopReplicaTopicState.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(StopReplicaTopicState)
             o.unknown_tagged_fields = None
             o.topic_name, pos = read_compact_string(data, pos)
@@ -480,11 +480,11 @@ class StopReplicaPartitionError(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[StopReplicaPartitionError], int]:
         items: list[StopReplicaPartitionError] = []
         new = StopReplicaPartitionError.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(StopReplicaPartitionError)
             o.unknown_tagged_fields = None
             if version >= 2:

@@ -170,11 +170,11 @@ class Subtopology(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[Subtopology], int]:
         items: list[Subtopology] = []
         new = Subtopology.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(Subtopology)
             o.unknown_tagged_fields = None
             o.subtopology_id, pos = read_compact_string(data, pos)
@@ -320,11 +320,11 @@ class Member(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[Member], int]:
         items: list[Member] = []
         new = Member.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(Member)
             o.unknown_tagged_fields = None
             o.member_id, pos = read_compact_string(data, pos)
@@ -430,11 +430,11 @@ class DescribedGroup(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[DescribedGroup], int]:
         items: list[DescribedGroup] = []
         new = DescribedGroup.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(DescribedGroup)
             o.unknown_tagged_fields = None
             (o.error_code,) = _read_h(data, pos)
@@ -543,11 +543,11 @@ class TaskOffset(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[TaskOffset], int]:
         items: list[TaskOffset] = []
         new = TaskOffset.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(TaskOffset)
             o.unknown_tagged_fields = None
             o.subtopology_id, pos = read_compact_string(data, pos)
@@ -641,11 +641,11 @@ class TaskIds(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[TaskIds], int]:
         items: list[TaskIds] = []
         new = TaskIds.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(TaskIds)
             o.unknown_tagged_fields = None
             o.subtopology_id, pos = read_compact_string(data, pos)
@@ -691,11 +691,11 @@ class KeyValue(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[KeyValue], int]:
         items: list[KeyValue] = []
         new = KeyValue.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(KeyValue)
             o.unknown_tagged_fields = None
             o.key, pos = read_compact_string(data, pos)
@@ -745,11 +745,11 @@ class TopicInfo(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[TopicInfo], int]:
         items: list[TopicInfo] = []
         new = TopicInfo.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(TopicInfo)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)

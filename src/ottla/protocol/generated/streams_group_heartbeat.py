@@ -253,11 +253,11 @@ class CopartitionGroup(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[CopartitionGroup], int]:
         items: list[CopartitionGroup] = []
         new = CopartitionGroup.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(CopartitionGroup)
             o.unknown_tagged_fields = None
             count, pos = read_compact_count(data, pos, 2)
@@ -324,11 +324,11 @@ class Subtopology(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[Subtopology], int]:
         items: list[Subtopology] = []
         new = Subtopology.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(Subtopology)
             o.unknown_tagged_fields = None
             o.subtopology_id, pos = read_compact_string(data, pos)
@@ -437,11 +437,11 @@ class KeyValue(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[KeyValue], int]:
         items: list[KeyValue] = []
         new = KeyValue.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(KeyValue)
             o.unknown_tagged_fields = None
             o.key, pos = read_compact_string(data, pos)
@@ -491,11 +491,11 @@ class TopicInfo(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[TopicInfo], int]:
         items: list[TopicInfo] = []
         new = TopicInfo.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(TopicInfo)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
@@ -586,11 +586,11 @@ class TaskOffset(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[TaskOffset], int]:
         items: list[TaskOffset] = []
         new = TaskOffset.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(TaskOffset)
             o.unknown_tagged_fields = None
             o.subtopology_id, pos = read_compact_string(data, pos)
@@ -633,11 +633,11 @@ class StreamsGroupHeartbeatRequestTaskIds(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[StreamsGroupHeartbeatRequestTaskIds], int]:
         items: list[StreamsGroupHeartbeatRequestTaskIds] = []
         new = StreamsGroupHeartbeatRequestTaskIds.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(StreamsGroupHeartbeatRequestTaskIds)
             o.unknown_tagged_fields = None
             o.subtopology_id, pos = read_compact_string(data, pos)
@@ -826,11 +826,11 @@ class EndpointToPartitions(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[EndpointToPartitions], int]:
         items: list[EndpointToPartitions] = []
         new = EndpointToPartitions.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(EndpointToPartitions)
             o.unknown_tagged_fields = None
             o.user_endpoint, pos = StreamsGroupHeartbeatResponseEndpoint.decode(data, pos, version)
@@ -880,11 +880,11 @@ class Status(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[Status], int]:
         items: list[Status] = []
         new = Status.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(Status)
             o.unknown_tagged_fields = None
             (o.status_code,) = _read_b(data, pos)
@@ -929,11 +929,11 @@ class TopicPartition(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[TopicPartition], int]:
         items: list[TopicPartition] = []
         new = TopicPartition.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(TopicPartition)
             o.unknown_tagged_fields = None
             o.topic, pos = read_compact_string(data, pos)
@@ -979,11 +979,11 @@ class StreamsGroupHeartbeatResponseTaskIds(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[StreamsGroupHeartbeatResponseTaskIds], int]:
         items: list[StreamsGroupHeartbeatResponseTaskIds] = []
         new = StreamsGroupHeartbeatResponseTaskIds.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(StreamsGroupHeartbeatResponseTaskIds)
             o.unknown_tagged_fields = None
             o.subtopology_id, pos = read_compact_string(data, pos)

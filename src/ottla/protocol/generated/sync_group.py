@@ -176,11 +176,11 @@ class SyncGroupRequestAssignment(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[SyncGroupRequestAssignment], int]:
         items: list[SyncGroupRequestAssignment] = []
         new = SyncGroupRequestAssignment.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(SyncGroupRequestAssignment)
             o.unknown_tagged_fields = None
             if version >= 4:

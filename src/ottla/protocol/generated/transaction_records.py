@@ -251,11 +251,11 @@ class PartitionsSchema(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[PartitionsSchema], int]:
         items: list[PartitionsSchema] = []
         new = PartitionsSchema.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(PartitionsSchema)
             o.unknown_tagged_fields = None
             if version >= 1:

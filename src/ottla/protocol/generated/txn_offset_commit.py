@@ -191,11 +191,11 @@ class TxnOffsetCommitRequestPartition(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[TxnOffsetCommitRequestPartition], int]:
         items: list[TxnOffsetCommitRequestPartition] = []
         new = TxnOffsetCommitRequestPartition.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(TxnOffsetCommitRequestPartition)
             o.unknown_tagged_fields = None
             if version >= 2:
@@ -259,11 +259,11 @@ class TxnOffsetCommitRequestTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[TxnOffsetCommitRequestTopic], int]:
         items: list[TxnOffsetCommitRequestTopic] = []
         new = TxnOffsetCommitRequestTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(TxnOffsetCommitRequestTopic)
             o.unknown_tagged_fields = None
             if version >= 3:
@@ -389,11 +389,11 @@ class TxnOffsetCommitResponsePartition(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[TxnOffsetCommitResponsePartition], int]:
         items: list[TxnOffsetCommitResponsePartition] = []
         new = TxnOffsetCommitResponsePartition.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(TxnOffsetCommitResponsePartition)
             o.unknown_tagged_fields = None
             if version >= 3:
@@ -443,11 +443,11 @@ class TxnOffsetCommitResponseTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[TxnOffsetCommitResponseTopic], int]:
         items: list[TxnOffsetCommitResponseTopic] = []
         new = TxnOffsetCommitResponseTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(TxnOffsetCommitResponseTopic)
             o.unknown_tagged_fields = None
             if version >= 3:

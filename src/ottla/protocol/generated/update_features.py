@@ -132,11 +132,11 @@ class FeatureUpdateKey(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[FeatureUpdateKey], int]:
         items: list[FeatureUpdateKey] = []
         new = FeatureUpdateKey.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(FeatureUpdateKey)
             o.unknown_tagged_fields = None
             o.feature, pos = read_compact_string(data, pos)
@@ -265,11 +265,11 @@ class UpdatableFeatureResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[UpdatableFeatureResult], int]:
         items: list[UpdatableFeatureResult] = []
         new = UpdatableFeatureResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(UpdatableFeatureResult)
             o.unknown_tagged_fields = None
             o.feature, pos = read_compact_string(data, pos)

@@ -230,11 +230,11 @@ class UpdateMetadataTopicState(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[UpdateMetadataTopicState], int]:
         items: list[UpdateMetadataTopicState] = []
         new = UpdateMetadataTopicState.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(UpdateMetadataTopicState)
             o.unknown_tagged_fields = None
             if version >= 6:
@@ -312,11 +312,11 @@ class UpdateMetadataEndpoint(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[UpdateMetadataEndpoint], int]:
         items: list[UpdateMetadataEndpoint] = []
         new = UpdateMetadataEndpoint.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(UpdateMetadataEndpoint)
             o.unknown_tagged_fields = None
             (o.port,) = _read_i(data, pos)
@@ -396,11 +396,11 @@ class UpdateMetadataBroker(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[UpdateMetadataBroker], int]:
         items: list[UpdateMetadataBroker] = []
         new = UpdateMetadataBroker.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(UpdateMetadataBroker)
             o.unknown_tagged_fields = None
             (o.id,) = _read_i(data, pos)
@@ -510,11 +510,11 @@ class UpdateMetadataPartitionState(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[UpdateMetadataPartitionState], int]:
         items: list[UpdateMetadataPartitionState] = []
         new = UpdateMetadataPartitionState.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(UpdateMetadataPartitionState)
             o.unknown_tagged_fields = None
             if version >= 5:

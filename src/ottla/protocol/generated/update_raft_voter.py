@@ -129,11 +129,11 @@ class Listener(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[Listener], int]:
         items: list[Listener] = []
         new = Listener.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(Listener)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)

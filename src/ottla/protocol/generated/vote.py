@@ -141,11 +141,11 @@ class VoteRequestPartitionData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[VoteRequestPartitionData], int]:
         items: list[VoteRequestPartitionData] = []
         new = VoteRequestPartitionData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(VoteRequestPartitionData)
             o.unknown_tagged_fields = None
             if version >= 2:
@@ -217,11 +217,11 @@ class VoteRequestTopicData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[VoteRequestTopicData], int]:
         items: list[VoteRequestTopicData] = []
         new = VoteRequestTopicData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(VoteRequestTopicData)
             o.unknown_tagged_fields = None
             o.topic_name, pos = read_compact_string(data, pos)
@@ -359,11 +359,11 @@ class VoteResponsePartitionData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[VoteResponsePartitionData], int]:
         items: list[VoteResponsePartitionData] = []
         new = VoteResponsePartitionData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(VoteResponsePartitionData)
             o.unknown_tagged_fields = None
             o.partition_index, o.error_code, o.leader_id, o.leader_epoch, o.vote_granted, tags = _read_ihiitB(data, pos)
@@ -404,11 +404,11 @@ class VoteResponseTopicData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[VoteResponseTopicData], int]:
         items: list[VoteResponseTopicData] = []
         new = VoteResponseTopicData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(VoteResponseTopicData)
             o.unknown_tagged_fields = None
             o.topic_name, pos = read_compact_string(data, pos)
@@ -457,11 +457,11 @@ class NodeEndpoint(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[NodeEndpoint], int]:
         items: list[NodeEndpoint] = []
         new = NodeEndpoint.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(NodeEndpoint)
             o.unknown_tagged_fields = None
             (o.node_id,) = _read_i(data, pos)

@@ -102,11 +102,11 @@ class Endpoint(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[Endpoint], int]:
         items: list[Endpoint] = []
         new = Endpoint.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(Endpoint)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
@@ -194,11 +194,11 @@ class Voter(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[Voter], int]:
         items: list[Voter] = []
         new = Voter.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(Voter)
             o.unknown_tagged_fields = None
             o.voter_id, o.voter_directory_id = _read_iu(data, pos)

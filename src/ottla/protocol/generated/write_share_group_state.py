@@ -107,11 +107,11 @@ class StateBatch(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[StateBatch], int]:
         items: list[StateBatch] = []
         new = StateBatch.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(StateBatch)
             o.unknown_tagged_fields = None
             o.first_offset, o.last_offset, o.delivery_state, o.delivery_count, tags = _read_qqbhB(data, pos)
@@ -164,11 +164,11 @@ class PartitionData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[PartitionData], int]:
         items: list[PartitionData] = []
         new = PartitionData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(PartitionData)
             o.unknown_tagged_fields = None
             if version >= 1:
@@ -223,11 +223,11 @@ class WriteStateData(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[WriteStateData], int]:
         items: list[WriteStateData] = []
         new = WriteStateData.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(WriteStateData)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)
@@ -319,11 +319,11 @@ class PartitionResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[PartitionResult], int]:
         items: list[PartitionResult] = []
         new = PartitionResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(PartitionResult)
             o.unknown_tagged_fields = None
             o.partition, o.error_code = _read_ih(data, pos)
@@ -368,11 +368,11 @@ class WriteStateResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[WriteStateResult], int]:
         items: list[WriteStateResult] = []
         new = WriteStateResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(WriteStateResult)
             o.unknown_tagged_fields = None
             (o.topic_id,) = _read_u(data, pos)

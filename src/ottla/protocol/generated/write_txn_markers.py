@@ -97,11 +97,11 @@ class WritableTxnMarkerTopic(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[WritableTxnMarkerTopic], int]:
         items: list[WritableTxnMarkerTopic] = []
         new = WritableTxnMarkerTopic.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(WritableTxnMarkerTopic)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
@@ -159,11 +159,11 @@ class WritableTxnMarker(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[WritableTxnMarker], int]:
         items: list[WritableTxnMarker] = []
         new = WritableTxnMarker.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(WritableTxnMarker)
             o.unknown_tagged_fields = None
             o.producer_id, o.producer_epoch, o.transaction_result = _read_qht(data, pos)
@@ -267,11 +267,11 @@ class WritableTxnMarkerPartitionResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[WritableTxnMarkerPartitionResult], int]:
         items: list[WritableTxnMarkerPartitionResult] = []
         new = WritableTxnMarkerPartitionResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(WritableTxnMarkerPartitionResult)
             o.unknown_tagged_fields = None
             o.partition_index, o.error_code, tags = _read_ihB(data, pos)
@@ -312,11 +312,11 @@ class WritableTxnMarkerTopicResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[WritableTxnMarkerTopicResult], int]:
         items: list[WritableTxnMarkerTopicResult] = []
         new = WritableTxnMarkerTopicResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(WritableTxnMarkerTopicResult)
             o.unknown_tagged_fields = None
             o.name, pos = read_compact_string(data, pos)
@@ -362,11 +362,11 @@ class WritableTxnMarkerResult(Struct):
 
     @staticmethod
     def decode_array(
-        data: bytes, pos: int, version: int, count: int
+        data: bytes, pos: int, version: int, length: int
     ) -> tuple[list[WritableTxnMarkerResult], int]:
         items: list[WritableTxnMarkerResult] = []
         new = WritableTxnMarkerResult.__new__
-        for _ in range(count):
+        for _ in range(length):
             o = new(WritableTxnMarkerResult)
             o.unknown_tagged_fields = None
             (o.producer_id,) = _read_q(data, pos)
