@@ -101,7 +101,7 @@ def distinct(*allowed: str, empty: bool = True) -> Check:
     return Check(accept, ", ".join(allowed) or ("" if empty else "not empty"), distinct=True)
 
 
-_REPLICA: Final = re.compile(r"\d+:\d+", re.ASCII)
+_REPLICA: Final = re.compile(r"(\d+:\d+)?", re.ASCII)
 _REPLICAS: Final = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
 
 

@@ -46,6 +46,8 @@ class MetricName(NamedTuple):
         return self._replace(tags=(*self.tags, *tags.items()))
 
 
+_JOINED = frozenset({"raft-metrics", "raft-channel-metrics", "broker-metadata-metrics"})
+"""Types whose words Strimzi's rules join; those of others are kept apart."""
 _MBEAN = re.compile(r"([^:]+):type=([^,/]+)(?:,name=([^,/]+))?((?:,[^,=/]+=[^,/]*)*)(?:/(.+))?")
 
 
@@ -63,7 +65,7 @@ def parse_name(text: str) -> MetricName:
 
 def prometheus_name(metric: MetricName, form: Form) -> str:
     """The name on a /metrics page, without labels."""
-    kind = metric.type.replace("-", "")
+    kind = metric.type.replace("-", "") if metric.type in _JOINED else metric.type
     if metric.attribute:
         return _sanitised(f"{metric.domain}_{kind}_{metric.attribute}")
     if not metric.domain:

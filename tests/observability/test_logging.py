@@ -1,0 +1,114 @@
+"""Lines are Kafka's or JSON, and bear the fields of their logger and their own."""
+
+import io
+import json
+import logging
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.observability.logging import (
+    configure_logging,
+    level_number,
+    levels,
+    logger,
+    set_level,
+)
+
+LOGGER = "ottla.test.lines"
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    root = logging.getLogger("ottla")
+    handlers, level, propagate = root.handlers[:], root.level, root.propagate
+    yield
+    root.handlers[:], root.propagate = handlers, propagate
+    root.setLevel(level)
+    set_level(LOGGER, None)
+
+
+def test_a_line_looks_like_one_of_kafka() -> None:
+    stream = io.StringIO()
+    configure_logging(stream=stream)
+    logger(LOGGER).info("leader elected", partition="t-0", reason="two words", empty="")
+    assert re.fullmatch(
+        r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] INFO leader elected partition=t-0 "
+        r'reason="two words" empty="" \(ottla\.test\.lines\)\n',
+        stream.getvalue(),
+    )
+
+
+def test_a_line_can_be_json() -> None:
+    stream = io.StringIO()
+    configure_logging("DEBUG", as_json=True, stream=stream)
+    log = logger(LOGGER).bind(partition="t-0")
+    log.debug("fetched", bytes=5, who=frozenset({1}))
+    entry = json.loads(stream.getvalue())
+    assert entry.pop("time")
+    assert entry == {
+        "level": "DEBUG",
+        "logger": LOGGER,
+        "message": "fetched",
+        "partition": "t-0",
+        "bytes": 5,
+        "who": "frozenset({1})",
+    }
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_an_exception_brings_its_trace(as_json: bool) -> None:
+    stream = io.StringIO()
+    configure_logging(as_json=as_json, stream=stream)
+    try:
+        raise ValueError("broken")
+    except ValueError:
+        logger(LOGGER).exception("it failed", index=3)
+    text = stream.getvalue()
+    assert "ERROR" in text
+    assert "index" in text
+    assert "Traceback" in text
+    assert "ValueError: broken" in text
+
+
+def test_levels_below_the_chosen_one_are_silent() -> None:
+    stream = io.StringIO()
+    configure_logging("WARN", stream=stream)
+    log = logger(LOGGER)
+    log.info("not heard")
+    log.warning("heard")
+    log.error("heard as well")
+    assert [line.split("] ")[1].split()[0] for line in stream.getvalue().splitlines()] == [
+        "WARN",
+        "ERROR",
+    ]
+    assert not log.enabled_for_debug()
+
+
+def test_the_level_of_one_logger_can_change_and_go_back() -> None:
+    configure_logging("INFO", stream=io.StringIO())
+    log = logger(LOGGER)
+    assert levels()[LOGGER] == "INFO"
+    set_level(LOGGER, "debug")
+    assert levels()[LOGGER] == "DEBUG"
+    assert log.enabled_for_debug()
+    set_level(LOGGER, None)
+    assert levels()[LOGGER] == "INFO"
+
+
+def test_configuring_twice_does_not_double_the_lines() -> None:
+    first, second = io.StringIO(), io.StringIO()
+    configure_logging(stream=first)
+    configure_logging(stream=second)
+    logger(LOGGER).info("once")
+    assert first.getvalue() == ""
+    assert second.getvalue().count("once") == 1
+
+
+def test_levels_have_kafkas_names_and_pythons() -> None:
+    assert level_number("warning") == level_number("WARN") == logging.WARNING
+    assert level_number("FATAL") == logging.CRITICAL
+    assert level_number("TRACE") < logging.DEBUG
+    with pytest.raises(ValueError, match="no such level: LOUD"):
+        level_number("LOUD")

@@ -1,0 +1,186 @@
+"""Counting is plain; rates, percentiles and the /metrics page come from reading."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.observability.exposition import exposition
+from ottla.observability.metrics import Counter, Gauge, Histogram, Meter, Registry, State
+from ottla.observability.names import Form, MetricName, parse_name, prometheus_name
+
+MESSAGES_IN = MetricName("kafka.server", "BrokerTopicMetrics", "MessagesInPerSec")
+
+
+@pytest.mark.parametrize(
+    ("mbean", "form", "name"),
+    [
+        (
+            "kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec",
+            Form.COUNTER,
+            "kafka_server_brokertopicmetrics_messagesin_total",
+        ),
+        (
+            "kafka.server:type=BrokerTopicMetrics,name=TotalProduceRequestsPerSec,topic=t",
+            Form.COUNTER,
+            "kafka_server_brokertopicmetrics_totalproducerequests_total",
+        ),
+        (
+            "kafka.server:type=ReplicaManager,name=UnderReplicatedPartitions",
+            Form.GAUGE,
+            "kafka_server_replicamanager_underreplicatedpartitions",
+        ),
+        (
+            "kafka.controller:type=KafkaController,name=ActiveControllerCount",
+            Form.GAUGE,
+            "kafka_controller_kafkacontroller_activecontrollercount",
+        ),
+        (
+            "kafka.controller:type=ControllerStats,name=UncleanLeaderElectionsPerSec",
+            Form.COUNTER,
+            "kafka_controller_controllerstats_uncleanleaderelections_total",
+        ),
+        (
+            "kafka.network:type=SocketServer,name=NetworkProcessorAvgIdlePercent",
+            Form.GAUGE,
+            "kafka_network_socketserver_networkprocessoravgidle_percent",
+        ),
+        (
+            "kafka.server:type=KafkaRequestHandlerPool,name=RequestHandlerAvgIdlePercent",
+            Form.GAUGE,
+            "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
+        ),
+        ("kafka.log:type=Log,name=Size,topic=t,partition=0", Form.GAUGE, "kafka_log_log_size"),
+        (
+            "kafka.cluster:type=Partition,name=UnderMinIsr,topic=t,partition=0",
+            Form.GAUGE,
+            "kafka_cluster_partition_underminisr",
+        ),
+        (
+            "kafka.server:type=raft-metrics/current-leader",
+            Form.GAUGE,
+            "kafka_server_raftmetrics_current_leader",
+        ),
+        (
+            "kafka.server:type=socket-server-metrics,listener=PLAINTEXT/connection-count",
+            Form.GAUGE,
+            "kafka_server_socket_server_metrics_connection_count",
+        ),
+    ],
+)
+def test_dashboards_find_the_names_that_they_know(mbean: str, form: Form, name: str) -> None:
+    metric = parse_name(mbean)
+    assert str(metric) == mbean
+    assert prometheus_name(metric, form) == name
+
+
+def test_a_plain_name_stays_as_it_is() -> None:
+    assert prometheus_name(MetricName("", "", "kafka_consumergroup_lag"), Form.GAUGE) == (
+        "kafka_consumergroup_lag"
+    )
+
+
+def test_what_is_no_name_of_a_metric_is_refused() -> None:
+    with pytest.raises(ValueError, match="not the name of a metric"):
+        parse_name("kafka.server")
+
+
+def test_the_page_shows_every_instrument_in_its_form() -> None:
+    registry = Registry()
+    registry.counter(MESSAGES_IN).value += 3
+    registry.counter(MESSAGES_IN.tagged(topic='a"b')).value += 2
+    registry.gauge(MetricName("kafka.server", "ReplicaManager", "LeaderCount"), lambda: 7)
+    registry.gauge(MetricName("kafka.server", "X", "Y")).value = 0.5
+    state = State()
+    state.value = "leader"
+    registry.register(MetricName("kafka.server", "raft-metrics", attribute="current-state"), state)
+    histogram = registry.histogram(
+        MetricName("kafka.network", "RequestMetrics", "TotalTimeMs", (("request", "Produce"),))
+    )
+    histogram.record(4)
+    assert exposition(registry).splitlines() == [
+        "# TYPE kafka_network_requestmetrics_totaltimems summary",
+        'kafka_network_requestmetrics_totaltimems_count{request="Produce"} 1',
+        *(
+            f'kafka_network_requestmetrics_totaltimems{{request="Produce",quantile="{q}"}} 4'
+            for q in ("0.5", "0.75", "0.95", "0.98", "0.99", "0.999")
+        ),
+        "# TYPE kafka_server_brokertopicmetrics_messagesin_total counter",
+        "kafka_server_brokertopicmetrics_messagesin_total 3",
+        r'kafka_server_brokertopicmetrics_messagesin_total{topic="a\"b"} 2',
+        "# TYPE kafka_server_raftmetrics_current_state untyped",
+        'kafka_server_raftmetrics_current_state{current_state="leader"} 1',
+        "# TYPE kafka_server_replicamanager_leadercount gauge",
+        "kafka_server_replicamanager_leadercount 7",
+        "# TYPE kafka_server_x_y gauge",
+        "kafka_server_x_y 0.5",
+    ]
+
+
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=5))
+def test_the_page_is_one_that_prometheus_reads(values: list[float]) -> None:
+    registry = Registry()
+    for index, value in enumerate(values):
+        registry.gauge(MetricName("kafka.log", "Log", "Size", (("i", str(index)),))).value = value
+    line = re.compile(r'kafka_log_log_size\{i="\d"\} (NaN|[+-]Inf|-?[0-9.]+(e[+-]?\d+)?)')
+    for text in exposition(registry).splitlines()[1:]:
+        assert line.fullmatch(text), text
+
+
+def test_a_metric_is_registered_once_and_can_go() -> None:
+    registry = Registry()
+    registry.counter(MESSAGES_IN)
+    with pytest.raises(AssertionError):
+        registry.counter(MESSAGES_IN)
+    assert isinstance(registry.get(MESSAGES_IN), Counter)
+    registry.remove(MESSAGES_IN)
+    registry.remove(MESSAGES_IN)
+    assert registry.names() == []
+    assert registry.get(MESSAGES_IN) is None
+
+
+def test_a_gauge_is_set_or_asked() -> None:
+    gauge = Gauge()
+    gauge.value = 3
+    assert gauge.read() == 3
+    assert Gauge(lambda: 5).read() == 5
+    assert State(lambda: "follower").read() == "follower"
+
+
+def test_the_rate_of_a_meter_moves_towards_what_happens_now() -> None:
+    meter = Meter(now=100.0)
+    meter.count += 600
+    assert meter.rates(160.0) == (10.0, 10.0, 10.0)
+    one, five, fifteen = meter.rates(220.0)  # nothing happened for a minute
+    assert 0 < one < five < fifteen < 10
+    assert meter.rates(220.0) == (one, five, fifteen)
+    assert meter.mean_rate(220.0) == 5.0
+
+
+def test_a_meter_that_was_just_made_has_no_rate() -> None:
+    meter = Meter(now=1.0)
+    assert meter.rates(1.0) == (0.0, 0.0, 0.0)
+    assert meter.mean_rate(1.0) == 0.0
+
+
+@given(st.lists(st.integers(0, 1 << 40), min_size=1), st.floats(0.01, 1))
+def test_a_percentile_is_within_an_eighth_of_the_truth(values: list[int], fraction: float) -> None:
+    histogram = Histogram()
+    for value in values:
+        histogram.record(value)
+    wanted = -(-len(values) * fraction // 1)
+    truth = sorted(values)[int(wanted) - 1]
+    found = histogram.percentile(fraction)
+    assert truth <= found <= truth * 1.125
+    assert histogram.count == len(values)
+    assert histogram.mean == sum(values) / len(values)
+    assert histogram.percentile(1) == max(values)
+
+
+def test_an_empty_histogram_has_no_percentile() -> None:
+    assert Histogram().percentile(0.5) == 0.0
+    assert Histogram().mean == 0.0
+    histogram = Histogram()
+    histogram.record(-5)
+    assert histogram.percentile(1) == 0
