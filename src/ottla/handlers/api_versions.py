@@ -1,0 +1,79 @@
+"""ApiVersions (key 18): what this broker speaks, and which features the cluster has.
+
+It is the first thing that a client asks, so it must be answered whatever the client is: a version
+from the future gets UNSUPPORTED_VERSION in the form of version 0, with the versions of ApiVersions.
+The list is the table in ``dispatch``, nothing more, and loads none of its modules.
+
+Produce is said to begin at 0, though nothing below 3 is served: librdkafka before 2.11 takes a
+broker without version 0 for one that cannot produce.
+
+v1 and v2 the throttle time; v3 flexible, the client's name and version (KIP-511), features
+(KIP-584); v4 also features whose lowest level is 0, which v3 clients cannot read.
+"""
+
+import re
+from typing import Final
+
+from ottla.common.errors import ErrorCode, InvalidRequest
+from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.dispatch import HANDLERS
+from ottla.metadata.versions import METADATA_VERSION, SUPPORTED_FEATURES
+from ottla.protocol.api import APIS, ApiKey
+from ottla.protocol.generated.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+KEY: Final = ApiKey.API_VERSIONS
+VERSIONS: Final = (0, 4)
+_CLIENT_SOFTWARE: Final = 3
+_FEATURES_FROM_ZERO: Final = 4
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", re.ASCII)
+_PRODUCE_ADVERTISED_FROM: Final = 0
+
+
+async def handle(
+    request: ApiVersionsRequest, context: RequestContext, services: Services
+) -> ApiVersionsResponse:
+    if context.version >= _CLIENT_SOFTWARE and not (
+        _SOFTWARE.fullmatch(request.client_software_name)
+        and _SOFTWARE.fullmatch(request.client_software_version)
+    ):
+        raise InvalidRequest
+    response = ApiVersionsResponse(api_keys=[_advertised(key) for key in sorted(HANDLERS)])
+    if context.version >= _CLIENT_SOFTWARE:
+        _add_features(response, context.version, services)
+    return response
+
+
+def _advertised(key: ApiKey) -> ApiVersion:
+    api = APIS[key]
+    lowest = _PRODUCE_ADVERTISED_FROM if key == ApiKey.PRODUCE else api.lowest_version
+    return ApiVersion(api_key=key, min_version=lowest, max_version=api.highest_stable_version)
+
+
+def _add_features(response: ApiVersionsResponse, version: int, services: Services) -> None:
+    response.supported_features = [
+        SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
+        for name, (lowest, highest) in sorted(SUPPORTED_FEATURES.items())
+        if lowest > 0 or version >= _FEATURES_FROM_ZERO
+    ]
+    image = services.metadata.image
+    if image.offset < 0:
+        return
+    levels = {METADATA_VERSION: image.features.metadata_version, **image.features.finalized}
+    response.finalized_features_epoch = image.offset
+    response.finalized_features = [
+        FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+        for name, level in sorted(levels.items())
+    ]
+
+
+def unsupported(_: Services) -> ApiVersionsResponse:
+    """The answer to a version that we do not know: which versions of this API we do know."""
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_advertised(KEY)]
+    )

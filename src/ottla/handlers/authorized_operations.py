@@ -1,0 +1,49 @@
+"""What a client may do with a resource, as bits: which operations make sense for it.
+
+Without an authorizer everybody may do everything, and the answer is all of them, as in Kafka.
+"""
+
+from enum import IntEnum
+from typing import Final
+
+
+class Operation(IntEnum):
+    """Operations by Kafka's numbers; a bit of the answer each."""
+
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+
+
+def bits(*operations: Operation) -> int:
+    return sum(1 << operation for operation in operations)
+
+
+NOT_ASKED: Final = -(1 << 31)
+"""What stands in the answer when nobody asked."""
+ON_TOPIC: Final = bits(
+    Operation.READ,
+    Operation.WRITE,
+    Operation.CREATE,
+    Operation.DELETE,
+    Operation.ALTER,
+    Operation.DESCRIBE,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+)
+ON_CLUSTER: Final = bits(
+    Operation.CREATE,
+    Operation.ALTER,
+    Operation.DESCRIBE,
+    Operation.CLUSTER_ACTION,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+    Operation.IDEMPOTENT_WRITE,
+)

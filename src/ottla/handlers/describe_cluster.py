@@ -1,0 +1,58 @@
+"""DescribeCluster (key 60): the cluster's id and its brokers (KIP-700).
+
+The controller that is named is any broker that lives: clients send it what is meant for the
+controller, and it passes that on.
+
+v1 says which kind of endpoint is meant (KIP-919): this is one of brokers, and a client that looks
+for a controller's is told so. v2 fenced brokers on request (KIP-1073).
+"""
+
+from typing import Final
+
+from ottla.common.errors import MismatchedEndpointType, UnsupportedEndpointType
+from ottla.handlers.authorized_operations import NOT_ASKED, ON_CLUSTER
+from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.endpoints import addresses, some_alive_broker
+from ottla.protocol.api import ApiKey
+from ottla.protocol.generated.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+KEY: Final = ApiKey.DESCRIBE_CLUSTER
+VERSIONS: Final = (0, 2)
+_BROKER: Final = 1
+_CONTROLLER: Final = 2
+
+
+async def handle(
+    request: DescribeClusterRequest, context: RequestContext, services: Services
+) -> DescribeClusterResponse:
+    if request.endpoint_type == _CONTROLLER:
+        raise MismatchedEndpointType(
+            "The request was sent to an endpoint of type BROKER, "
+            "but we wanted an endpoint of type CONTROLLER"
+        )
+    if request.endpoint_type != _BROKER:
+        raise UnsupportedEndpointType(f"Unsupported endpoint type {request.endpoint_type}")
+    image = services.metadata.image
+    return DescribeClusterResponse(
+        cluster_id=services.cluster_id,
+        controller_id=some_alive_broker(image, services),
+        brokers=[
+            DescribeClusterBroker(
+                broker_id=address.node_id,
+                host=address.host,
+                port=address.port,
+                rack=address.rack,
+                is_fenced=address.fenced,
+            )
+            for address in addresses(
+                image, context, services, fenced=request.include_fenced_brokers
+            )
+        ],
+        cluster_authorized_operations=(
+            ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )

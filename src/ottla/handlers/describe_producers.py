@@ -1,0 +1,85 @@
+"""DescribeProducers (key 61): who writes to a partition, by idempotence or transaction (KIP-664).
+
+v0 is the only version.
+"""
+
+from typing import Final
+
+from ottla.common.errors import ApiError, ErrorCode, UnknownTopicOrPartition
+from ottla.controller.topic_names import check_topic_name
+from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.partitions import led_partition
+from ottla.protocol.api import ApiKey
+from ottla.protocol.generated.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+KEY: Final = ApiKey.DESCRIBE_PRODUCERS
+VERSIONS: Final = (0, 0)
+
+
+async def handle(
+    request: DescribeProducersRequest, context: RequestContext, services: Services
+) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name,
+                partitions=[
+                    _partition(services, topic.name, index, context.now_ms)
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _partition(services: Services, topic: str, index: int, now_ms: int) -> PartitionResponse:
+    try:
+        check_topic_name(topic)
+        if topic not in services.metadata.image.topics.by_name:
+            raise UnknownTopicOrPartition("This server does not host this topic-partition.")
+        log = led_partition(services, topic, index).log
+    except ApiError as error:
+        return PartitionResponse(
+            partition_index=index, error_code=error.code, error_message=error.message or None
+        )
+    return PartitionResponse(
+        partition_index=index,
+        active_producers=[
+            ProducerState(
+                producer_id=producer.producer_id,
+                producer_epoch=producer.epoch,
+                last_sequence=producer.last_sequence,
+                last_timestamp=producer.last_timestamp,
+                coordinator_epoch=producer.coordinator_epoch,
+                current_txn_start_offset=producer.transaction_first_offset,
+            )
+            for producer in log.active_producers(now_ms)
+        ],
+    )
+
+
+def refuse(
+    request: DescribeProducersRequest, code: ErrorCode, message: str
+) -> DescribeProducersResponse:
+    """Each partition that was named gets the error."""
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name,
+                partitions=[
+                    PartitionResponse(
+                        partition_index=index, error_code=code, error_message=message or None
+                    )
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

@@ -1,0 +1,126 @@
+"""DescribeTopicPartitions (key 75): topics and their partitions a page at a time (KIP-966).
+
+Topics come in the order of their names. The answer ends after so many partitions, and a cursor says
+where the next page begins. It may name a topic that is not there, if that was asked for.
+
+v0 is the only version.
+"""
+
+from typing import Final
+
+from ottla.common.errors import ErrorCode, InvalidRequest
+from ottla.handlers.authorized_operations import ON_TOPIC
+from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.topics import INTERNAL_TOPICS, reason_unknown, show_partition
+from ottla.metadata.image import MetadataImage
+from ottla.metadata.topics import TopicImage
+from ottla.protocol.api import ApiKey
+from ottla.protocol.generated.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponseCursor,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+KEY: Final = ApiKey.DESCRIBE_TOPIC_PARTITIONS
+VERSIONS: Final = (0, 0)
+
+
+async def handle(
+    request: DescribeTopicPartitionsRequest, context: RequestContext, services: Services
+) -> DescribeTopicPartitionsResponse:
+    image = services.metadata.image
+    names = _names(request, image)
+    limit = services.config.max_request_partition_size_limit
+    left = max(1, min(limit, request.response_partition_limit))
+    first = 0 if request.cursor is None else request.cursor.partition_index
+    response = DescribeTopicPartitionsResponse()
+    for name in names:
+        start = first if request.cursor is not None and name == request.cursor.topic_name else 0
+        if left == 0:
+            response.next_cursor = _cursor(name, 0)
+            break
+        topic = image.topics.by_name.get(name)
+        if topic is None:
+            response.topics.append(_unknown(name))
+            continue
+        shown = _shown(topic, start, left, image, context)
+        response.topics.append(shown)
+        left -= len(shown.partitions)
+        end = start + len(shown.partitions)
+        if end < len(topic.partitions):
+            response.next_cursor = _cursor(name, end)
+            break
+    return response
+
+
+def _names(request: DescribeTopicPartitionsRequest, image: MetadataImage) -> list[str]:
+    """The topics of this page and the following ones, in order."""
+    cursor = request.cursor
+    asked = {topic.name for topic in request.topics} or set(image.topics.by_name)
+    if cursor is None:
+        return sorted(asked)
+    if request.topics and cursor.topic_name not in asked:
+        raise InvalidRequest(
+            "DescribeTopicPartitionsRequest topic list should contain the cursor topic: "
+            f"{cursor.topic_name}"
+        )
+    if cursor.partition_index < 0:
+        raise InvalidRequest(
+            f"DescribeTopicPartitionsRequest cursor partition must be valid: {cursor}"
+        )
+    return sorted(name for name in asked if name >= cursor.topic_name)
+
+
+def _cursor(topic: str, partition: int) -> DescribeTopicPartitionsResponseCursor:
+    return DescribeTopicPartitionsResponseCursor(topic_name=topic, partition_index=partition)
+
+
+def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=reason_unknown(name),
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=ON_TOPIC,
+    )
+
+
+def _shown(
+    topic: TopicImage, start: int, limit: int, image: MetadataImage, context: RequestContext
+) -> DescribeTopicPartitionsResponseTopic:
+    partitions = []
+    for index in range(start, min(len(topic.partitions), start + limit)):
+        partition = topic.partitions[index]
+        shown = show_partition(image, partition, context)
+        partitions.append(
+            DescribeTopicPartitionsResponsePartition(
+                partition_index=index,
+                leader_id=shown.leader,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=shown.replicas,
+                isr_nodes=shown.isr,
+                eligible_leader_replicas=list(partition.elr),
+                last_known_elr=list(partition.last_known_elr),
+                offline_replicas=shown.offline,
+            )
+        )
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=partitions,
+        topic_authorized_operations=ON_TOPIC,
+    )
+
+
+def refuse(
+    request: DescribeTopicPartitionsRequest, code: ErrorCode, _message: str
+) -> DescribeTopicPartitionsResponse:
+    """Each topic that was asked for gets the error."""
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(error_code=code, name=topic.name)
+            for topic in request.topics
+        ]
+    )

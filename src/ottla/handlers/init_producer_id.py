@@ -1,0 +1,47 @@
+"""InitProducerId (key 22): a producer id, by which a producer's retries are told from new records.
+
+Without a transactional id every request gets a fresh id with epoch 0: an idempotent producer that
+lost its state begins anew. With one it would be the transaction coordinator's business. This
+cluster has none yet, so that a client hears COORDINATOR_NOT_AVAILABLE and tries again, as with a
+cluster whose coordinator has not come up.
+
+v1 as v0; v2 flexible; v3 producer id and epoch, to go on after an error (KIP-360); v4
+PRODUCER_FENCED; v5 transactions of version 2 (KIP-890). v6 is not stable in Kafka 4.3, and not
+served: it is for two-phase commit (KIP-939).
+"""
+
+from typing import Final
+
+from ottla.common.errors import CoordinatorNotAvailable, ErrorCode, InvalidRequest
+from ottla.handlers.context import RequestContext, Services
+from ottla.protocol.api import ApiKey
+from ottla.protocol.generated.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+
+KEY: Final = ApiKey.INIT_PRODUCER_ID
+VERSIONS: Final = (0, 5)
+_NO_PRODUCER_ID: Final = -1
+_NO_EPOCH: Final = -1
+
+
+async def handle(
+    request: InitProducerIdRequest, _context: RequestContext, services: Services
+) -> InitProducerIdResponse:
+    if (request.producer_id == _NO_PRODUCER_ID) != (request.producer_epoch == _NO_EPOCH):
+        raise InvalidRequest
+    if request.transactional_id is not None:
+        if not request.transactional_id:
+            raise InvalidRequest
+        raise CoordinatorNotAvailable
+    producer_id = await services.producer_ids.next()
+    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+
+
+def refuse(
+    _request: InitProducerIdRequest, code: ErrorCode, _message: str
+) -> InitProducerIdResponse:
+    return InitProducerIdResponse(
+        error_code=code, producer_id=_NO_PRODUCER_ID, producer_epoch=_NO_EPOCH
+    )

@@ -1,0 +1,58 @@
+"""ListConfigResources (key 74): what there is that has settings (KIP-1142).
+
+v0 lists subscriptions to clients' metrics and nothing else: it was ListClientMetricsResources. v1
+takes the kinds that are wanted; none at all is every kind.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from ottla.common.errors import UnsupportedVersion
+from ottla.handlers.context import RequestContext, Services
+from ottla.metadata.configs import ResourceType
+from ottla.metadata.image import MetadataImage
+from ottla.protocol.api import ApiKey
+from ottla.protocol.generated.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+KEY: Final = ApiKey.LIST_CONFIG_RESOURCES
+VERSIONS: Final = (0, 1)
+LISTED: Final = (
+    ResourceType.GROUP,
+    ResourceType.CLIENT_METRICS,
+    ResourceType.BROKER_LOGGER,
+    ResourceType.BROKER,
+    ResourceType.TOPIC,
+)
+
+
+async def handle(
+    request: ListConfigResourcesRequest, context: RequestContext, services: Services
+) -> ListConfigResourcesResponse:
+    wanted = set(request.resource_types) or set(LISTED)
+    if context.version == 0:
+        wanted = {ResourceType.CLIENT_METRICS}
+    if not wanted.issubset(LISTED):
+        raise UnsupportedVersion
+    image = services.metadata.image
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_name=name, resource_type=kind)
+            for kind in LISTED
+            if kind in wanted
+            for name in _names(kind, image)
+        ]
+    )
+
+
+def _names(kind: ResourceType, image: MetadataImage) -> Iterable[str]:
+    match kind:
+        case ResourceType.TOPIC:
+            return sorted(image.topics.by_name)
+        case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
+            return [str(node_id) for node_id in sorted(image.brokers)]
+        case _:
+            return sorted(name for resource, name in image.configs if resource == kind)

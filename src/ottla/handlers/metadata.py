@@ -1,0 +1,172 @@
+"""Metadata (key 3): which brokers there are, and who leads which partition.
+
+Topics are asked for by name, or all of them: no list at all in v1 and above, an empty one in v0.
+From v12 on also by topic id, and then by nothing else: names beside ids are not looked at. A topic
+that is not there is made if the client and the broker both allow it; the answer does not wait for
+it, the client asks again.
+
+v1 racks, the controller and internal topics; v2 the cluster id; v3 and v6 throttle time; v4
+auto-creation may be declined; v5 offline replicas; v6 LISTENER_NOT_FOUND; v7 leader epochs; v8
+authorized operations; v9 flexible; v10 topic ids in the answer; v11 no more operations on the
+cluster (DescribeCluster has them); v12 topic ids in the request (KIP-516); v13 an error code.
+"""
+
+from typing import Final
+
+from ottla.common.errors import ApiError, ErrorCode, InvalidRequest
+from ottla.common.identifiers import ZERO_UUID
+from ottla.handlers.authorized_operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
+from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.endpoints import addresses, some_alive_broker
+from ottla.handlers.topics import INTERNAL_TOPICS, distinct, reason_unknown, show_partition
+from ottla.metadata.image import MetadataImage
+from ottla.metadata.topics import TopicImage
+from ottla.protocol.api import ApiKey
+from ottla.protocol.generated.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+KEY: Final = ApiKey.METADATA
+VERSIONS: Final = (0, 13)
+_LISTENER_ERRORS: Final = 6
+_TOPIC_IDS: Final = 12
+
+
+async def handle(
+    request: MetadataRequest, context: RequestContext, services: Services
+) -> MetadataResponse:
+    image = services.metadata.image
+    topics = _asked_topics(request, context)
+    if topics is None:
+        found = [_shown(topic, image, context) for _, topic in sorted(image.topics.by_name.items())]
+    elif any(topic.topic_id != ZERO_UUID for topic in topics):
+        found = _by_id(topics, image, context)
+    else:
+        found = _by_name(topics, request, context, services)
+    if request.include_topic_authorized_operations:
+        for shown in found:
+            if shown.name is not None:
+                shown.topic_authorized_operations = ON_TOPIC
+    return MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(node_id=a.node_id, host=a.host, port=a.port, rack=a.rack)
+            for a in addresses(image, context, services)
+        ],
+        cluster_id=services.cluster_id,
+        controller_id=some_alive_broker(image, services),
+        topics=found,
+        cluster_authorized_operations=(
+            ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )
+
+
+def _asked_topics(
+    request: MetadataRequest, context: RequestContext
+) -> list[MetadataRequestTopic] | None:
+    """The topics that are asked for; None for all of them."""
+    topics = request.topics
+    if topics is None or (context.version == 0 and not topics):
+        return None
+    for topic in topics:
+        if context.version < _TOPIC_IDS:
+            if topic.name is None:
+                raise InvalidRequest(f"Topic name can not be null for version {context.version}")
+            if topic.topic_id != ZERO_UUID:
+                raise InvalidRequest(
+                    f"Topic IDs are not supported in requests for version {context.version}"
+                )
+    return topics
+
+
+def _by_id(
+    topics: list[MetadataRequestTopic], image: MetadataImage, context: RequestContext
+) -> list[MetadataResponseTopic]:
+    by_id = image.topics.by_id
+    asked = dict.fromkeys(topic.topic_id for topic in topics if topic.topic_id != ZERO_UUID)
+    unknown = [
+        MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+        for topic_id in asked
+        if topic_id not in by_id
+    ]
+    return unknown + [_shown(by_id[each], image, context) for each in asked if each in by_id]
+
+
+def _by_name(
+    topics: list[MetadataRequestTopic],
+    request: MetadataRequest,
+    context: RequestContext,
+    services: Services,
+) -> list[MetadataResponseTopic]:
+    names = distinct(_name(topic) for topic in topics)
+    image = services.metadata.image
+    missing = [name for name in names if name not in image.topics.by_name]
+    errors: dict[str, int] = {name: reason_unknown(name) for name in missing}
+    if request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
+        wanted = [name for name in missing if errors[name] != ErrorCode.INVALID_TOPIC_EXCEPTION]
+        if wanted:
+            services.auto_topics.create(wanted)
+            image = services.metadata.image
+    by_name = image.topics.by_name
+    found = [_shown(by_name[name], image, context) for name in names if name in by_name]
+    return found + [
+        MetadataResponseTopic(
+            error_code=errors[name], name=name, is_internal=name in INTERNAL_TOPICS
+        )
+        for name in missing
+        if name not in by_name
+    ]
+
+
+def _name(topic: MetadataRequestTopic) -> str:
+    if topic.name is None:
+        raise ApiError("neither a topic's name nor its id was given")
+    return topic.name
+
+
+def _shown(
+    topic: TopicImage, image: MetadataImage, context: RequestContext
+) -> MetadataResponseTopic:
+    partitions = []
+    for index, partition in sorted(topic.partitions.items()):
+        shown = show_partition(
+            image,
+            partition,
+            context,
+            errors_of_version_0=context.version == 0,
+            listener_errors=context.version >= _LISTENER_ERRORS,
+        )
+        partitions.append(
+            MetadataResponsePartition(
+                error_code=shown.error,
+                partition_index=index,
+                leader_id=shown.leader,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=shown.replicas,
+                isr_nodes=shown.isr,
+                offline_replicas=shown.offline,
+            )
+        )
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=partitions,
+    )
+
+
+def refuse(request: MetadataRequest, code: ErrorCode, _message: str) -> MetadataResponse:
+    """Each topic that was asked for gets the error; v13 has it once more for all."""
+    return MetadataResponse(
+        controller_id=-1,
+        error_code=code,
+        topics=[
+            MetadataResponseTopic(error_code=code, name=topic.name or "", topic_id=topic.topic_id)
+            for topic in request.topics or ()
+        ],
+    )

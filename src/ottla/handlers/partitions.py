@@ -1,0 +1,21 @@
+"""The partition that a request is about, or why this broker cannot speak for it."""
+
+from ottla.common.errors import NotLeaderOrFollower, UnknownTopicOrPartition
+from ottla.handlers.context import Services
+from ottla.replication.partition import Partition
+
+
+def led_partition(services: Services, topic: str, index: int) -> Partition:
+    """The partition, if this broker leads it; otherwise the refusal that Kafka gives."""
+    partition = services.replicas.partition(topic, index)
+    if partition is not None and partition.is_leader:
+        return partition
+    if partition is not None or exists(services, topic, index):
+        raise NotLeaderOrFollower
+    raise UnknownTopicOrPartition
+
+
+def exists(services: Services, topic: str, index: int) -> bool:
+    """Whether the cluster has this partition, wherever it may be."""
+    found = services.metadata.image.topics.by_name.get(topic)
+    return found is not None and index in found.partitions

@@ -1,0 +1,77 @@
+"""Topics and partitions as clients see them: leaders that they can reach, replicas they cannot."""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from ottla.common.errors import ErrorCode, InvalidTopicException
+from ottla.controller.topic_names import check_topic_name
+from ottla.handlers.context import RequestContext
+from ottla.handlers.endpoints import NO_NODE, alive
+from ottla.metadata.image import MetadataImage
+from ottla.metadata.topics import PartitionImage
+
+CONSUMER_OFFSETS: Final = "__consumer_offsets"
+TRANSACTION_STATE: Final = "__transaction_state"
+SHARE_GROUP_STATE: Final = "__share_group_state"
+INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
+
+
+class ShownPartition(NamedTuple):
+    """A partition from a client's point of view."""
+
+    error: ErrorCode
+    leader: int
+    replicas: list[int]
+    isr: list[int]
+    offline: list[int]
+
+
+def show_partition(
+    image: MetadataImage,
+    partition: PartitionImage,
+    context: RequestContext,
+    *,
+    errors_of_version_0: bool = False,
+    listener_errors: bool = True,
+) -> ShownPartition:
+    """Show a partition to a client of the context's listener.
+
+    Version 0 of Metadata leaves out replicas that are not there and says so by an error; versions
+    before 6 do not know LISTENER_NOT_FOUND.
+    """
+    replicas, isr = list(partition.replicas), list(partition.isr)
+    if errors_of_version_0:
+        replicas = [node for node in replicas if alive(image, node, context)]
+        isr = [node for node in isr if alive(image, node, context)]
+    offline = [node for node in partition.replicas if _is_offline(image, partition, node, context)]
+    leader = partition.leader
+    if not alive(image, leader, context):
+        error = ErrorCode.LEADER_NOT_AVAILABLE
+        if leader in image.brokers and listener_errors:
+            error = ErrorCode.LISTENER_NOT_FOUND
+        return ShownPartition(error, NO_NODE, replicas, isr, offline)
+    missing = len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr)
+    error = ErrorCode.REPLICA_NOT_AVAILABLE if missing else ErrorCode.NONE
+    return ShownPartition(error, leader, replicas, isr, offline)
+
+
+def _is_offline(
+    image: MetadataImage, partition: PartitionImage, node_id: int, context: RequestContext
+) -> bool:
+    if not alive(image, node_id, context):
+        return True
+    return not image.brokers[node_id].has_online_directory(partition.directory_of(node_id))
+
+
+def reason_unknown(name: str) -> ErrorCode:
+    """Why a topic of this name is not there: nobody made it, or nobody can."""
+    try:
+        check_topic_name(name)
+    except InvalidTopicException:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def distinct(names: Iterable[str]) -> list[str]:
+    """Each name once, in the order of its first mention."""
+    return list(dict.fromkeys(names))
