@@ -124,13 +124,23 @@ class _Decoder:
             else:
                 self._write_value(item, shape, reach, f"o.{item.name}")
 
+        def emit_count(shape: Shape | None, reach: Versions) -> None:
+            assert shape is not None
+            self._write_count(item, shape, reach)
+
         versions = self.layout.struct.versions
-        branches(self.source, versions, lambda version: self.layout.shape(item, version), emit)
+        if self.layout.differs_in_count_only(item):
+            branches(self.source, versions, lambda v: self.layout.shape(item, v), emit_count)
+            nullable = not item.nullable.empty
+            self._write_items(item, Shape(compact=False, nullable=nullable), f"o.{item.name}")
+        else:
+            branches(self.source, versions, lambda v: self.layout.shape(item, v), emit)
 
     def _write_value(self, item: Field, shape: Shape, reach: Versions, target: str) -> None:
         source = self.source
         if item.array:
-            self._write_array(item, shape, reach, target)
+            self._write_count(item, shape, reach)
+            self._write_items(item, shape, target)
         elif item.struct is not None:
             name = self.layout.class_names[item.type]
             read = f"{target}, pos = {name}.decode(data, pos, version)"
@@ -150,15 +160,18 @@ class _Decoder:
             read = source.use(f"read_{shape.prefix}{kind}")
             source.line(f"{target}, pos = {read}(data, pos)")
 
-    def _write_array(self, item: Field, shape: Shape, reach: Versions, target: str) -> None:
-        source = self.source
+    def _write_count(self, item: Field, shape: Shape, reach: Versions) -> None:
         least = size_min(item, self.layout.flexible, reach)
-        source.line(f"count, pos = {source.use(f'read_{shape.prefix}count')}(data, pos, {least})")
+        read = self.source.use(f"read_{shape.prefix}count")
+        self.source.line(f"count, pos = {read}(data, pos, {least})")
+
+    def _write_items(self, item: Field, shape: Shape, target: str) -> None:
         read = f"{target}, pos = {self._items(item, shape)}"
         if shape.nullable:
-            source.lines(["if count < 0:", f"    {target} = None", "else:", f"    {read}"])
+            lines = ["if count < 0:", f"    {target} = None", "else:", f"    {read}"]
+            self.source.lines(lines)
         else:
-            source.line(read)
+            self.source.line(read)
 
     def _items(self, item: Field, shape: Shape) -> str:
         use = self.source.use

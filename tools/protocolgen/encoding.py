@@ -6,11 +6,6 @@ from tools.protocolgen.source import Source
 
 from ottla.protocol.schema_reader import FIXED_SIZES, Field, Versions
 
-NULLS = {
-    ("array", True): 'b"\\x00"',
-    ("array", False): 'b"\\xff\\xff\\xff\\xff"',
-}
-
 
 def write_encoders(source: Source, layout: Layout, *, single: bool, array: bool) -> None:
     name = layout.class_name
@@ -57,17 +52,28 @@ class _Encoder:
 
     def _write_checks(self) -> None:
         """A value that the version has no place for is refused, unless it may be ignored."""
-        checks: dict[str, list[Field]] = {}
+        checks: dict[str, list[tuple[str, str]]] = {}
+        versions = self.layout.struct.versions
         for item in self.layout.struct.fields:
-            missing = outside(item.versions, self.layout.struct.versions)
+            missing = outside(item.versions, versions)
             if missing and not item.ignorable:
-                checks.setdefault(missing, []).append(item)
+                checks.setdefault(missing, []).append((item.name, self._differs(item)))
+        inflexible = outside(self.layout.flexible, versions)
+        if inflexible:
+            unknown = ("unknown_tagged_fields", f"{self.owner}.unknown_tagged_fields")
+            checks.setdefault(inflexible, []).append(unknown)
         for missing, fields in checks.items():
-            self.source.line(f"if {missing}:")
-            with self.source.block():
-                for item in fields:
-                    self.source.line(f"if {self._differs(item)}:")
-                    self.source.line(f"    raise {self._refusal(item.name)}")
+            if missing == "True":
+                self._write_check(fields)
+            else:
+                self.source.line(f"if {missing}:")
+                with self.source.block():
+                    self._write_check(fields)
+
+    def _write_check(self, fields: list[tuple[str, str]]) -> None:
+        for name, unequal in fields:
+            self.source.line(f"if {unequal}:")
+            self.source.line(f"    raise {self._refusal(name)}")
 
     def _refusal(self, name: str) -> str:
         return f'{self.source.use("unsupported")}("{self.layout.class_name}", "{name}", version)'
@@ -99,8 +105,6 @@ class _Encoder:
         source = self.source
         plain = f"write({source.packer(fixed[0])}({fixed[1]}))" if fixed else ""
         if not tags:
-            source.line(f"if {self.owner}.unknown_tagged_fields:")
-            source.line(f"    raise {self._refusal('unknown_tagged_fields')}")
             if plain:
                 source.line(plain)
             return
@@ -130,64 +134,67 @@ class _Encoder:
         return " or ".join(parts)
 
     def _write_field(self, item: Field) -> None:
+        count_only = self.layout.differs_in_count_only(item)
+
         def emit(shape: Shape | None, _: Versions) -> None:
-            if shape is not None:
+            if shape is None:
+                return
+            if not item.nullable.empty and not shape.nullable:
+                self.source.line(f"if {self.owner}.{item.name} is None:")
+                self.source.line(f"    raise {self._refusal(item.name)}")
+            if count_only:
+                self._write_count(item, shape)
+            else:
                 self._write_value(item, shape)
 
         versions = self.layout.struct.versions
         branches(self.source, versions, lambda version: self.layout.shape(item, version), emit)
+        if count_only:
+            self._write_items(item, compact=False)
 
     def _write_value(self, item: Field, shape: Shape) -> None:
         source, value = self.source, f"{self.owner}.{item.name}"
-        if not item.nullable.empty and not shape.nullable:
-            source.line(f"if {value} is None:")
-            source.line(f"    raise {self._refusal(item.name)}")
-        self._write_present(item, shape)
-
-    def _write_present(self, item: Field, shape: Shape) -> None:
-        source, value = self.source, f"{self.owner}.{item.name}"
-        if not item.array and item.struct is None:
-            source.line(f"write({self._plain(item, shape, value)})")
-            return
-        if not shape.nullable:
-            self._write_items(item, shape, value)
-            return
-        source.line(f"if {value} is None:")
         if item.array:
-            source.line(f"    write({NULLS['array', shape.compact]})")
-        else:
+            self._write_count(item, shape)
+            self._write_items(item, compact=shape.compact)
+        elif item.struct is None:
+            source.line(f"write({self._plain(item, shape)})")
+        elif shape.nullable:
+            source.line(f"if {value} is None:")
             source.line('    write(b"\\xff")')
-        source.line("else:")
-        with source.block():
-            if not item.array:
-                source.line('write(b"\\x01")')
-            self._write_items(item, shape, value)
+            source.line("else:")
+            source.line('    write(b"\\x01")')
+            source.line(f"    {value}.encode(out, version)")
+        else:
+            source.line(f"{value}.encode(out, version)")
 
-    def _plain(self, item: Field, shape: Shape, value: str) -> str:
+    def _plain(self, item: Field, shape: Shape) -> str:
+        value = f"{self.owner}.{item.name}"
         if item.type in FIXED_SIZES:
             return f"{self.source.packer(CODES[item.type])}({value})"
         kind = "string" if item.type == "string" else "bytes"
         name = "sized_bytes" if shape.prefix + kind == "bytes" else shape.prefix + kind
         return f"{self.source.use(name)}({value})"
 
-    def _write_items(self, item: Field, shape: Shape, value: str) -> None:
-        source = self.source
-        if not item.array:
-            source.line(f"{value}.encode(out, version)")
-            return
-        count = source.use("compact_count" if shape.compact else "count")
-        source.line(f"write({count}(len({value})))")
-        if item.struct is not None:
-            name = self.layout.class_names[item.type]
-            source.line(f"{name}.encode_array({value}, out, version)")
-        elif item.type == "string":
-            source.line(
-                f"write({source.use('compact_strings' if shape.compact else 'strings')}({value}))"
-            )
-        elif item.type == "uuid":
-            source.line(f"write({source.use('uuids')}({value}))")
-        else:
-            source.line(f'write({source.use("numbers")}({value}, "{CODES[item.type]}"))')
+    def _write_count(self, item: Field, shape: Shape) -> None:
+        count = self.source.use(f"{shape.prefix}count")
+        self.source.line(f"write({count}({self.owner}.{item.name}))")
+
+    def _write_items(self, item: Field, *, compact: bool) -> None:
+        """Nothing for an array that is null or empty."""
+        source, value = self.source, f"{self.owner}.{item.name}"
+        source.line(f"if {value}:")
+        with source.block():
+            if item.struct is not None:
+                name = self.layout.class_names[item.type]
+                source.line(f"{name}.encode_array({value}, out, version)")
+            elif item.type == "string":
+                strings = source.use("compact_strings" if compact else "strings")
+                source.line(f"write({strings}({value}))")
+            elif item.type == "uuid":
+                source.line(f"write({source.use('uuids')}({value}))")
+            else:
+                source.line(f'write({source.use("numbers")}({value}, "{CODES[item.type]}"))')
 
     def write_tags_method(self) -> None:
         source = self.source
@@ -207,15 +214,15 @@ class _Encoder:
     def _write_tag(self, item: Field) -> None:
         source = self.source
         # What is null by default is not written at all, so here it is known not to be null.
-        null = not item.nullable.empty and item.default != "null"
-        shape = Shape(compact=True, nullable=null)
+        null_by_default = item.default == "null"
+        shape = Shape(compact=True, nullable=not item.nullable.empty and not null_by_default)
         if not item.array and item.struct is None:
-            plain = self._plain(item, shape, f"self.{item.name}")
-            source.line(f"known.append(({item.tag}, {plain}))")
+            source.line(f"known.append(({item.tag}, {self._plain(item, shape)}))")
             return
         source.line("out = Writer()")
-        source.line("write = out.parts.append")
-        if item.struct is not None and not item.array and item.default == "null":
+        if item.array or not item.nullable.empty:
+            source.line("write = out.parts.append")
+        if item.struct is not None and not item.array and null_by_default:
             source.line('write(b"\\x01")')
-        self._write_present(item, shape)
+        self._write_value(item, shape)
         source.line(f"known.append(({item.tag}, out.getvalue()))")

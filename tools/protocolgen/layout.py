@@ -64,6 +64,10 @@ class Layout:
     def class_name(self) -> str:
         return self.class_names[self.struct.name]
 
+    def differs_in_count_only(self, item: Field) -> bool:
+        """Whether the items of an array are the same in all versions, however they are counted."""
+        return item.array and item.type != "string" and item.versions == self.struct.versions
+
     def shape(self, item: Field, version: int) -> Shape | None:
         if version not in item.versions:
             return None

@@ -6,6 +6,7 @@ of it. What is too short shows as IndexError or struct.error, what is wrong as P
 ``message.from_bytes`` turns all of them into ProtocolViolation.
 """
 
+from collections.abc import Sized
 from struct import Struct, unpack_from
 from struct import pack as pack_format
 from typing import Final
@@ -314,12 +315,21 @@ def compact_nullable_bytes(value: bytes | None) -> bytes:
     return b"\x00" if value is None else compact_bytes(value)
 
 
-def count(value: int) -> bytes:
-    return _pack_int32(value)
+def count(items: Sized) -> bytes:
+    return _pack_int32(len(items))
 
 
-def compact_count(value: int) -> bytes:
-    return uvarint(value + 1)
+def nullable_count(items: Sized | None) -> bytes:
+    return b"\xff\xff\xff\xff" if items is None else _pack_int32(len(items))
+
+
+def compact_count(items: Sized) -> bytes:
+    size = len(items)
+    return _ONE_BYTE[size + 1] if size < 0x7F else uvarint(size + 1)
+
+
+def compact_nullable_count(items: Sized | None) -> bytes:
+    return b"\x00" if items is None else uvarint(len(items) + 1)
 
 
 def numbers(values: list[int], code: str) -> bytes:

@@ -79,6 +79,9 @@ class AddOffsetsToTxnRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 3:
+            if self.unknown_tagged_fields:
+                raise unsupported("AddOffsetsToTxnRequest", "unknown_tagged_fields", version)
         if version >= 3:
             write(compact_string(self.transactional_id))
         else:
@@ -93,9 +96,6 @@ class AddOffsetsToTxnRequest(Message):
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("AddOffsetsToTxnRequest", "unknown_tagged_fields", version)
 
 
 class AddOffsetsToTxnResponse(Message):
@@ -137,6 +137,9 @@ class AddOffsetsToTxnResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 3:
+            if self.unknown_tagged_fields:
+                raise unsupported("AddOffsetsToTxnResponse", "unknown_tagged_fields", version)
         if version >= 3:
             if self.unknown_tagged_fields:
                 write(_pack_ih(self.throttle_time_ms, self.error_code))
@@ -144,6 +147,4 @@ class AddOffsetsToTxnResponse(Message):
             else:
                 write(_pack_ihx(self.throttle_time_ms, self.error_code))
         else:
-            if self.unknown_tagged_fields:
-                raise unsupported("AddOffsetsToTxnResponse", "unknown_tagged_fields", version)
             write(_pack_ih(self.throttle_time_ms, self.error_code))

@@ -119,9 +119,13 @@ class AddPartitionsToTxnRequest(Message):
                 raise unsupported("AddPartitionsToTxnRequest", "v3_and_below_producer_epoch", version)
             if self.v3_and_below_topics:
                 raise unsupported("AddPartitionsToTxnRequest", "v3_and_below_topics", version)
+        if version < 3:
+            if self.unknown_tagged_fields:
+                raise unsupported("AddPartitionsToTxnRequest", "unknown_tagged_fields", version)
         if version >= 4:
-            write(compact_count(len(self.transactions)))
-            AddPartitionsToTxnTransaction.encode_array(self.transactions, out, version)
+            write(compact_count(self.transactions))
+            if self.transactions:
+                AddPartitionsToTxnTransaction.encode_array(self.transactions, out, version)
         if version >= 4:
             pass
         elif version >= 3:
@@ -135,19 +139,18 @@ class AddPartitionsToTxnRequest(Message):
         if version >= 4:
             pass
         elif version >= 3:
-            write(compact_count(len(self.v3_and_below_topics)))
-            AddPartitionsToTxnTopic.encode_array(self.v3_and_below_topics, out, version)
+            write(compact_count(self.v3_and_below_topics))
+            if self.v3_and_below_topics:
+                AddPartitionsToTxnTopic.encode_array(self.v3_and_below_topics, out, version)
         else:
-            write(count(len(self.v3_and_below_topics)))
-            AddPartitionsToTxnTopic.encode_array(self.v3_and_below_topics, out, version)
+            write(count(self.v3_and_below_topics))
+            if self.v3_and_below_topics:
+                AddPartitionsToTxnTopic.encode_array(self.v3_and_below_topics, out, version)
         if version >= 3:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("AddPartitionsToTxnRequest", "unknown_tagged_fields", version)
 
 
 class AddPartitionsToTxnTransaction(Struct):
@@ -204,8 +207,9 @@ class AddPartitionsToTxnTransaction(Struct):
         for o in items:
             write(compact_string(o.transactional_id))
             write(_pack_qht(o.producer_id, o.producer_epoch, o.verify_only))
-            write(compact_count(len(o.topics)))
-            AddPartitionsToTxnTopic.encode_array(o.topics, out, version)
+            write(compact_count(o.topics))
+            if o.topics:
+                AddPartitionsToTxnTopic.encode_array(o.topics, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -245,10 +249,9 @@ class AddPartitionsToTxnTopic(Struct):
                 o.name, pos = read_string(data, pos)
             if version >= 3:
                 count, pos = read_compact_count(data, pos, 4)
-                o.partitions, pos = read_numbers(data, pos, count, "i", 4)
             else:
                 count, pos = read_count(data, pos, 4)
-                o.partitions, pos = read_numbers(data, pos, count, "i", 4)
+            o.partitions, pos = read_numbers(data, pos, count, "i", 4)
             if version >= 3:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -261,24 +264,24 @@ class AddPartitionsToTxnTopic(Struct):
     def encode_array(items: list[AddPartitionsToTxnTopic], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 3:
+                if o.unknown_tagged_fields:
+                    raise unsupported("AddPartitionsToTxnTopic", "unknown_tagged_fields", version)
             if version >= 3:
                 write(compact_string(o.name))
             else:
                 write(string(o.name))
             if version >= 3:
-                write(compact_count(len(o.partitions)))
-                write(numbers(o.partitions, "i"))
+                write(compact_count(o.partitions))
             else:
-                write(count(len(o.partitions)))
+                write(count(o.partitions))
+            if o.partitions:
                 write(numbers(o.partitions, "i"))
             if version >= 3:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("AddPartitionsToTxnTopic", "unknown_tagged_fields", version)
 
 
 class AddPartitionsToTxnResponse(Message):
@@ -349,29 +352,32 @@ class AddPartitionsToTxnResponse(Message):
         if version > 3:
             if self.results_by_topic_v3_and_below:
                 raise unsupported("AddPartitionsToTxnResponse", "results_by_topic_v3_and_below", version)
+        if version < 3:
+            if self.unknown_tagged_fields:
+                raise unsupported("AddPartitionsToTxnResponse", "unknown_tagged_fields", version)
         if version >= 4:
             write(_pack_ih(self.throttle_time_ms, self.error_code))
         else:
             write(_pack_i(self.throttle_time_ms))
         if version >= 4:
-            write(compact_count(len(self.results_by_transaction)))
-            AddPartitionsToTxnResult.encode_array(self.results_by_transaction, out, version)
+            write(compact_count(self.results_by_transaction))
+            if self.results_by_transaction:
+                AddPartitionsToTxnResult.encode_array(self.results_by_transaction, out, version)
         if version >= 4:
             pass
         elif version >= 3:
-            write(compact_count(len(self.results_by_topic_v3_and_below)))
-            AddPartitionsToTxnTopicResult.encode_array(self.results_by_topic_v3_and_below, out, version)
+            write(compact_count(self.results_by_topic_v3_and_below))
+            if self.results_by_topic_v3_and_below:
+                AddPartitionsToTxnTopicResult.encode_array(self.results_by_topic_v3_and_below, out, version)
         else:
-            write(count(len(self.results_by_topic_v3_and_below)))
-            AddPartitionsToTxnTopicResult.encode_array(self.results_by_topic_v3_and_below, out, version)
+            write(count(self.results_by_topic_v3_and_below))
+            if self.results_by_topic_v3_and_below:
+                AddPartitionsToTxnTopicResult.encode_array(self.results_by_topic_v3_and_below, out, version)
         if version >= 3:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("AddPartitionsToTxnResponse", "unknown_tagged_fields", version)
 
 
 class AddPartitionsToTxnResult(Struct):
@@ -416,8 +422,9 @@ class AddPartitionsToTxnResult(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.transactional_id))
-            write(compact_count(len(o.topic_results)))
-            AddPartitionsToTxnTopicResult.encode_array(o.topic_results, out, version)
+            write(compact_count(o.topic_results))
+            if o.topic_results:
+                AddPartitionsToTxnTopicResult.encode_array(o.topic_results, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -457,10 +464,9 @@ class AddPartitionsToTxnTopicResult(Struct):
                 o.name, pos = read_string(data, pos)
             if version >= 3:
                 count, pos = read_compact_count(data, pos, 7)
-                o.results_by_partition, pos = AddPartitionsToTxnPartitionResult.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 6)
-                o.results_by_partition, pos = AddPartitionsToTxnPartitionResult.decode_array(data, pos, version, count)
+            o.results_by_partition, pos = AddPartitionsToTxnPartitionResult.decode_array(data, pos, version, count)
             if version >= 3:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -473,24 +479,24 @@ class AddPartitionsToTxnTopicResult(Struct):
     def encode_array(items: list[AddPartitionsToTxnTopicResult], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 3:
+                if o.unknown_tagged_fields:
+                    raise unsupported("AddPartitionsToTxnTopicResult", "unknown_tagged_fields", version)
             if version >= 3:
                 write(compact_string(o.name))
             else:
                 write(string(o.name))
             if version >= 3:
-                write(compact_count(len(o.results_by_partition)))
-                AddPartitionsToTxnPartitionResult.encode_array(o.results_by_partition, out, version)
+                write(compact_count(o.results_by_partition))
             else:
-                write(count(len(o.results_by_partition)))
+                write(count(o.results_by_partition))
+            if o.results_by_partition:
                 AddPartitionsToTxnPartitionResult.encode_array(o.results_by_partition, out, version)
             if version >= 3:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("AddPartitionsToTxnTopicResult", "unknown_tagged_fields", version)
 
 
 class AddPartitionsToTxnPartitionResult(Struct):
@@ -535,6 +541,9 @@ class AddPartitionsToTxnPartitionResult(Struct):
     def encode_array(items: list[AddPartitionsToTxnPartitionResult], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 3:
+                if o.unknown_tagged_fields:
+                    raise unsupported("AddPartitionsToTxnPartitionResult", "unknown_tagged_fields", version)
             if version >= 3:
                 if o.unknown_tagged_fields:
                     write(_pack_ih(o.partition_index, o.partition_error_code))
@@ -542,6 +551,4 @@ class AddPartitionsToTxnPartitionResult(Struct):
                 else:
                     write(_pack_ihx(o.partition_index, o.partition_error_code))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("AddPartitionsToTxnPartitionResult", "unknown_tagged_fields", version)
                 write(_pack_ih(o.partition_index, o.partition_error_code))

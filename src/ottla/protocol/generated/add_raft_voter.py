@@ -98,8 +98,9 @@ class AddRaftVoterRequest(Message):
                 raise unsupported("AddRaftVoterRequest", "ack_when_committed", version)
         write(compact_nullable_string(self.cluster_id))
         write(_pack_iiu(self.timeout_ms, self.voter_id, self.voter_directory_id))
-        write(compact_count(len(self.listeners)))
-        Listener.encode_array(self.listeners, out, version)
+        write(compact_count(self.listeners))
+        if self.listeners:
+            Listener.encode_array(self.listeners, out, version)
         if version >= 1:
             if self.unknown_tagged_fields:
                 write(_pack_t(self.ack_when_committed))

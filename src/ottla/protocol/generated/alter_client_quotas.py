@@ -70,10 +70,9 @@ class AlterClientQuotasRequest(Message):
         o.unknown_tagged_fields = None
         if version >= 1:
             count, pos = read_compact_count(data, pos, 3)
-            o.entries, pos = AlterClientQuotasRequestEntryData.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 8)
-            o.entries, pos = AlterClientQuotasRequestEntryData.decode_array(data, pos, version, count)
+        o.entries, pos = AlterClientQuotasRequestEntryData.decode_array(data, pos, version, count)
         if version >= 1:
             o.validate_only, tags = _read_tB(data, pos)
             pos += 2
@@ -86,11 +85,14 @@ class AlterClientQuotasRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 1:
+            if self.unknown_tagged_fields:
+                raise unsupported("AlterClientQuotasRequest", "unknown_tagged_fields", version)
         if version >= 1:
-            write(compact_count(len(self.entries)))
-            AlterClientQuotasRequestEntryData.encode_array(self.entries, out, version)
+            write(compact_count(self.entries))
         else:
-            write(count(len(self.entries)))
+            write(count(self.entries))
+        if self.entries:
             AlterClientQuotasRequestEntryData.encode_array(self.entries, out, version)
         if version >= 1:
             if self.unknown_tagged_fields:
@@ -99,8 +101,6 @@ class AlterClientQuotasRequest(Message):
             else:
                 write(_pack_tx(self.validate_only))
         else:
-            if self.unknown_tagged_fields:
-                raise unsupported("AlterClientQuotasRequest", "unknown_tagged_fields", version)
             write(_pack_t(self.validate_only))
 
 
@@ -151,6 +151,9 @@ class AlterClientQuotasRequestEntityData(Struct):
     def encode_array(items: list[AlterClientQuotasRequestEntityData], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 1:
+                if o.unknown_tagged_fields:
+                    raise unsupported("AlterClientQuotasRequestEntityData", "unknown_tagged_fields", version)
             if version >= 1:
                 write(compact_string(o.entity_type))
             else:
@@ -164,9 +167,6 @@ class AlterClientQuotasRequestEntityData(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("AlterClientQuotasRequestEntityData", "unknown_tagged_fields", version)
 
 
 class OpData(Struct):
@@ -218,6 +218,9 @@ class OpData(Struct):
     def encode_array(items: list[OpData], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 1:
+                if o.unknown_tagged_fields:
+                    raise unsupported("OpData", "unknown_tagged_fields", version)
             if version >= 1:
                 write(compact_string(o.key))
             else:
@@ -229,8 +232,6 @@ class OpData(Struct):
                 else:
                     write(_pack_dtx(o.value, o.remove))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("OpData", "unknown_tagged_fields", version)
                 write(_pack_dt(o.value, o.remove))
 
 
@@ -263,16 +264,14 @@ class AlterClientQuotasRequestEntryData(Struct):
             o.unknown_tagged_fields = None
             if version >= 1:
                 count, pos = read_compact_count(data, pos, 3)
-                o.entity, pos = AlterClientQuotasRequestEntityData.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 4)
-                o.entity, pos = AlterClientQuotasRequestEntityData.decode_array(data, pos, version, count)
+            o.entity, pos = AlterClientQuotasRequestEntityData.decode_array(data, pos, version, count)
             if version >= 1:
                 count, pos = read_compact_count(data, pos, 11)
-                o.ops, pos = OpData.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 11)
-                o.ops, pos = OpData.decode_array(data, pos, version, count)
+            o.ops, pos = OpData.decode_array(data, pos, version, count)
             if version >= 1:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -285,26 +284,26 @@ class AlterClientQuotasRequestEntryData(Struct):
     def encode_array(items: list[AlterClientQuotasRequestEntryData], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 1:
+                if o.unknown_tagged_fields:
+                    raise unsupported("AlterClientQuotasRequestEntryData", "unknown_tagged_fields", version)
             if version >= 1:
-                write(compact_count(len(o.entity)))
-                AlterClientQuotasRequestEntityData.encode_array(o.entity, out, version)
+                write(compact_count(o.entity))
             else:
-                write(count(len(o.entity)))
+                write(count(o.entity))
+            if o.entity:
                 AlterClientQuotasRequestEntityData.encode_array(o.entity, out, version)
             if version >= 1:
-                write(compact_count(len(o.ops)))
-                OpData.encode_array(o.ops, out, version)
+                write(compact_count(o.ops))
             else:
-                write(count(len(o.ops)))
+                write(count(o.ops))
+            if o.ops:
                 OpData.encode_array(o.ops, out, version)
             if version >= 1:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("AlterClientQuotasRequestEntryData", "unknown_tagged_fields", version)
 
 
 class AlterClientQuotasResponse(Message):
@@ -338,10 +337,9 @@ class AlterClientQuotasResponse(Message):
         pos += 4
         if version >= 1:
             count, pos = read_compact_count(data, pos, 5)
-            o.entries, pos = AlterClientQuotasResponseEntryData.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 8)
-            o.entries, pos = AlterClientQuotasResponseEntryData.decode_array(data, pos, version, count)
+        o.entries, pos = AlterClientQuotasResponseEntryData.decode_array(data, pos, version, count)
         if version >= 1:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -351,21 +349,21 @@ class AlterClientQuotasResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 1:
+            if self.unknown_tagged_fields:
+                raise unsupported("AlterClientQuotasResponse", "unknown_tagged_fields", version)
         write(_pack_i(self.throttle_time_ms))
         if version >= 1:
-            write(compact_count(len(self.entries)))
-            AlterClientQuotasResponseEntryData.encode_array(self.entries, out, version)
+            write(compact_count(self.entries))
         else:
-            write(count(len(self.entries)))
+            write(count(self.entries))
+        if self.entries:
             AlterClientQuotasResponseEntryData.encode_array(self.entries, out, version)
         if version >= 1:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("AlterClientQuotasResponse", "unknown_tagged_fields", version)
 
 
 class AlterClientQuotasResponseEntityData(Struct):
@@ -415,6 +413,9 @@ class AlterClientQuotasResponseEntityData(Struct):
     def encode_array(items: list[AlterClientQuotasResponseEntityData], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 1:
+                if o.unknown_tagged_fields:
+                    raise unsupported("AlterClientQuotasResponseEntityData", "unknown_tagged_fields", version)
             if version >= 1:
                 write(compact_string(o.entity_type))
             else:
@@ -428,9 +429,6 @@ class AlterClientQuotasResponseEntityData(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("AlterClientQuotasResponseEntityData", "unknown_tagged_fields", version)
 
 
 class AlterClientQuotasResponseEntryData(Struct):
@@ -471,10 +469,9 @@ class AlterClientQuotasResponseEntryData(Struct):
                 o.error_message, pos = read_nullable_string(data, pos)
             if version >= 1:
                 count, pos = read_compact_count(data, pos, 3)
-                o.entity, pos = AlterClientQuotasResponseEntityData.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 4)
-                o.entity, pos = AlterClientQuotasResponseEntityData.decode_array(data, pos, version, count)
+            o.entity, pos = AlterClientQuotasResponseEntityData.decode_array(data, pos, version, count)
             if version >= 1:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -487,22 +484,22 @@ class AlterClientQuotasResponseEntryData(Struct):
     def encode_array(items: list[AlterClientQuotasResponseEntryData], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 1:
+                if o.unknown_tagged_fields:
+                    raise unsupported("AlterClientQuotasResponseEntryData", "unknown_tagged_fields", version)
             write(_pack_h(o.error_code))
             if version >= 1:
                 write(compact_nullable_string(o.error_message))
             else:
                 write(nullable_string(o.error_message))
             if version >= 1:
-                write(compact_count(len(o.entity)))
-                AlterClientQuotasResponseEntityData.encode_array(o.entity, out, version)
+                write(compact_count(o.entity))
             else:
-                write(count(len(o.entity)))
+                write(count(o.entity))
+            if o.entity:
                 AlterClientQuotasResponseEntityData.encode_array(o.entity, out, version)
             if version >= 1:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("AlterClientQuotasResponseEntryData", "unknown_tagged_fields", version)

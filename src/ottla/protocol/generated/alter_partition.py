@@ -80,8 +80,9 @@ class AlterPartitionRequest(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(_pack_iq(self.broker_id, self.broker_epoch))
-        write(compact_count(len(self.topics)))
-        AlterPartitionRequestTopicData.encode_array(self.topics, out, version)
+        write(compact_count(self.topics))
+        if self.topics:
+            AlterPartitionRequestTopicData.encode_array(self.topics, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -205,11 +206,13 @@ class AlterPartitionRequestPartitionData(Struct):
             if version >= 3:
                 pass
             else:
-                write(compact_count(len(o.new_isr)))
-                write(numbers(o.new_isr, "i"))
+                write(compact_count(o.new_isr))
+                if o.new_isr:
+                    write(numbers(o.new_isr, "i"))
             if version >= 3:
-                write(compact_count(len(o.new_isr_with_epochs)))
-                BrokerState.encode_array(o.new_isr_with_epochs, out, version)
+                write(compact_count(o.new_isr_with_epochs))
+                if o.new_isr_with_epochs:
+                    BrokerState.encode_array(o.new_isr_with_epochs, out, version)
             if o.unknown_tagged_fields:
                 write(_pack_bi(o.leader_recovery_state, o.partition_epoch))
                 write_tags(out, [], o.unknown_tagged_fields)
@@ -260,8 +263,9 @@ class AlterPartitionRequestTopicData(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_u(o.topic_id))
-            write(compact_count(len(o.partitions)))
-            AlterPartitionRequestPartitionData.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                AlterPartitionRequestPartitionData.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -311,8 +315,9 @@ class AlterPartitionResponse(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(_pack_ih(self.throttle_time_ms, self.error_code))
-        write(compact_count(len(self.topics)))
-        AlterPartitionResponseTopicData.encode_array(self.topics, out, version)
+        write(compact_count(self.topics))
+        if self.topics:
+            AlterPartitionResponseTopicData.encode_array(self.topics, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -377,8 +382,9 @@ class AlterPartitionResponsePartitionData(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_ihii(o.partition_index, o.error_code, o.leader_id, o.leader_epoch))
-            write(compact_count(len(o.isr)))
-            write(numbers(o.isr, "i"))
+            write(compact_count(o.isr))
+            if o.isr:
+                write(numbers(o.isr, "i"))
             if o.unknown_tagged_fields:
                 write(_pack_bi(o.leader_recovery_state, o.partition_epoch))
                 write_tags(out, [], o.unknown_tagged_fields)
@@ -429,8 +435,9 @@ class AlterPartitionResponseTopicData(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_u(o.topic_id))
-            write(compact_count(len(o.partitions)))
-            AlterPartitionResponsePartitionData.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                AlterPartitionResponsePartitionData.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

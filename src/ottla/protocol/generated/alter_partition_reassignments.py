@@ -11,6 +11,7 @@ from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
     compact_count,
+    compact_nullable_count,
     compact_nullable_string,
     compact_string,
     numbers,
@@ -88,8 +89,9 @@ class AlterPartitionReassignmentsRequest(Message):
             write(_pack_it(self.timeout_ms, self.allow_replication_factor_change))
         else:
             write(_pack_i(self.timeout_ms))
-        write(compact_count(len(self.topics)))
-        ReassignableTopic.encode_array(self.topics, out, version)
+        write(compact_count(self.topics))
+        if self.topics:
+            ReassignableTopic.encode_array(self.topics, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -142,10 +144,8 @@ class ReassignablePartition(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_i(o.partition_index))
-            if o.replicas is None:
-                write(b"\x00")
-            else:
-                write(compact_count(len(o.replicas)))
+            write(compact_nullable_count(o.replicas))
+            if o.replicas:
                 write(numbers(o.replicas, "i"))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
@@ -195,8 +195,9 @@ class ReassignableTopic(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.name))
-            write(compact_count(len(o.partitions)))
-            ReassignablePartition.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                ReassignablePartition.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -262,8 +263,9 @@ class AlterPartitionReassignmentsResponse(Message):
         else:
             write(_pack_ih(self.throttle_time_ms, self.error_code))
         write(compact_nullable_string(self.error_message))
-        write(compact_count(len(self.responses)))
-        ReassignableTopicResponse.encode_array(self.responses, out, version)
+        write(compact_count(self.responses))
+        if self.responses:
+            ReassignableTopicResponse.encode_array(self.responses, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -364,8 +366,9 @@ class ReassignableTopicResponse(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.name))
-            write(compact_count(len(o.partitions)))
-            ReassignablePartitionResponse.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                ReassignablePartitionResponse.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

@@ -59,10 +59,9 @@ class AlterReplicaLogDirsRequest(Message):
         o.unknown_tagged_fields = None
         if version >= 2:
             count, pos = read_compact_count(data, pos, 3)
-            o.dirs, pos = AlterReplicaLogDir.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 6)
-            o.dirs, pos = AlterReplicaLogDir.decode_array(data, pos, version, count)
+        o.dirs, pos = AlterReplicaLogDir.decode_array(data, pos, version, count)
         if version >= 2:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -72,20 +71,20 @@ class AlterReplicaLogDirsRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("AlterReplicaLogDirsRequest", "unknown_tagged_fields", version)
         if version >= 2:
-            write(compact_count(len(self.dirs)))
-            AlterReplicaLogDir.encode_array(self.dirs, out, version)
+            write(compact_count(self.dirs))
         else:
-            write(count(len(self.dirs)))
+            write(count(self.dirs))
+        if self.dirs:
             AlterReplicaLogDir.encode_array(self.dirs, out, version)
         if version >= 2:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("AlterReplicaLogDirsRequest", "unknown_tagged_fields", version)
 
 
 class AlterReplicaLogDirTopic(Struct):
@@ -121,10 +120,9 @@ class AlterReplicaLogDirTopic(Struct):
                 o.name, pos = read_string(data, pos)
             if version >= 2:
                 count, pos = read_compact_count(data, pos, 4)
-                o.partitions, pos = read_numbers(data, pos, count, "i", 4)
             else:
                 count, pos = read_count(data, pos, 4)
-                o.partitions, pos = read_numbers(data, pos, count, "i", 4)
+            o.partitions, pos = read_numbers(data, pos, count, "i", 4)
             if version >= 2:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -137,24 +135,24 @@ class AlterReplicaLogDirTopic(Struct):
     def encode_array(items: list[AlterReplicaLogDirTopic], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("AlterReplicaLogDirTopic", "unknown_tagged_fields", version)
             if version >= 2:
                 write(compact_string(o.name))
             else:
                 write(string(o.name))
             if version >= 2:
-                write(compact_count(len(o.partitions)))
-                write(numbers(o.partitions, "i"))
+                write(compact_count(o.partitions))
             else:
-                write(count(len(o.partitions)))
+                write(count(o.partitions))
+            if o.partitions:
                 write(numbers(o.partitions, "i"))
             if version >= 2:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("AlterReplicaLogDirTopic", "unknown_tagged_fields", version)
 
 
 class AlterReplicaLogDir(Struct):
@@ -190,10 +188,9 @@ class AlterReplicaLogDir(Struct):
                 o.path, pos = read_string(data, pos)
             if version >= 2:
                 count, pos = read_compact_count(data, pos, 3)
-                o.topics, pos = AlterReplicaLogDirTopic.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 6)
-                o.topics, pos = AlterReplicaLogDirTopic.decode_array(data, pos, version, count)
+            o.topics, pos = AlterReplicaLogDirTopic.decode_array(data, pos, version, count)
             if version >= 2:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -206,24 +203,24 @@ class AlterReplicaLogDir(Struct):
     def encode_array(items: list[AlterReplicaLogDir], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("AlterReplicaLogDir", "unknown_tagged_fields", version)
             if version >= 2:
                 write(compact_string(o.path))
             else:
                 write(string(o.path))
             if version >= 2:
-                write(compact_count(len(o.topics)))
-                AlterReplicaLogDirTopic.encode_array(o.topics, out, version)
+                write(compact_count(o.topics))
             else:
-                write(count(len(o.topics)))
+                write(count(o.topics))
+            if o.topics:
                 AlterReplicaLogDirTopic.encode_array(o.topics, out, version)
             if version >= 2:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("AlterReplicaLogDir", "unknown_tagged_fields", version)
 
 
 class AlterReplicaLogDirsResponse(Message):
@@ -257,10 +254,9 @@ class AlterReplicaLogDirsResponse(Message):
         pos += 4
         if version >= 2:
             count, pos = read_compact_count(data, pos, 3)
-            o.results, pos = AlterReplicaLogDirTopicResult.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 6)
-            o.results, pos = AlterReplicaLogDirTopicResult.decode_array(data, pos, version, count)
+        o.results, pos = AlterReplicaLogDirTopicResult.decode_array(data, pos, version, count)
         if version >= 2:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -270,21 +266,21 @@ class AlterReplicaLogDirsResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("AlterReplicaLogDirsResponse", "unknown_tagged_fields", version)
         write(_pack_i(self.throttle_time_ms))
         if version >= 2:
-            write(compact_count(len(self.results)))
-            AlterReplicaLogDirTopicResult.encode_array(self.results, out, version)
+            write(compact_count(self.results))
         else:
-            write(count(len(self.results)))
+            write(count(self.results))
+        if self.results:
             AlterReplicaLogDirTopicResult.encode_array(self.results, out, version)
         if version >= 2:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("AlterReplicaLogDirsResponse", "unknown_tagged_fields", version)
 
 
 class AlterReplicaLogDirPartitionResult(Struct):
@@ -329,6 +325,9 @@ class AlterReplicaLogDirPartitionResult(Struct):
     def encode_array(items: list[AlterReplicaLogDirPartitionResult], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("AlterReplicaLogDirPartitionResult", "unknown_tagged_fields", version)
             if version >= 2:
                 if o.unknown_tagged_fields:
                     write(_pack_ih(o.partition_index, o.error_code))
@@ -336,8 +335,6 @@ class AlterReplicaLogDirPartitionResult(Struct):
                 else:
                     write(_pack_ihx(o.partition_index, o.error_code))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("AlterReplicaLogDirPartitionResult", "unknown_tagged_fields", version)
                 write(_pack_ih(o.partition_index, o.error_code))
 
 
@@ -374,10 +371,9 @@ class AlterReplicaLogDirTopicResult(Struct):
                 o.topic_name, pos = read_string(data, pos)
             if version >= 2:
                 count, pos = read_compact_count(data, pos, 7)
-                o.partitions, pos = AlterReplicaLogDirPartitionResult.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 6)
-                o.partitions, pos = AlterReplicaLogDirPartitionResult.decode_array(data, pos, version, count)
+            o.partitions, pos = AlterReplicaLogDirPartitionResult.decode_array(data, pos, version, count)
             if version >= 2:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -390,21 +386,21 @@ class AlterReplicaLogDirTopicResult(Struct):
     def encode_array(items: list[AlterReplicaLogDirTopicResult], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("AlterReplicaLogDirTopicResult", "unknown_tagged_fields", version)
             if version >= 2:
                 write(compact_string(o.topic_name))
             else:
                 write(string(o.topic_name))
             if version >= 2:
-                write(compact_count(len(o.partitions)))
-                AlterReplicaLogDirPartitionResult.encode_array(o.partitions, out, version)
+                write(compact_count(o.partitions))
             else:
-                write(count(len(o.partitions)))
+                write(count(o.partitions))
+            if o.partitions:
                 AlterReplicaLogDirPartitionResult.encode_array(o.partitions, out, version)
             if version >= 2:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("AlterReplicaLogDirTopicResult", "unknown_tagged_fields", version)

@@ -69,8 +69,9 @@ class AlterShareGroupOffsetsRequest(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(compact_string(self.group_id))
-        write(compact_count(len(self.topics)))
-        AlterShareGroupOffsetsRequestTopic.encode_array(self.topics, out, version)
+        write(compact_count(self.topics))
+        if self.topics:
+            AlterShareGroupOffsetsRequestTopic.encode_array(self.topics, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -164,8 +165,9 @@ class AlterShareGroupOffsetsRequestTopic(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.topic_name))
-            write(compact_count(len(o.partitions)))
-            AlterShareGroupOffsetsRequestPartition.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                AlterShareGroupOffsetsRequestPartition.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -220,8 +222,9 @@ class AlterShareGroupOffsetsResponse(Message):
         write = out.parts.append
         write(_pack_ih(self.throttle_time_ms, self.error_code))
         write(compact_nullable_string(self.error_message))
-        write(compact_count(len(self.responses)))
-        AlterShareGroupOffsetsResponseTopic.encode_array(self.responses, out, version)
+        write(compact_count(self.responses))
+        if self.responses:
+            AlterShareGroupOffsetsResponseTopic.encode_array(self.responses, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -328,8 +331,9 @@ class AlterShareGroupOffsetsResponseTopic(Struct):
         for o in items:
             write(compact_string(o.topic_name))
             write(_pack_u(o.topic_id))
-            write(compact_count(len(o.partitions)))
-            AlterShareGroupOffsetsResponsePartition.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                AlterShareGroupOffsetsResponsePartition.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

@@ -72,10 +72,12 @@ class AlterUserScramCredentialsRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(compact_count(len(self.deletions)))
-        ScramCredentialDeletion.encode_array(self.deletions, out, version)
-        write(compact_count(len(self.upsertions)))
-        ScramCredentialUpsertion.encode_array(self.upsertions, out, version)
+        write(compact_count(self.deletions))
+        if self.deletions:
+            ScramCredentialDeletion.encode_array(self.deletions, out, version)
+        write(compact_count(self.upsertions))
+        if self.upsertions:
+            ScramCredentialUpsertion.encode_array(self.upsertions, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -231,8 +233,9 @@ class AlterUserScramCredentialsResponse(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(_pack_i(self.throttle_time_ms))
-        write(compact_count(len(self.results)))
-        AlterUserScramCredentialsResult.encode_array(self.results, out, version)
+        write(compact_count(self.results))
+        if self.results:
+            AlterUserScramCredentialsResult.encode_array(self.results, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:

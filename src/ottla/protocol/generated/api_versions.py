@@ -87,6 +87,9 @@ class ApiVersionsRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 3:
+            if self.unknown_tagged_fields:
+                raise unsupported("ApiVersionsRequest", "unknown_tagged_fields", version)
         if version >= 3:
             write(compact_string(self.client_software_name))
         if version >= 3:
@@ -96,9 +99,6 @@ class ApiVersionsRequest(Message):
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("ApiVersionsRequest", "unknown_tagged_fields", version)
 
 
 class ApiVersionsResponse(Message):
@@ -151,10 +151,9 @@ class ApiVersionsResponse(Message):
         pos += 2
         if version >= 3:
             count, pos = read_compact_count(data, pos, 7)
-            o.api_keys, pos = ApiVersion.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 6)
-            o.api_keys, pos = ApiVersion.decode_array(data, pos, version, count)
+        o.api_keys, pos = ApiVersion.decode_array(data, pos, version, count)
         if version >= 3:
             o.throttle_time_ms, tags = _read_iB(data, pos)
             pos += 5
@@ -194,12 +193,15 @@ class ApiVersionsResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 3:
+            if self.unknown_tagged_fields:
+                raise unsupported("ApiVersionsResponse", "unknown_tagged_fields", version)
         write(_pack_h(self.error_code))
         if version >= 3:
-            write(compact_count(len(self.api_keys)))
-            ApiVersion.encode_array(self.api_keys, out, version)
+            write(compact_count(self.api_keys))
         else:
-            write(count(len(self.api_keys)))
+            write(count(self.api_keys))
+        if self.api_keys:
             ApiVersion.encode_array(self.api_keys, out, version)
         if version >= 3:
             if self.unknown_tagged_fields or self.supported_features or self.finalized_features_epoch != -1 or self.finalized_features or self.zk_migration_ready:
@@ -208,28 +210,25 @@ class ApiVersionsResponse(Message):
             else:
                 write(_pack_ix(self.throttle_time_ms))
         elif version >= 1:
-            if self.unknown_tagged_fields:
-                raise unsupported("ApiVersionsResponse", "unknown_tagged_fields", version)
             write(_pack_i(self.throttle_time_ms))
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("ApiVersionsResponse", "unknown_tagged_fields", version)
 
     def _encode_tags(self, target: Writer, version: int) -> None:
         known: UnknownTags = []
         if self.supported_features:
             out = Writer()
             write = out.parts.append
-            write(compact_count(len(self.supported_features)))
-            SupportedFeatureKey.encode_array(self.supported_features, out, version)
+            write(compact_count(self.supported_features))
+            if self.supported_features:
+                SupportedFeatureKey.encode_array(self.supported_features, out, version)
             known.append((0, out.getvalue()))
         if self.finalized_features_epoch != -1:
             known.append((1, _pack_q(self.finalized_features_epoch)))
         if self.finalized_features:
             out = Writer()
             write = out.parts.append
-            write(compact_count(len(self.finalized_features)))
-            FinalizedFeatureKey.encode_array(self.finalized_features, out, version)
+            write(compact_count(self.finalized_features))
+            if self.finalized_features:
+                FinalizedFeatureKey.encode_array(self.finalized_features, out, version)
             known.append((2, out.getvalue()))
         if self.zk_migration_ready:
             known.append((3, _pack_t(self.zk_migration_ready)))
@@ -281,6 +280,9 @@ class ApiVersion(Struct):
     def encode_array(items: list[ApiVersion], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 3:
+                if o.unknown_tagged_fields:
+                    raise unsupported("ApiVersion", "unknown_tagged_fields", version)
             if version >= 3:
                 if o.unknown_tagged_fields:
                     write(_pack_hhh(o.api_key, o.min_version, o.max_version))
@@ -288,8 +290,6 @@ class ApiVersion(Struct):
                 else:
                     write(_pack_hhhx(o.api_key, o.min_version, o.max_version))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("ApiVersion", "unknown_tagged_fields", version)
                 write(_pack_hhh(o.api_key, o.min_version, o.max_version))
 
 

@@ -73,8 +73,9 @@ class AssignReplicasToDirsRequest(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(_pack_iq(self.broker_id, self.broker_epoch))
-        write(compact_count(len(self.directories)))
-        AssignReplicasToDirsRequestDirectoryData.encode_array(self.directories, out, version)
+        write(compact_count(self.directories))
+        if self.directories:
+            AssignReplicasToDirsRequestDirectoryData.encode_array(self.directories, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -166,8 +167,9 @@ class AssignReplicasToDirsRequestTopicData(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_u(o.topic_id))
-            write(compact_count(len(o.partitions)))
-            AssignReplicasToDirsRequestPartitionData.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                AssignReplicasToDirsRequestPartitionData.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -217,8 +219,9 @@ class AssignReplicasToDirsRequestDirectoryData(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_u(o.id))
-            write(compact_count(len(o.topics)))
-            AssignReplicasToDirsRequestTopicData.encode_array(o.topics, out, version)
+            write(compact_count(o.topics))
+            if o.topics:
+                AssignReplicasToDirsRequestTopicData.encode_array(o.topics, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -268,8 +271,9 @@ class AssignReplicasToDirsResponse(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(_pack_ih(self.throttle_time_ms, self.error_code))
-        write(compact_count(len(self.directories)))
-        AssignReplicasToDirsResponseDirectoryData.encode_array(self.directories, out, version)
+        write(compact_count(self.directories))
+        if self.directories:
+            AssignReplicasToDirsResponseDirectoryData.encode_array(self.directories, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -364,8 +368,9 @@ class AssignReplicasToDirsResponseTopicData(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_u(o.topic_id))
-            write(compact_count(len(o.partitions)))
-            AssignReplicasToDirsResponsePartitionData.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                AssignReplicasToDirsResponsePartitionData.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -415,8 +420,9 @@ class AssignReplicasToDirsResponseDirectoryData(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_u(o.id))
-            write(compact_count(len(o.topics)))
-            AssignReplicasToDirsResponseTopicData.encode_array(o.topics, out, version)
+            write(compact_count(o.topics))
+            if o.topics:
+                AssignReplicasToDirsResponseTopicData.encode_array(o.topics, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

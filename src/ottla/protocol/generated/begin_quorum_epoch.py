@@ -93,10 +93,9 @@ class BeginQuorumEpochRequest(Message):
             o.voter_id = -1
         if version >= 1:
             count, pos = read_compact_count(data, pos, 3)
-            o.topics, pos = BeginQuorumEpochRequestTopicData.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 6)
-            o.topics, pos = BeginQuorumEpochRequestTopicData.decode_array(data, pos, version, count)
+        o.topics, pos = BeginQuorumEpochRequestTopicData.decode_array(data, pos, version, count)
         if version >= 1:
             count, pos = read_compact_count(data, pos, 5)
             o.leader_endpoints, pos = LeaderEndpoint.decode_array(data, pos, version, count)
@@ -111,6 +110,9 @@ class BeginQuorumEpochRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 1:
+            if self.unknown_tagged_fields:
+                raise unsupported("BeginQuorumEpochRequest", "unknown_tagged_fields", version)
         if version >= 1:
             write(compact_nullable_string(self.cluster_id))
         else:
@@ -118,22 +120,20 @@ class BeginQuorumEpochRequest(Message):
         if version >= 1:
             write(_pack_i(self.voter_id))
         if version >= 1:
-            write(compact_count(len(self.topics)))
-            BeginQuorumEpochRequestTopicData.encode_array(self.topics, out, version)
+            write(compact_count(self.topics))
         else:
-            write(count(len(self.topics)))
+            write(count(self.topics))
+        if self.topics:
             BeginQuorumEpochRequestTopicData.encode_array(self.topics, out, version)
         if version >= 1:
-            write(compact_count(len(self.leader_endpoints)))
-            LeaderEndpoint.encode_array(self.leader_endpoints, out, version)
+            write(compact_count(self.leader_endpoints))
+            if self.leader_endpoints:
+                LeaderEndpoint.encode_array(self.leader_endpoints, out, version)
         if version >= 1:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("BeginQuorumEpochRequest", "unknown_tagged_fields", version)
 
 
 class BeginQuorumEpochRequestPartitionData(Struct):
@@ -185,6 +185,9 @@ class BeginQuorumEpochRequestPartitionData(Struct):
     def encode_array(items: list[BeginQuorumEpochRequestPartitionData], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 1:
+                if o.unknown_tagged_fields:
+                    raise unsupported("BeginQuorumEpochRequestPartitionData", "unknown_tagged_fields", version)
             if version >= 1:
                 if o.unknown_tagged_fields:
                     write(_pack_iuii(o.partition_index, o.voter_directory_id, o.leader_id, o.leader_epoch))
@@ -192,8 +195,6 @@ class BeginQuorumEpochRequestPartitionData(Struct):
                 else:
                     write(_pack_iuiix(o.partition_index, o.voter_directory_id, o.leader_id, o.leader_epoch))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("BeginQuorumEpochRequestPartitionData", "unknown_tagged_fields", version)
                 write(_pack_iii(o.partition_index, o.leader_id, o.leader_epoch))
 
 
@@ -230,10 +231,9 @@ class BeginQuorumEpochRequestTopicData(Struct):
                 o.topic_name, pos = read_string(data, pos)
             if version >= 1:
                 count, pos = read_compact_count(data, pos, 29)
-                o.partitions, pos = BeginQuorumEpochRequestPartitionData.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 12)
-                o.partitions, pos = BeginQuorumEpochRequestPartitionData.decode_array(data, pos, version, count)
+            o.partitions, pos = BeginQuorumEpochRequestPartitionData.decode_array(data, pos, version, count)
             if version >= 1:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -246,24 +246,24 @@ class BeginQuorumEpochRequestTopicData(Struct):
     def encode_array(items: list[BeginQuorumEpochRequestTopicData], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 1:
+                if o.unknown_tagged_fields:
+                    raise unsupported("BeginQuorumEpochRequestTopicData", "unknown_tagged_fields", version)
             if version >= 1:
                 write(compact_string(o.topic_name))
             else:
                 write(string(o.topic_name))
             if version >= 1:
-                write(compact_count(len(o.partitions)))
-                BeginQuorumEpochRequestPartitionData.encode_array(o.partitions, out, version)
+                write(compact_count(o.partitions))
             else:
-                write(count(len(o.partitions)))
+                write(count(o.partitions))
+            if o.partitions:
                 BeginQuorumEpochRequestPartitionData.encode_array(o.partitions, out, version)
             if version >= 1:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("BeginQuorumEpochRequestTopicData", "unknown_tagged_fields", version)
 
 
 class LeaderEndpoint(Struct):
@@ -353,10 +353,9 @@ class BeginQuorumEpochResponse(Message):
         pos += 2
         if version >= 1:
             count, pos = read_compact_count(data, pos, 3)
-            o.topics, pos = BeginQuorumEpochResponseTopicData.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 6)
-            o.topics, pos = BeginQuorumEpochResponseTopicData.decode_array(data, pos, version, count)
+        o.topics, pos = BeginQuorumEpochResponseTopicData.decode_array(data, pos, version, count)
         if version >= 1:
             if data[pos]:
                 pos = o._decode_tags(data, pos, version)
@@ -385,29 +384,29 @@ class BeginQuorumEpochResponse(Message):
         if version < 1:
             if self.node_endpoints:
                 raise unsupported("BeginQuorumEpochResponse", "node_endpoints", version)
+            if self.unknown_tagged_fields:
+                raise unsupported("BeginQuorumEpochResponse", "unknown_tagged_fields", version)
         write(_pack_h(self.error_code))
         if version >= 1:
-            write(compact_count(len(self.topics)))
-            BeginQuorumEpochResponseTopicData.encode_array(self.topics, out, version)
+            write(compact_count(self.topics))
         else:
-            write(count(len(self.topics)))
+            write(count(self.topics))
+        if self.topics:
             BeginQuorumEpochResponseTopicData.encode_array(self.topics, out, version)
         if version >= 1:
             if self.unknown_tagged_fields or self.node_endpoints:
                 self._encode_tags(out, version)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("BeginQuorumEpochResponse", "unknown_tagged_fields", version)
 
     def _encode_tags(self, target: Writer, version: int) -> None:
         known: UnknownTags = []
         if self.node_endpoints:
             out = Writer()
             write = out.parts.append
-            write(compact_count(len(self.node_endpoints)))
-            NodeEndpoint.encode_array(self.node_endpoints, out, version)
+            write(compact_count(self.node_endpoints))
+            if self.node_endpoints:
+                NodeEndpoint.encode_array(self.node_endpoints, out, version)
             known.append((0, out.getvalue()))
         write_tags(target, known, self.unknown_tagged_fields)
 
@@ -460,6 +459,9 @@ class BeginQuorumEpochResponsePartitionData(Struct):
     def encode_array(items: list[BeginQuorumEpochResponsePartitionData], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 1:
+                if o.unknown_tagged_fields:
+                    raise unsupported("BeginQuorumEpochResponsePartitionData", "unknown_tagged_fields", version)
             if version >= 1:
                 if o.unknown_tagged_fields:
                     write(_pack_ihii(o.partition_index, o.error_code, o.leader_id, o.leader_epoch))
@@ -467,8 +469,6 @@ class BeginQuorumEpochResponsePartitionData(Struct):
                 else:
                     write(_pack_ihiix(o.partition_index, o.error_code, o.leader_id, o.leader_epoch))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("BeginQuorumEpochResponsePartitionData", "unknown_tagged_fields", version)
                 write(_pack_ihii(o.partition_index, o.error_code, o.leader_id, o.leader_epoch))
 
 
@@ -505,10 +505,9 @@ class BeginQuorumEpochResponseTopicData(Struct):
                 o.topic_name, pos = read_string(data, pos)
             if version >= 1:
                 count, pos = read_compact_count(data, pos, 15)
-                o.partitions, pos = BeginQuorumEpochResponsePartitionData.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 14)
-                o.partitions, pos = BeginQuorumEpochResponsePartitionData.decode_array(data, pos, version, count)
+            o.partitions, pos = BeginQuorumEpochResponsePartitionData.decode_array(data, pos, version, count)
             if version >= 1:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -521,24 +520,24 @@ class BeginQuorumEpochResponseTopicData(Struct):
     def encode_array(items: list[BeginQuorumEpochResponseTopicData], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 1:
+                if o.unknown_tagged_fields:
+                    raise unsupported("BeginQuorumEpochResponseTopicData", "unknown_tagged_fields", version)
             if version >= 1:
                 write(compact_string(o.topic_name))
             else:
                 write(string(o.topic_name))
             if version >= 1:
-                write(compact_count(len(o.partitions)))
-                BeginQuorumEpochResponsePartitionData.encode_array(o.partitions, out, version)
+                write(compact_count(o.partitions))
             else:
-                write(count(len(o.partitions)))
+                write(count(o.partitions))
+            if o.partitions:
                 BeginQuorumEpochResponsePartitionData.encode_array(o.partitions, out, version)
             if version >= 1:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("BeginQuorumEpochResponseTopicData", "unknown_tagged_fields", version)
 
 
 class NodeEndpoint(Struct):

@@ -126,14 +126,16 @@ class BrokerHeartbeatRequest(Message):
         if version >= 1 and (self.offline_log_dirs):
             out = Writer()
             write = out.parts.append
-            write(compact_count(len(self.offline_log_dirs)))
-            write(uuids(self.offline_log_dirs))
+            write(compact_count(self.offline_log_dirs))
+            if self.offline_log_dirs:
+                write(uuids(self.offline_log_dirs))
             known.append((0, out.getvalue()))
         if version >= 2 and (self.cordoned_log_dirs is not None):
             out = Writer()
             write = out.parts.append
-            write(compact_count(len(self.cordoned_log_dirs)))
-            write(uuids(self.cordoned_log_dirs))
+            write(compact_count(self.cordoned_log_dirs))
+            if self.cordoned_log_dirs:
+                write(uuids(self.cordoned_log_dirs))
             known.append((1, out.getvalue()))
         write_tags(target, known, self.unknown_tagged_fields)
 

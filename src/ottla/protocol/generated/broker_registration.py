@@ -133,16 +133,19 @@ class BrokerRegistrationRequest(Message):
         write(_pack_i(self.broker_id))
         write(compact_string(self.cluster_id))
         write(_pack_u(self.incarnation_id))
-        write(compact_count(len(self.listeners)))
-        Listener.encode_array(self.listeners, out, version)
-        write(compact_count(len(self.features)))
-        Feature.encode_array(self.features, out, version)
+        write(compact_count(self.listeners))
+        if self.listeners:
+            Listener.encode_array(self.listeners, out, version)
+        write(compact_count(self.features))
+        if self.features:
+            Feature.encode_array(self.features, out, version)
         write(compact_nullable_string(self.rack))
         if version >= 1:
             write(_pack_t(self.is_migrating_zk_broker))
         if version >= 2:
-            write(compact_count(len(self.log_dirs)))
-            write(uuids(self.log_dirs))
+            write(compact_count(self.log_dirs))
+            if self.log_dirs:
+                write(uuids(self.log_dirs))
         if version >= 3:
             if self.unknown_tagged_fields:
                 write(_pack_q(self.previous_broker_epoch))

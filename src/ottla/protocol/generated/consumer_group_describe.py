@@ -80,8 +80,9 @@ class ConsumerGroupDescribeRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(compact_count(len(self.group_ids)))
-        write(compact_strings(self.group_ids))
+        write(compact_count(self.group_ids))
+        if self.group_ids:
+            write(compact_strings(self.group_ids))
         if self.unknown_tagged_fields:
             write(_pack_t(self.include_authorized_operations))
             write_tags(out, [], self.unknown_tagged_fields)
@@ -129,8 +130,9 @@ class ConsumerGroupDescribeResponse(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(_pack_i(self.throttle_time_ms))
-        write(compact_count(len(self.groups)))
-        DescribedGroup.encode_array(self.groups, out, version)
+        write(compact_count(self.groups))
+        if self.groups:
+            DescribedGroup.encode_array(self.groups, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -227,8 +229,9 @@ class Member(Struct):
             write(_pack_i(o.member_epoch))
             write(compact_string(o.client_id))
             write(compact_string(o.client_host))
-            write(compact_count(len(o.subscribed_topic_names)))
-            write(compact_strings(o.subscribed_topic_names))
+            write(compact_count(o.subscribed_topic_names))
+            if o.subscribed_topic_names:
+                write(compact_strings(o.subscribed_topic_names))
             write(compact_nullable_string(o.subscribed_topic_regex))
             o.assignment.encode(out, version)
             o.target_assignment.encode(out, version)
@@ -320,8 +323,9 @@ class DescribedGroup(Struct):
             write(compact_string(o.group_state))
             write(_pack_ii(o.group_epoch, o.assignment_epoch))
             write(compact_string(o.assignor_name))
-            write(compact_count(len(o.members)))
-            Member.encode_array(o.members, out, version)
+            write(compact_count(o.members))
+            if o.members:
+                Member.encode_array(o.members, out, version)
             if o.unknown_tagged_fields:
                 write(_pack_i(o.authorized_operations))
                 write_tags(out, [], o.unknown_tagged_fields)
@@ -377,8 +381,9 @@ class TopicPartitions(Struct):
         for o in items:
             write(_pack_u(o.topic_id))
             write(compact_string(o.topic_name))
-            write(compact_count(len(o.partitions)))
-            write(numbers(o.partitions, "i"))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                write(numbers(o.partitions, "i"))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -414,8 +419,9 @@ class Assignment(Struct):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(compact_count(len(self.topic_partitions)))
-        TopicPartitions.encode_array(self.topic_partitions, out, version)
+        write(compact_count(self.topic_partitions))
+        if self.topic_partitions:
+            TopicPartitions.encode_array(self.topic_partitions, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:

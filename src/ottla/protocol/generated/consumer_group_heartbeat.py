@@ -12,6 +12,7 @@ from ottla.protocol.primitives import (
     Writer,
     ZERO_UUID,
     compact_count,
+    compact_nullable_count,
     compact_nullable_string,
     compact_string,
     compact_strings,
@@ -129,18 +130,14 @@ class ConsumerGroupHeartbeatRequest(Message):
         write(compact_nullable_string(self.instance_id))
         write(compact_nullable_string(self.rack_id))
         write(_pack_i(self.rebalance_timeout_ms))
-        if self.subscribed_topic_names is None:
-            write(b"\x00")
-        else:
-            write(compact_count(len(self.subscribed_topic_names)))
+        write(compact_nullable_count(self.subscribed_topic_names))
+        if self.subscribed_topic_names:
             write(compact_strings(self.subscribed_topic_names))
         if version >= 1:
             write(compact_nullable_string(self.subscribed_topic_regex))
         write(compact_nullable_string(self.server_assignor))
-        if self.topic_partitions is None:
-            write(b"\x00")
-        else:
-            write(compact_count(len(self.topic_partitions)))
+        write(compact_nullable_count(self.topic_partitions))
+        if self.topic_partitions:
             ConsumerGroupHeartbeatRequestTopicPartitions.encode_array(self.topic_partitions, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
@@ -191,8 +188,9 @@ class ConsumerGroupHeartbeatRequestTopicPartitions(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_u(o.topic_id))
-            write(compact_count(len(o.partitions)))
-            write(numbers(o.partitions, "i"))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                write(numbers(o.partitions, "i"))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -304,8 +302,9 @@ class Assignment(Struct):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(compact_count(len(self.topic_partitions)))
-        ConsumerGroupHeartbeatResponseTopicPartitions.encode_array(self.topic_partitions, out, version)
+        write(compact_count(self.topic_partitions))
+        if self.topic_partitions:
+            ConsumerGroupHeartbeatResponseTopicPartitions.encode_array(self.topic_partitions, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -355,8 +354,9 @@ class ConsumerGroupHeartbeatResponseTopicPartitions(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_u(o.topic_id))
-            write(compact_count(len(o.partitions)))
-            write(numbers(o.partitions, "i"))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                write(numbers(o.partitions, "i"))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

@@ -55,11 +55,12 @@ class ConsumerProtocolAssignment(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(count(len(self.assigned_partitions)))
-        TopicPartition.encode_array(self.assigned_partitions, out, version)
-        write(nullable_bytes(self.user_data))
         if self.unknown_tagged_fields:
             raise unsupported("ConsumerProtocolAssignment", "unknown_tagged_fields", version)
+        write(count(self.assigned_partitions))
+        if self.assigned_partitions:
+            TopicPartition.encode_array(self.assigned_partitions, out, version)
+        write(nullable_bytes(self.user_data))
 
 
 class TopicPartition(Struct):
@@ -99,8 +100,9 @@ class TopicPartition(Struct):
     def encode_array(items: list[TopicPartition], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
-            write(string(o.topic))
-            write(count(len(o.partitions)))
-            write(numbers(o.partitions, "i"))
             if o.unknown_tagged_fields:
                 raise unsupported("TopicPartition", "unknown_tagged_fields", version)
+            write(string(o.topic))
+            write(count(o.partitions))
+            if o.partitions:
+                write(numbers(o.partitions, "i"))

@@ -86,18 +86,20 @@ class ConsumerProtocolSubscription(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(count(len(self.topics)))
-        write(strings(self.topics))
+        if self.unknown_tagged_fields:
+            raise unsupported("ConsumerProtocolSubscription", "unknown_tagged_fields", version)
+        write(count(self.topics))
+        if self.topics:
+            write(strings(self.topics))
         write(nullable_bytes(self.user_data))
         if version >= 1:
-            write(count(len(self.owned_partitions)))
-            TopicPartition.encode_array(self.owned_partitions, out, version)
+            write(count(self.owned_partitions))
+            if self.owned_partitions:
+                TopicPartition.encode_array(self.owned_partitions, out, version)
         if version >= 2:
             write(_pack_i(self.generation_id))
         if version >= 3:
             write(nullable_string(self.rack_id))
-        if self.unknown_tagged_fields:
-            raise unsupported("ConsumerProtocolSubscription", "unknown_tagged_fields", version)
 
 
 class TopicPartition(Struct):
@@ -137,8 +139,9 @@ class TopicPartition(Struct):
     def encode_array(items: list[TopicPartition], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
-            write(string(o.topic))
-            write(count(len(o.partitions)))
-            write(numbers(o.partitions, "i"))
             if o.unknown_tagged_fields:
                 raise unsupported("TopicPartition", "unknown_tagged_fields", version)
+            write(string(o.topic))
+            write(count(o.partitions))
+            if o.partitions:
+                write(numbers(o.partitions, "i"))

@@ -78,6 +78,9 @@ class ControlledShutdownRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 3:
+            if self.unknown_tagged_fields:
+                raise unsupported("ControlledShutdownRequest", "unknown_tagged_fields", version)
         if version >= 3:
             if self.unknown_tagged_fields:
                 write(_pack_iq(self.broker_id, self.broker_epoch))
@@ -85,12 +88,8 @@ class ControlledShutdownRequest(Message):
             else:
                 write(_pack_iqx(self.broker_id, self.broker_epoch))
         elif version >= 2:
-            if self.unknown_tagged_fields:
-                raise unsupported("ControlledShutdownRequest", "unknown_tagged_fields", version)
             write(_pack_iq(self.broker_id, self.broker_epoch))
         else:
-            if self.unknown_tagged_fields:
-                raise unsupported("ControlledShutdownRequest", "unknown_tagged_fields", version)
             write(_pack_i(self.broker_id))
 
 
@@ -125,10 +124,9 @@ class ControlledShutdownResponse(Message):
         pos += 2
         if version >= 3:
             count, pos = read_compact_count(data, pos, 6)
-            o.remaining_partitions, pos = RemainingPartition.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 6)
-            o.remaining_partitions, pos = RemainingPartition.decode_array(data, pos, version, count)
+        o.remaining_partitions, pos = RemainingPartition.decode_array(data, pos, version, count)
         if version >= 3:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -138,21 +136,21 @@ class ControlledShutdownResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 3:
+            if self.unknown_tagged_fields:
+                raise unsupported("ControlledShutdownResponse", "unknown_tagged_fields", version)
         write(_pack_h(self.error_code))
         if version >= 3:
-            write(compact_count(len(self.remaining_partitions)))
-            RemainingPartition.encode_array(self.remaining_partitions, out, version)
+            write(compact_count(self.remaining_partitions))
         else:
-            write(count(len(self.remaining_partitions)))
+            write(count(self.remaining_partitions))
+        if self.remaining_partitions:
             RemainingPartition.encode_array(self.remaining_partitions, out, version)
         if version >= 3:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("ControlledShutdownResponse", "unknown_tagged_fields", version)
 
 
 class RemainingPartition(Struct):
@@ -201,6 +199,9 @@ class RemainingPartition(Struct):
     def encode_array(items: list[RemainingPartition], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 3:
+                if o.unknown_tagged_fields:
+                    raise unsupported("RemainingPartition", "unknown_tagged_fields", version)
             if version >= 3:
                 write(compact_string(o.topic_name))
             else:
@@ -212,6 +213,4 @@ class RemainingPartition(Struct):
                 else:
                     write(_pack_ix(o.partition_index))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("RemainingPartition", "unknown_tagged_fields", version)
                 write(_pack_i(o.partition_index))

@@ -84,10 +84,12 @@ class ControllerRegistrationRequest(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(_pack_iut(self.controller_id, self.incarnation_id, self.zk_migration_ready))
-        write(compact_count(len(self.listeners)))
-        Listener.encode_array(self.listeners, out, version)
-        write(compact_count(len(self.features)))
-        Feature.encode_array(self.features, out, version)
+        write(compact_count(self.listeners))
+        if self.listeners:
+            Listener.encode_array(self.listeners, out, version)
+        write(compact_count(self.features))
+        if self.features:
+            Feature.encode_array(self.features, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:

@@ -65,10 +65,9 @@ class CreateAclsRequest(Message):
         o.unknown_tagged_fields = None
         if version >= 2:
             count, pos = read_compact_count(data, pos, 8)
-            o.creations, pos = AclCreation.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 10)
-            o.creations, pos = AclCreation.decode_array(data, pos, version, count)
+        o.creations, pos = AclCreation.decode_array(data, pos, version, count)
         if version >= 2:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -78,20 +77,20 @@ class CreateAclsRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("CreateAclsRequest", "unknown_tagged_fields", version)
         if version >= 2:
-            write(compact_count(len(self.creations)))
-            AclCreation.encode_array(self.creations, out, version)
+            write(compact_count(self.creations))
         else:
-            write(count(len(self.creations)))
+            write(count(self.creations))
+        if self.creations:
             AclCreation.encode_array(self.creations, out, version)
         if version >= 2:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("CreateAclsRequest", "unknown_tagged_fields", version)
 
 
 class AclCreation(Struct):
@@ -167,6 +166,9 @@ class AclCreation(Struct):
     def encode_array(items: list[AclCreation], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("AclCreation", "unknown_tagged_fields", version)
             write(_pack_b(o.resource_type))
             if version >= 2:
                 write(compact_string(o.resource_name))
@@ -188,8 +190,6 @@ class AclCreation(Struct):
                 else:
                     write(_pack_bbx(o.operation, o.permission_type))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("AclCreation", "unknown_tagged_fields", version)
                 write(_pack_bb(o.operation, o.permission_type))
 
 
@@ -224,10 +224,9 @@ class CreateAclsResponse(Message):
         pos += 4
         if version >= 2:
             count, pos = read_compact_count(data, pos, 4)
-            o.results, pos = AclCreationResult.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 4)
-            o.results, pos = AclCreationResult.decode_array(data, pos, version, count)
+        o.results, pos = AclCreationResult.decode_array(data, pos, version, count)
         if version >= 2:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -237,21 +236,21 @@ class CreateAclsResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("CreateAclsResponse", "unknown_tagged_fields", version)
         write(_pack_i(self.throttle_time_ms))
         if version >= 2:
-            write(compact_count(len(self.results)))
-            AclCreationResult.encode_array(self.results, out, version)
+            write(compact_count(self.results))
         else:
-            write(count(len(self.results)))
+            write(count(self.results))
+        if self.results:
             AclCreationResult.encode_array(self.results, out, version)
         if version >= 2:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("CreateAclsResponse", "unknown_tagged_fields", version)
 
 
 class AclCreationResult(Struct):
@@ -299,6 +298,9 @@ class AclCreationResult(Struct):
     def encode_array(items: list[AclCreationResult], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("AclCreationResult", "unknown_tagged_fields", version)
             write(_pack_h(o.error_code))
             if version >= 2:
                 write(compact_nullable_string(o.error_message))
@@ -309,6 +311,3 @@ class AclCreationResult(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("AclCreationResult", "unknown_tagged_fields", version)

@@ -86,10 +86,9 @@ class CreateDelegationTokenRequest(Message):
             o.owner_principal_name = ""
         if version >= 2:
             count, pos = read_compact_count(data, pos, 3)
-            o.renewers, pos = CreatableRenewers.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 4)
-            o.renewers, pos = CreatableRenewers.decode_array(data, pos, version, count)
+        o.renewers, pos = CreatableRenewers.decode_array(data, pos, version, count)
         if version >= 2:
             o.max_lifetime_ms, tags = _read_qB(data, pos)
             pos += 9
@@ -107,15 +106,18 @@ class CreateDelegationTokenRequest(Message):
                 raise unsupported("CreateDelegationTokenRequest", "owner_principal_type", version)
             if self.owner_principal_name != "":
                 raise unsupported("CreateDelegationTokenRequest", "owner_principal_name", version)
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("CreateDelegationTokenRequest", "unknown_tagged_fields", version)
         if version >= 3:
             write(compact_nullable_string(self.owner_principal_type))
         if version >= 3:
             write(compact_nullable_string(self.owner_principal_name))
         if version >= 2:
-            write(compact_count(len(self.renewers)))
-            CreatableRenewers.encode_array(self.renewers, out, version)
+            write(compact_count(self.renewers))
         else:
-            write(count(len(self.renewers)))
+            write(count(self.renewers))
+        if self.renewers:
             CreatableRenewers.encode_array(self.renewers, out, version)
         if version >= 2:
             if self.unknown_tagged_fields:
@@ -124,8 +126,6 @@ class CreateDelegationTokenRequest(Message):
             else:
                 write(_pack_qx(self.max_lifetime_ms))
         else:
-            if self.unknown_tagged_fields:
-                raise unsupported("CreateDelegationTokenRequest", "unknown_tagged_fields", version)
             write(_pack_q(self.max_lifetime_ms))
 
 
@@ -176,6 +176,9 @@ class CreatableRenewers(Struct):
     def encode_array(items: list[CreatableRenewers], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("CreatableRenewers", "unknown_tagged_fields", version)
             if version >= 2:
                 write(compact_string(o.principal_type))
             else:
@@ -189,9 +192,6 @@ class CreatableRenewers(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("CreatableRenewers", "unknown_tagged_fields", version)
 
 
 class CreateDelegationTokenResponse(Message):
@@ -293,6 +293,9 @@ class CreateDelegationTokenResponse(Message):
                 raise unsupported("CreateDelegationTokenResponse", "token_requester_principal_type", version)
             if self.token_requester_principal_name != "":
                 raise unsupported("CreateDelegationTokenResponse", "token_requester_principal_name", version)
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("CreateDelegationTokenResponse", "unknown_tagged_fields", version)
         write(_pack_h(self.error_code))
         if version >= 2:
             write(compact_string(self.principal_type))
@@ -322,6 +325,4 @@ class CreateDelegationTokenResponse(Message):
             else:
                 write(_pack_ix(self.throttle_time_ms))
         else:
-            if self.unknown_tagged_fields:
-                raise unsupported("CreateDelegationTokenResponse", "unknown_tagged_fields", version)
             write(_pack_i(self.throttle_time_ms))

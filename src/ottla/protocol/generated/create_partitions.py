@@ -11,9 +11,11 @@ from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
     compact_count,
+    compact_nullable_count,
     compact_nullable_string,
     compact_string,
     count,
+    nullable_count,
     nullable_string,
     numbers,
     read_compact_count,
@@ -73,10 +75,9 @@ class CreatePartitionsRequest(Message):
         o.unknown_tagged_fields = None
         if version >= 2:
             count, pos = read_compact_count(data, pos, 7)
-            o.topics, pos = CreatePartitionsTopic.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 10)
-            o.topics, pos = CreatePartitionsTopic.decode_array(data, pos, version, count)
+        o.topics, pos = CreatePartitionsTopic.decode_array(data, pos, version, count)
         if version >= 2:
             o.timeout_ms, o.validate_only, tags = _read_itB(data, pos)
             pos += 6
@@ -89,11 +90,14 @@ class CreatePartitionsRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("CreatePartitionsRequest", "unknown_tagged_fields", version)
         if version >= 2:
-            write(compact_count(len(self.topics)))
-            CreatePartitionsTopic.encode_array(self.topics, out, version)
+            write(compact_count(self.topics))
         else:
-            write(count(len(self.topics)))
+            write(count(self.topics))
+        if self.topics:
             CreatePartitionsTopic.encode_array(self.topics, out, version)
         if version >= 2:
             if self.unknown_tagged_fields:
@@ -102,8 +106,6 @@ class CreatePartitionsRequest(Message):
             else:
                 write(_pack_itx(self.timeout_ms, self.validate_only))
         else:
-            if self.unknown_tagged_fields:
-                raise unsupported("CreatePartitionsRequest", "unknown_tagged_fields", version)
             write(_pack_it(self.timeout_ms, self.validate_only))
 
 
@@ -133,10 +135,9 @@ class CreatePartitionsAssignment(Struct):
             o.unknown_tagged_fields = None
             if version >= 2:
                 count, pos = read_compact_count(data, pos, 4)
-                o.broker_ids, pos = read_numbers(data, pos, count, "i", 4)
             else:
                 count, pos = read_count(data, pos, 4)
-                o.broker_ids, pos = read_numbers(data, pos, count, "i", 4)
+            o.broker_ids, pos = read_numbers(data, pos, count, "i", 4)
             if version >= 2:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -149,20 +150,20 @@ class CreatePartitionsAssignment(Struct):
     def encode_array(items: list[CreatePartitionsAssignment], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("CreatePartitionsAssignment", "unknown_tagged_fields", version)
             if version >= 2:
-                write(compact_count(len(o.broker_ids)))
-                write(numbers(o.broker_ids, "i"))
+                write(compact_count(o.broker_ids))
             else:
-                write(count(len(o.broker_ids)))
+                write(count(o.broker_ids))
+            if o.broker_ids:
                 write(numbers(o.broker_ids, "i"))
             if version >= 2:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("CreatePartitionsAssignment", "unknown_tagged_fields", version)
 
 
 class CreatePartitionsTopic(Struct):
@@ -203,16 +204,12 @@ class CreatePartitionsTopic(Struct):
             pos += 4
             if version >= 2:
                 count, pos = read_compact_nullable_count(data, pos, 2)
-                if count < 0:
-                    o.assignments = None
-                else:
-                    o.assignments, pos = CreatePartitionsAssignment.decode_array(data, pos, version, count)
             else:
                 count, pos = read_nullable_count(data, pos, 4)
-                if count < 0:
-                    o.assignments = None
-                else:
-                    o.assignments, pos = CreatePartitionsAssignment.decode_array(data, pos, version, count)
+            if count < 0:
+                o.assignments = None
+            else:
+                o.assignments, pos = CreatePartitionsAssignment.decode_array(data, pos, version, count)
             if version >= 2:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -225,31 +222,25 @@ class CreatePartitionsTopic(Struct):
     def encode_array(items: list[CreatePartitionsTopic], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("CreatePartitionsTopic", "unknown_tagged_fields", version)
             if version >= 2:
                 write(compact_string(o.name))
             else:
                 write(string(o.name))
             write(_pack_i(o.count))
             if version >= 2:
-                if o.assignments is None:
-                    write(b"\x00")
-                else:
-                    write(compact_count(len(o.assignments)))
-                    CreatePartitionsAssignment.encode_array(o.assignments, out, version)
+                write(compact_nullable_count(o.assignments))
             else:
-                if o.assignments is None:
-                    write(b"\xff\xff\xff\xff")
-                else:
-                    write(count(len(o.assignments)))
-                    CreatePartitionsAssignment.encode_array(o.assignments, out, version)
+                write(nullable_count(o.assignments))
+            if o.assignments:
+                CreatePartitionsAssignment.encode_array(o.assignments, out, version)
             if version >= 2:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("CreatePartitionsTopic", "unknown_tagged_fields", version)
 
 
 class CreatePartitionsResponse(Message):
@@ -283,10 +274,9 @@ class CreatePartitionsResponse(Message):
         pos += 4
         if version >= 2:
             count, pos = read_compact_count(data, pos, 5)
-            o.results, pos = CreatePartitionsTopicResult.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 6)
-            o.results, pos = CreatePartitionsTopicResult.decode_array(data, pos, version, count)
+        o.results, pos = CreatePartitionsTopicResult.decode_array(data, pos, version, count)
         if version >= 2:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -296,21 +286,21 @@ class CreatePartitionsResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("CreatePartitionsResponse", "unknown_tagged_fields", version)
         write(_pack_i(self.throttle_time_ms))
         if version >= 2:
-            write(compact_count(len(self.results)))
-            CreatePartitionsTopicResult.encode_array(self.results, out, version)
+            write(compact_count(self.results))
         else:
-            write(count(len(self.results)))
+            write(count(self.results))
+        if self.results:
             CreatePartitionsTopicResult.encode_array(self.results, out, version)
         if version >= 2:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("CreatePartitionsResponse", "unknown_tagged_fields", version)
 
 
 class CreatePartitionsTopicResult(Struct):
@@ -365,6 +355,9 @@ class CreatePartitionsTopicResult(Struct):
     def encode_array(items: list[CreatePartitionsTopicResult], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("CreatePartitionsTopicResult", "unknown_tagged_fields", version)
             if version >= 2:
                 write(compact_string(o.name))
             else:
@@ -379,6 +372,3 @@ class CreatePartitionsTopicResult(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("CreatePartitionsTopicResult", "unknown_tagged_fields", version)

@@ -13,6 +13,7 @@ from ottla.protocol.primitives import (
     Writer,
     ZERO_UUID,
     compact_count,
+    compact_nullable_count,
     compact_nullable_string,
     compact_string,
     count,
@@ -83,10 +84,9 @@ class CreateTopicsRequest(Message):
         o.unknown_tagged_fields = None
         if version >= 5:
             count, pos = read_compact_count(data, pos, 10)
-            o.topics, pos = CreatableTopic.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 16)
-            o.topics, pos = CreatableTopic.decode_array(data, pos, version, count)
+        o.topics, pos = CreatableTopic.decode_array(data, pos, version, count)
         if version >= 5:
             o.timeout_ms, o.validate_only, tags = _read_itB(data, pos)
             pos += 6
@@ -99,11 +99,14 @@ class CreateTopicsRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 5:
+            if self.unknown_tagged_fields:
+                raise unsupported("CreateTopicsRequest", "unknown_tagged_fields", version)
         if version >= 5:
-            write(compact_count(len(self.topics)))
-            CreatableTopic.encode_array(self.topics, out, version)
+            write(compact_count(self.topics))
         else:
-            write(count(len(self.topics)))
+            write(count(self.topics))
+        if self.topics:
             CreatableTopic.encode_array(self.topics, out, version)
         if version >= 5:
             if self.unknown_tagged_fields:
@@ -112,8 +115,6 @@ class CreateTopicsRequest(Message):
             else:
                 write(_pack_itx(self.timeout_ms, self.validate_only))
         else:
-            if self.unknown_tagged_fields:
-                raise unsupported("CreateTopicsRequest", "unknown_tagged_fields", version)
             write(_pack_it(self.timeout_ms, self.validate_only))
 
 
@@ -148,10 +149,9 @@ class CreatableReplicaAssignment(Struct):
             pos += 4
             if version >= 5:
                 count, pos = read_compact_count(data, pos, 4)
-                o.broker_ids, pos = read_numbers(data, pos, count, "i", 4)
             else:
                 count, pos = read_count(data, pos, 4)
-                o.broker_ids, pos = read_numbers(data, pos, count, "i", 4)
+            o.broker_ids, pos = read_numbers(data, pos, count, "i", 4)
             if version >= 5:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -164,21 +164,21 @@ class CreatableReplicaAssignment(Struct):
     def encode_array(items: list[CreatableReplicaAssignment], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 5:
+                if o.unknown_tagged_fields:
+                    raise unsupported("CreatableReplicaAssignment", "unknown_tagged_fields", version)
             write(_pack_i(o.partition_index))
             if version >= 5:
-                write(compact_count(len(o.broker_ids)))
-                write(numbers(o.broker_ids, "i"))
+                write(compact_count(o.broker_ids))
             else:
-                write(count(len(o.broker_ids)))
+                write(count(o.broker_ids))
+            if o.broker_ids:
                 write(numbers(o.broker_ids, "i"))
             if version >= 5:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("CreatableReplicaAssignment", "unknown_tagged_fields", version)
 
 
 class CreatableTopicConfig(Struct):
@@ -228,6 +228,9 @@ class CreatableTopicConfig(Struct):
     def encode_array(items: list[CreatableTopicConfig], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 5:
+                if o.unknown_tagged_fields:
+                    raise unsupported("CreatableTopicConfig", "unknown_tagged_fields", version)
             if version >= 5:
                 write(compact_string(o.name))
             else:
@@ -241,9 +244,6 @@ class CreatableTopicConfig(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("CreatableTopicConfig", "unknown_tagged_fields", version)
 
 
 class CreatableTopic(Struct):
@@ -290,16 +290,14 @@ class CreatableTopic(Struct):
             pos += 6
             if version >= 5:
                 count, pos = read_compact_count(data, pos, 6)
-                o.assignments, pos = CreatableReplicaAssignment.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 8)
-                o.assignments, pos = CreatableReplicaAssignment.decode_array(data, pos, version, count)
+            o.assignments, pos = CreatableReplicaAssignment.decode_array(data, pos, version, count)
             if version >= 5:
                 count, pos = read_compact_count(data, pos, 3)
-                o.configs, pos = CreatableTopicConfig.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 4)
-                o.configs, pos = CreatableTopicConfig.decode_array(data, pos, version, count)
+            o.configs, pos = CreatableTopicConfig.decode_array(data, pos, version, count)
             if version >= 5:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -312,31 +310,31 @@ class CreatableTopic(Struct):
     def encode_array(items: list[CreatableTopic], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 5:
+                if o.unknown_tagged_fields:
+                    raise unsupported("CreatableTopic", "unknown_tagged_fields", version)
             if version >= 5:
                 write(compact_string(o.name))
             else:
                 write(string(o.name))
             write(_pack_ih(o.num_partitions, o.replication_factor))
             if version >= 5:
-                write(compact_count(len(o.assignments)))
-                CreatableReplicaAssignment.encode_array(o.assignments, out, version)
+                write(compact_count(o.assignments))
             else:
-                write(count(len(o.assignments)))
+                write(count(o.assignments))
+            if o.assignments:
                 CreatableReplicaAssignment.encode_array(o.assignments, out, version)
             if version >= 5:
-                write(compact_count(len(o.configs)))
-                CreatableTopicConfig.encode_array(o.configs, out, version)
+                write(compact_count(o.configs))
             else:
-                write(count(len(o.configs)))
+                write(count(o.configs))
+            if o.configs:
                 CreatableTopicConfig.encode_array(o.configs, out, version)
             if version >= 5:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("CreatableTopic", "unknown_tagged_fields", version)
 
 
 class CreateTopicsResponse(Message):
@@ -370,10 +368,9 @@ class CreateTopicsResponse(Message):
         pos += 4
         if version >= 5:
             count, pos = read_compact_count(data, pos, 12)
-            o.topics, pos = CreatableTopicResult.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 6)
-            o.topics, pos = CreatableTopicResult.decode_array(data, pos, version, count)
+        o.topics, pos = CreatableTopicResult.decode_array(data, pos, version, count)
         if version >= 5:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -383,21 +380,21 @@ class CreateTopicsResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 5:
+            if self.unknown_tagged_fields:
+                raise unsupported("CreateTopicsResponse", "unknown_tagged_fields", version)
         write(_pack_i(self.throttle_time_ms))
         if version >= 5:
-            write(compact_count(len(self.topics)))
-            CreatableTopicResult.encode_array(self.topics, out, version)
+            write(compact_count(self.topics))
         else:
-            write(count(len(self.topics)))
+            write(count(self.topics))
+        if self.topics:
             CreatableTopicResult.encode_array(self.topics, out, version)
         if version >= 5:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("CreateTopicsResponse", "unknown_tagged_fields", version)
 
 
 class CreatableTopicConfigs(Struct):
@@ -561,6 +558,9 @@ class CreatableTopicResult(Struct):
     def encode_array(items: list[CreatableTopicResult], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 5:
+                if o.unknown_tagged_fields:
+                    raise unsupported("CreatableTopicResult", "unknown_tagged_fields", version)
             if version >= 5:
                 write(compact_string(o.name))
             else:
@@ -576,19 +576,14 @@ class CreatableTopicResult(Struct):
             if version >= 5:
                 write(_pack_ih(o.num_partitions, o.replication_factor))
             if version >= 5:
-                if o.configs is None:
-                    write(b"\x00")
-                else:
-                    write(compact_count(len(o.configs)))
+                write(compact_nullable_count(o.configs))
+                if o.configs:
                     CreatableTopicConfigs.encode_array(o.configs, out, version)
             if version >= 5:
                 if o.unknown_tagged_fields or o.topic_config_error_code != 0:
                     o._encode_tags(out, version)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("CreatableTopicResult", "unknown_tagged_fields", version)
 
     def _encode_tags(self, target: Writer, version: int) -> None:
         known: UnknownTags = []

@@ -65,10 +65,9 @@ class DeleteAclsRequest(Message):
         o.unknown_tagged_fields = None
         if version >= 2:
             count, pos = read_compact_count(data, pos, 8)
-            o.filters, pos = DeleteAclsFilter.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 10)
-            o.filters, pos = DeleteAclsFilter.decode_array(data, pos, version, count)
+        o.filters, pos = DeleteAclsFilter.decode_array(data, pos, version, count)
         if version >= 2:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -78,20 +77,20 @@ class DeleteAclsRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("DeleteAclsRequest", "unknown_tagged_fields", version)
         if version >= 2:
-            write(compact_count(len(self.filters)))
-            DeleteAclsFilter.encode_array(self.filters, out, version)
+            write(compact_count(self.filters))
         else:
-            write(count(len(self.filters)))
+            write(count(self.filters))
+        if self.filters:
             DeleteAclsFilter.encode_array(self.filters, out, version)
         if version >= 2:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("DeleteAclsRequest", "unknown_tagged_fields", version)
 
 
 class DeleteAclsFilter(Struct):
@@ -167,6 +166,9 @@ class DeleteAclsFilter(Struct):
     def encode_array(items: list[DeleteAclsFilter], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("DeleteAclsFilter", "unknown_tagged_fields", version)
             write(_pack_b(o.resource_type_filter))
             if version >= 2:
                 write(compact_nullable_string(o.resource_name_filter))
@@ -188,8 +190,6 @@ class DeleteAclsFilter(Struct):
                 else:
                     write(_pack_bbx(o.operation, o.permission_type))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("DeleteAclsFilter", "unknown_tagged_fields", version)
                 write(_pack_bb(o.operation, o.permission_type))
 
 
@@ -224,10 +224,9 @@ class DeleteAclsResponse(Message):
         pos += 4
         if version >= 2:
             count, pos = read_compact_count(data, pos, 5)
-            o.filter_results, pos = DeleteAclsFilterResult.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 8)
-            o.filter_results, pos = DeleteAclsFilterResult.decode_array(data, pos, version, count)
+        o.filter_results, pos = DeleteAclsFilterResult.decode_array(data, pos, version, count)
         if version >= 2:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -237,21 +236,21 @@ class DeleteAclsResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("DeleteAclsResponse", "unknown_tagged_fields", version)
         write(_pack_i(self.throttle_time_ms))
         if version >= 2:
-            write(compact_count(len(self.filter_results)))
-            DeleteAclsFilterResult.encode_array(self.filter_results, out, version)
+            write(compact_count(self.filter_results))
         else:
-            write(count(len(self.filter_results)))
+            write(count(self.filter_results))
+        if self.filter_results:
             DeleteAclsFilterResult.encode_array(self.filter_results, out, version)
         if version >= 2:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("DeleteAclsResponse", "unknown_tagged_fields", version)
 
 
 class DeleteAclsMatchingAcl(Struct):
@@ -339,6 +338,9 @@ class DeleteAclsMatchingAcl(Struct):
     def encode_array(items: list[DeleteAclsMatchingAcl], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("DeleteAclsMatchingAcl", "unknown_tagged_fields", version)
             write(_pack_h(o.error_code))
             if version >= 2:
                 write(compact_nullable_string(o.error_message))
@@ -365,8 +367,6 @@ class DeleteAclsMatchingAcl(Struct):
                 else:
                     write(_pack_bbx(o.operation, o.permission_type))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("DeleteAclsMatchingAcl", "unknown_tagged_fields", version)
                 write(_pack_bb(o.operation, o.permission_type))
 
 
@@ -408,10 +408,9 @@ class DeleteAclsFilterResult(Struct):
                 o.error_message, pos = read_nullable_string(data, pos)
             if version >= 2:
                 count, pos = read_compact_count(data, pos, 11)
-                o.matching_acls, pos = DeleteAclsMatchingAcl.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 14)
-                o.matching_acls, pos = DeleteAclsMatchingAcl.decode_array(data, pos, version, count)
+            o.matching_acls, pos = DeleteAclsMatchingAcl.decode_array(data, pos, version, count)
             if version >= 2:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -424,22 +423,22 @@ class DeleteAclsFilterResult(Struct):
     def encode_array(items: list[DeleteAclsFilterResult], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("DeleteAclsFilterResult", "unknown_tagged_fields", version)
             write(_pack_h(o.error_code))
             if version >= 2:
                 write(compact_nullable_string(o.error_message))
             else:
                 write(nullable_string(o.error_message))
             if version >= 2:
-                write(compact_count(len(o.matching_acls)))
-                DeleteAclsMatchingAcl.encode_array(o.matching_acls, out, version)
+                write(compact_count(o.matching_acls))
             else:
-                write(count(len(o.matching_acls)))
+                write(count(o.matching_acls))
+            if o.matching_acls:
                 DeleteAclsMatchingAcl.encode_array(o.matching_acls, out, version)
             if version >= 2:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("DeleteAclsFilterResult", "unknown_tagged_fields", version)

@@ -74,20 +74,22 @@ class DeleteGroupsRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("DeleteGroupsRequest", "unknown_tagged_fields", version)
         if version >= 2:
-            write(compact_count(len(self.groups_names)))
-            write(compact_strings(self.groups_names))
+            write(compact_count(self.groups_names))
+            if self.groups_names:
+                write(compact_strings(self.groups_names))
         else:
-            write(count(len(self.groups_names)))
-            write(strings(self.groups_names))
+            write(count(self.groups_names))
+            if self.groups_names:
+                write(strings(self.groups_names))
         if version >= 2:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("DeleteGroupsRequest", "unknown_tagged_fields", version)
 
 
 class DeleteGroupsResponse(Message):
@@ -121,10 +123,9 @@ class DeleteGroupsResponse(Message):
         pos += 4
         if version >= 2:
             count, pos = read_compact_count(data, pos, 4)
-            o.results, pos = DeletableGroupResult.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 4)
-            o.results, pos = DeletableGroupResult.decode_array(data, pos, version, count)
+        o.results, pos = DeletableGroupResult.decode_array(data, pos, version, count)
         if version >= 2:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -134,21 +135,21 @@ class DeleteGroupsResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("DeleteGroupsResponse", "unknown_tagged_fields", version)
         write(_pack_i(self.throttle_time_ms))
         if version >= 2:
-            write(compact_count(len(self.results)))
-            DeletableGroupResult.encode_array(self.results, out, version)
+            write(compact_count(self.results))
         else:
-            write(count(len(self.results)))
+            write(count(self.results))
+        if self.results:
             DeletableGroupResult.encode_array(self.results, out, version)
         if version >= 2:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("DeleteGroupsResponse", "unknown_tagged_fields", version)
 
 
 class DeletableGroupResult(Struct):
@@ -197,6 +198,9 @@ class DeletableGroupResult(Struct):
     def encode_array(items: list[DeletableGroupResult], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("DeletableGroupResult", "unknown_tagged_fields", version)
             if version >= 2:
                 write(compact_string(o.group_id))
             else:
@@ -208,6 +212,4 @@ class DeletableGroupResult(Struct):
                 else:
                     write(_pack_hx(o.error_code))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("DeletableGroupResult", "unknown_tagged_fields", version)
                 write(_pack_h(o.error_code))

@@ -66,10 +66,9 @@ class DeleteRecordsRequest(Message):
         o.unknown_tagged_fields = None
         if version >= 2:
             count, pos = read_compact_count(data, pos, 3)
-            o.topics, pos = DeleteRecordsTopic.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 6)
-            o.topics, pos = DeleteRecordsTopic.decode_array(data, pos, version, count)
+        o.topics, pos = DeleteRecordsTopic.decode_array(data, pos, version, count)
         if version >= 2:
             o.timeout_ms, tags = _read_iB(data, pos)
             pos += 5
@@ -82,11 +81,14 @@ class DeleteRecordsRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("DeleteRecordsRequest", "unknown_tagged_fields", version)
         if version >= 2:
-            write(compact_count(len(self.topics)))
-            DeleteRecordsTopic.encode_array(self.topics, out, version)
+            write(compact_count(self.topics))
         else:
-            write(count(len(self.topics)))
+            write(count(self.topics))
+        if self.topics:
             DeleteRecordsTopic.encode_array(self.topics, out, version)
         if version >= 2:
             if self.unknown_tagged_fields:
@@ -95,8 +97,6 @@ class DeleteRecordsRequest(Message):
             else:
                 write(_pack_ix(self.timeout_ms))
         else:
-            if self.unknown_tagged_fields:
-                raise unsupported("DeleteRecordsRequest", "unknown_tagged_fields", version)
             write(_pack_i(self.timeout_ms))
 
 
@@ -142,6 +142,9 @@ class DeleteRecordsPartition(Struct):
     def encode_array(items: list[DeleteRecordsPartition], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("DeleteRecordsPartition", "unknown_tagged_fields", version)
             if version >= 2:
                 if o.unknown_tagged_fields:
                     write(_pack_iq(o.partition_index, o.offset))
@@ -149,8 +152,6 @@ class DeleteRecordsPartition(Struct):
                 else:
                     write(_pack_iqx(o.partition_index, o.offset))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("DeleteRecordsPartition", "unknown_tagged_fields", version)
                 write(_pack_iq(o.partition_index, o.offset))
 
 
@@ -187,10 +188,9 @@ class DeleteRecordsTopic(Struct):
                 o.name, pos = read_string(data, pos)
             if version >= 2:
                 count, pos = read_compact_count(data, pos, 13)
-                o.partitions, pos = DeleteRecordsPartition.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 12)
-                o.partitions, pos = DeleteRecordsPartition.decode_array(data, pos, version, count)
+            o.partitions, pos = DeleteRecordsPartition.decode_array(data, pos, version, count)
             if version >= 2:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -203,24 +203,24 @@ class DeleteRecordsTopic(Struct):
     def encode_array(items: list[DeleteRecordsTopic], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("DeleteRecordsTopic", "unknown_tagged_fields", version)
             if version >= 2:
                 write(compact_string(o.name))
             else:
                 write(string(o.name))
             if version >= 2:
-                write(compact_count(len(o.partitions)))
-                DeleteRecordsPartition.encode_array(o.partitions, out, version)
+                write(compact_count(o.partitions))
             else:
-                write(count(len(o.partitions)))
+                write(count(o.partitions))
+            if o.partitions:
                 DeleteRecordsPartition.encode_array(o.partitions, out, version)
             if version >= 2:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("DeleteRecordsTopic", "unknown_tagged_fields", version)
 
 
 class DeleteRecordsResponse(Message):
@@ -254,10 +254,9 @@ class DeleteRecordsResponse(Message):
         pos += 4
         if version >= 2:
             count, pos = read_compact_count(data, pos, 3)
-            o.topics, pos = DeleteRecordsTopicResult.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 6)
-            o.topics, pos = DeleteRecordsTopicResult.decode_array(data, pos, version, count)
+        o.topics, pos = DeleteRecordsTopicResult.decode_array(data, pos, version, count)
         if version >= 2:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -267,21 +266,21 @@ class DeleteRecordsResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("DeleteRecordsResponse", "unknown_tagged_fields", version)
         write(_pack_i(self.throttle_time_ms))
         if version >= 2:
-            write(compact_count(len(self.topics)))
-            DeleteRecordsTopicResult.encode_array(self.topics, out, version)
+            write(compact_count(self.topics))
         else:
-            write(count(len(self.topics)))
+            write(count(self.topics))
+        if self.topics:
             DeleteRecordsTopicResult.encode_array(self.topics, out, version)
         if version >= 2:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("DeleteRecordsResponse", "unknown_tagged_fields", version)
 
 
 class DeleteRecordsPartitionResult(Struct):
@@ -329,6 +328,9 @@ class DeleteRecordsPartitionResult(Struct):
     def encode_array(items: list[DeleteRecordsPartitionResult], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("DeleteRecordsPartitionResult", "unknown_tagged_fields", version)
             if version >= 2:
                 if o.unknown_tagged_fields:
                     write(_pack_iqh(o.partition_index, o.low_watermark, o.error_code))
@@ -336,8 +338,6 @@ class DeleteRecordsPartitionResult(Struct):
                 else:
                     write(_pack_iqhx(o.partition_index, o.low_watermark, o.error_code))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("DeleteRecordsPartitionResult", "unknown_tagged_fields", version)
                 write(_pack_iqh(o.partition_index, o.low_watermark, o.error_code))
 
 
@@ -374,10 +374,9 @@ class DeleteRecordsTopicResult(Struct):
                 o.name, pos = read_string(data, pos)
             if version >= 2:
                 count, pos = read_compact_count(data, pos, 15)
-                o.partitions, pos = DeleteRecordsPartitionResult.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 14)
-                o.partitions, pos = DeleteRecordsPartitionResult.decode_array(data, pos, version, count)
+            o.partitions, pos = DeleteRecordsPartitionResult.decode_array(data, pos, version, count)
             if version >= 2:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -390,21 +389,21 @@ class DeleteRecordsTopicResult(Struct):
     def encode_array(items: list[DeleteRecordsTopicResult], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("DeleteRecordsTopicResult", "unknown_tagged_fields", version)
             if version >= 2:
                 write(compact_string(o.name))
             else:
                 write(string(o.name))
             if version >= 2:
-                write(compact_count(len(o.partitions)))
-                DeleteRecordsPartitionResult.encode_array(o.partitions, out, version)
+                write(compact_count(o.partitions))
             else:
-                write(count(len(o.partitions)))
+                write(count(o.partitions))
+            if o.partitions:
                 DeleteRecordsPartitionResult.encode_array(o.partitions, out, version)
             if version >= 2:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("DeleteRecordsTopicResult", "unknown_tagged_fields", version)

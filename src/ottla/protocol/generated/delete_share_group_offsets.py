@@ -66,8 +66,9 @@ class DeleteShareGroupOffsetsRequest(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(compact_string(self.group_id))
-        write(compact_count(len(self.topics)))
-        DeleteShareGroupOffsetsRequestTopic.encode_array(self.topics, out, version)
+        write(compact_count(self.topics))
+        if self.topics:
+            DeleteShareGroupOffsetsRequestTopic.encode_array(self.topics, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -165,8 +166,9 @@ class DeleteShareGroupOffsetsResponse(Message):
         write = out.parts.append
         write(_pack_ih(self.throttle_time_ms, self.error_code))
         write(compact_nullable_string(self.error_message))
-        write(compact_count(len(self.responses)))
-        DeleteShareGroupOffsetsResponseTopic.encode_array(self.responses, out, version)
+        write(compact_count(self.responses))
+        if self.responses:
+            DeleteShareGroupOffsetsResponseTopic.encode_array(self.responses, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:

@@ -69,8 +69,9 @@ class DeleteShareGroupStateRequest(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(compact_string(self.group_id))
-        write(compact_count(len(self.topics)))
-        DeleteStateData.encode_array(self.topics, out, version)
+        write(compact_count(self.topics))
+        if self.topics:
+            DeleteStateData.encode_array(self.topics, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -162,8 +163,9 @@ class DeleteStateData(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_u(o.topic_id))
-            write(compact_count(len(o.partitions)))
-            PartitionData.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                PartitionData.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -204,8 +206,9 @@ class DeleteShareGroupStateResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(compact_count(len(self.results)))
-        DeleteStateResult.encode_array(self.results, out, version)
+        write(compact_count(self.results))
+        if self.results:
+            DeleteStateResult.encode_array(self.results, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -307,8 +310,9 @@ class DeleteStateResult(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_u(o.topic_id))
-            write(compact_count(len(o.partitions)))
-            PartitionResult.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                PartitionResult.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

@@ -101,17 +101,23 @@ class DeleteTopicsRequest(Message):
         if version < 6:
             if self.topics:
                 raise unsupported("DeleteTopicsRequest", "topics", version)
+        if version < 4:
+            if self.unknown_tagged_fields:
+                raise unsupported("DeleteTopicsRequest", "unknown_tagged_fields", version)
         if version >= 6:
-            write(compact_count(len(self.topics)))
-            DeleteTopicState.encode_array(self.topics, out, version)
+            write(compact_count(self.topics))
+            if self.topics:
+                DeleteTopicState.encode_array(self.topics, out, version)
         if version >= 6:
             pass
         elif version >= 4:
-            write(compact_count(len(self.topic_names)))
-            write(compact_strings(self.topic_names))
+            write(compact_count(self.topic_names))
+            if self.topic_names:
+                write(compact_strings(self.topic_names))
         else:
-            write(count(len(self.topic_names)))
-            write(strings(self.topic_names))
+            write(count(self.topic_names))
+            if self.topic_names:
+                write(strings(self.topic_names))
         if version >= 4:
             if self.unknown_tagged_fields:
                 write(_pack_i(self.timeout_ms))
@@ -119,8 +125,6 @@ class DeleteTopicsRequest(Message):
             else:
                 write(_pack_ix(self.timeout_ms))
         else:
-            if self.unknown_tagged_fields:
-                raise unsupported("DeleteTopicsRequest", "unknown_tagged_fields", version)
             write(_pack_i(self.timeout_ms))
 
 
@@ -202,10 +206,9 @@ class DeleteTopicsResponse(Message):
         pos += 4
         if version >= 4:
             count, pos = read_compact_count(data, pos, 4)
-            o.responses, pos = DeletableTopicResult.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 4)
-            o.responses, pos = DeletableTopicResult.decode_array(data, pos, version, count)
+        o.responses, pos = DeletableTopicResult.decode_array(data, pos, version, count)
         if version >= 4:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -215,21 +218,21 @@ class DeleteTopicsResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 4:
+            if self.unknown_tagged_fields:
+                raise unsupported("DeleteTopicsResponse", "unknown_tagged_fields", version)
         write(_pack_i(self.throttle_time_ms))
         if version >= 4:
-            write(compact_count(len(self.responses)))
-            DeletableTopicResult.encode_array(self.responses, out, version)
+            write(compact_count(self.responses))
         else:
-            write(count(len(self.responses)))
+            write(count(self.responses))
+        if self.responses:
             DeletableTopicResult.encode_array(self.responses, out, version)
         if version >= 4:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("DeleteTopicsResponse", "unknown_tagged_fields", version)
 
 
 class DeletableTopicResult(Struct):
@@ -294,6 +297,9 @@ class DeletableTopicResult(Struct):
     def encode_array(items: list[DeletableTopicResult], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 4:
+                if o.unknown_tagged_fields:
+                    raise unsupported("DeletableTopicResult", "unknown_tagged_fields", version)
             if version >= 6:
                 write(compact_nullable_string(o.name))
             elif version >= 4:
@@ -315,6 +321,3 @@ class DeletableTopicResult(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("DeletableTopicResult", "unknown_tagged_fields", version)

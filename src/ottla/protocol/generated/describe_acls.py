@@ -107,6 +107,9 @@ class DescribeAclsRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("DescribeAclsRequest", "unknown_tagged_fields", version)
         write(_pack_b(self.resource_type_filter))
         if version >= 2:
             write(compact_nullable_string(self.resource_name_filter))
@@ -128,8 +131,6 @@ class DescribeAclsRequest(Message):
             else:
                 write(_pack_bbx(self.operation, self.permission_type))
         else:
-            if self.unknown_tagged_fields:
-                raise unsupported("DescribeAclsRequest", "unknown_tagged_fields", version)
             write(_pack_bb(self.operation, self.permission_type))
 
 
@@ -174,10 +175,9 @@ class DescribeAclsResponse(Message):
             o.error_message, pos = read_nullable_string(data, pos)
         if version >= 2:
             count, pos = read_compact_count(data, pos, 5)
-            o.resources, pos = DescribeAclsResource.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 8)
-            o.resources, pos = DescribeAclsResource.decode_array(data, pos, version, count)
+        o.resources, pos = DescribeAclsResource.decode_array(data, pos, version, count)
         if version >= 2:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -187,25 +187,25 @@ class DescribeAclsResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("DescribeAclsResponse", "unknown_tagged_fields", version)
         write(_pack_ih(self.throttle_time_ms, self.error_code))
         if version >= 2:
             write(compact_nullable_string(self.error_message))
         else:
             write(nullable_string(self.error_message))
         if version >= 2:
-            write(compact_count(len(self.resources)))
-            DescribeAclsResource.encode_array(self.resources, out, version)
+            write(compact_count(self.resources))
         else:
-            write(count(len(self.resources)))
+            write(count(self.resources))
+        if self.resources:
             DescribeAclsResource.encode_array(self.resources, out, version)
         if version >= 2:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("DescribeAclsResponse", "unknown_tagged_fields", version)
 
 
 class AclDescription(Struct):
@@ -264,6 +264,9 @@ class AclDescription(Struct):
     def encode_array(items: list[AclDescription], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("AclDescription", "unknown_tagged_fields", version)
             if version >= 2:
                 write(compact_string(o.principal))
             else:
@@ -279,8 +282,6 @@ class AclDescription(Struct):
                 else:
                     write(_pack_bbx(o.operation, o.permission_type))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("AclDescription", "unknown_tagged_fields", version)
                 write(_pack_bb(o.operation, o.permission_type))
 
 
@@ -327,10 +328,9 @@ class DescribeAclsResource(Struct):
             pos += 1
             if version >= 2:
                 count, pos = read_compact_count(data, pos, 5)
-                o.acls, pos = AclDescription.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 6)
-                o.acls, pos = AclDescription.decode_array(data, pos, version, count)
+            o.acls, pos = AclDescription.decode_array(data, pos, version, count)
             if version >= 2:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -343,6 +343,9 @@ class DescribeAclsResource(Struct):
     def encode_array(items: list[DescribeAclsResource], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("DescribeAclsResource", "unknown_tagged_fields", version)
             write(_pack_b(o.resource_type))
             if version >= 2:
                 write(compact_string(o.resource_name))
@@ -350,16 +353,13 @@ class DescribeAclsResource(Struct):
                 write(string(o.resource_name))
             write(_pack_b(o.pattern_type))
             if version >= 2:
-                write(compact_count(len(o.acls)))
-                AclDescription.encode_array(o.acls, out, version)
+                write(compact_count(o.acls))
             else:
-                write(count(len(o.acls)))
+                write(count(o.acls))
+            if o.acls:
                 AclDescription.encode_array(o.acls, out, version)
             if version >= 2:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("DescribeAclsResource", "unknown_tagged_fields", version)

@@ -11,9 +11,11 @@ from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
     compact_count,
+    compact_nullable_count,
     compact_nullable_string,
     compact_string,
     count,
+    nullable_count,
     nullable_string,
     read_compact_count,
     read_compact_nullable_count,
@@ -72,10 +74,9 @@ class DescribeClientQuotasRequest(Message):
         o.unknown_tagged_fields = None
         if version >= 1:
             count, pos = read_compact_count(data, pos, 4)
-            o.components, pos = ComponentData.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 5)
-            o.components, pos = ComponentData.decode_array(data, pos, version, count)
+        o.components, pos = ComponentData.decode_array(data, pos, version, count)
         if version >= 1:
             o.strict, tags = _read_tB(data, pos)
             pos += 2
@@ -88,11 +89,14 @@ class DescribeClientQuotasRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 1:
+            if self.unknown_tagged_fields:
+                raise unsupported("DescribeClientQuotasRequest", "unknown_tagged_fields", version)
         if version >= 1:
-            write(compact_count(len(self.components)))
-            ComponentData.encode_array(self.components, out, version)
+            write(compact_count(self.components))
         else:
-            write(count(len(self.components)))
+            write(count(self.components))
+        if self.components:
             ComponentData.encode_array(self.components, out, version)
         if version >= 1:
             if self.unknown_tagged_fields:
@@ -101,8 +105,6 @@ class DescribeClientQuotasRequest(Message):
             else:
                 write(_pack_tx(self.strict))
         else:
-            if self.unknown_tagged_fields:
-                raise unsupported("DescribeClientQuotasRequest", "unknown_tagged_fields", version)
             write(_pack_t(self.strict))
 
 
@@ -158,6 +160,9 @@ class ComponentData(Struct):
     def encode_array(items: list[ComponentData], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 1:
+                if o.unknown_tagged_fields:
+                    raise unsupported("ComponentData", "unknown_tagged_fields", version)
             if version >= 1:
                 write(compact_string(o.entity_type))
             else:
@@ -172,9 +177,6 @@ class ComponentData(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("ComponentData", "unknown_tagged_fields", version)
 
 
 class DescribeClientQuotasResponse(Message):
@@ -218,16 +220,12 @@ class DescribeClientQuotasResponse(Message):
             o.error_message, pos = read_nullable_string(data, pos)
         if version >= 1:
             count, pos = read_compact_nullable_count(data, pos, 3)
-            if count < 0:
-                o.entries = None
-            else:
-                o.entries, pos = EntryData.decode_array(data, pos, version, count)
         else:
             count, pos = read_nullable_count(data, pos, 8)
-            if count < 0:
-                o.entries = None
-            else:
-                o.entries, pos = EntryData.decode_array(data, pos, version, count)
+        if count < 0:
+            o.entries = None
+        else:
+            o.entries, pos = EntryData.decode_array(data, pos, version, count)
         if version >= 1:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -237,31 +235,25 @@ class DescribeClientQuotasResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 1:
+            if self.unknown_tagged_fields:
+                raise unsupported("DescribeClientQuotasResponse", "unknown_tagged_fields", version)
         write(_pack_ih(self.throttle_time_ms, self.error_code))
         if version >= 1:
             write(compact_nullable_string(self.error_message))
         else:
             write(nullable_string(self.error_message))
         if version >= 1:
-            if self.entries is None:
-                write(b"\x00")
-            else:
-                write(compact_count(len(self.entries)))
-                EntryData.encode_array(self.entries, out, version)
+            write(compact_nullable_count(self.entries))
         else:
-            if self.entries is None:
-                write(b"\xff\xff\xff\xff")
-            else:
-                write(count(len(self.entries)))
-                EntryData.encode_array(self.entries, out, version)
+            write(nullable_count(self.entries))
+        if self.entries:
+            EntryData.encode_array(self.entries, out, version)
         if version >= 1:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("DescribeClientQuotasResponse", "unknown_tagged_fields", version)
 
 
 class EntityData(Struct):
@@ -311,6 +303,9 @@ class EntityData(Struct):
     def encode_array(items: list[EntityData], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 1:
+                if o.unknown_tagged_fields:
+                    raise unsupported("EntityData", "unknown_tagged_fields", version)
             if version >= 1:
                 write(compact_string(o.entity_type))
             else:
@@ -324,9 +319,6 @@ class EntityData(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("EntityData", "unknown_tagged_fields", version)
 
 
 class ValueData(Struct):
@@ -375,6 +367,9 @@ class ValueData(Struct):
     def encode_array(items: list[ValueData], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 1:
+                if o.unknown_tagged_fields:
+                    raise unsupported("ValueData", "unknown_tagged_fields", version)
             if version >= 1:
                 write(compact_string(o.key))
             else:
@@ -386,8 +381,6 @@ class ValueData(Struct):
                 else:
                     write(_pack_dx(o.value))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("ValueData", "unknown_tagged_fields", version)
                 write(_pack_d(o.value))
 
 
@@ -420,16 +413,14 @@ class EntryData(Struct):
             o.unknown_tagged_fields = None
             if version >= 1:
                 count, pos = read_compact_count(data, pos, 3)
-                o.entity, pos = EntityData.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 4)
-                o.entity, pos = EntityData.decode_array(data, pos, version, count)
+            o.entity, pos = EntityData.decode_array(data, pos, version, count)
             if version >= 1:
                 count, pos = read_compact_count(data, pos, 10)
-                o.values, pos = ValueData.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 10)
-                o.values, pos = ValueData.decode_array(data, pos, version, count)
+            o.values, pos = ValueData.decode_array(data, pos, version, count)
             if version >= 1:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -442,23 +433,23 @@ class EntryData(Struct):
     def encode_array(items: list[EntryData], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 1:
+                if o.unknown_tagged_fields:
+                    raise unsupported("EntryData", "unknown_tagged_fields", version)
             if version >= 1:
-                write(compact_count(len(o.entity)))
-                EntityData.encode_array(o.entity, out, version)
+                write(compact_count(o.entity))
             else:
-                write(count(len(o.entity)))
+                write(count(o.entity))
+            if o.entity:
                 EntityData.encode_array(o.entity, out, version)
             if version >= 1:
-                write(compact_count(len(o.values)))
-                ValueData.encode_array(o.values, out, version)
+                write(compact_count(o.values))
             else:
-                write(count(len(o.values)))
+                write(count(o.values))
+            if o.values:
                 ValueData.encode_array(o.values, out, version)
             if version >= 1:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("EntryData", "unknown_tagged_fields", version)

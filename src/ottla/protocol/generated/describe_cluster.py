@@ -193,8 +193,9 @@ class DescribeClusterResponse(Message):
             write(_pack_b(self.endpoint_type))
         write(compact_string(self.cluster_id))
         write(_pack_i(self.controller_id))
-        write(compact_count(len(self.brokers)))
-        DescribeClusterBroker.encode_array(self.brokers, out, version)
+        write(compact_count(self.brokers))
+        if self.brokers:
+            DescribeClusterBroker.encode_array(self.brokers, out, version)
         if self.unknown_tagged_fields:
             write(_pack_i(self.cluster_authorized_operations))
             write_tags(out, [], self.unknown_tagged_fields)

@@ -11,10 +11,12 @@ from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
     compact_count,
+    compact_nullable_count,
     compact_nullable_string,
     compact_string,
     compact_strings,
     count,
+    nullable_count,
     nullable_string,
     read_compact_count,
     read_compact_nullable_count,
@@ -83,10 +85,9 @@ class DescribeConfigsRequest(Message):
         o.unknown_tagged_fields = None
         if version >= 4:
             count, pos = read_compact_count(data, pos, 4)
-            o.resources, pos = DescribeConfigsResource.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 7)
-            o.resources, pos = DescribeConfigsResource.decode_array(data, pos, version, count)
+        o.resources, pos = DescribeConfigsResource.decode_array(data, pos, version, count)
         if version >= 4:
             o.include_synonyms, o.include_documentation, tags = _read_ttB(data, pos)
             pos += 3
@@ -106,11 +107,14 @@ class DescribeConfigsRequest(Message):
         if version < 3:
             if self.include_documentation:
                 raise unsupported("DescribeConfigsRequest", "include_documentation", version)
+        if version < 4:
+            if self.unknown_tagged_fields:
+                raise unsupported("DescribeConfigsRequest", "unknown_tagged_fields", version)
         if version >= 4:
-            write(compact_count(len(self.resources)))
-            DescribeConfigsResource.encode_array(self.resources, out, version)
+            write(compact_count(self.resources))
         else:
-            write(count(len(self.resources)))
+            write(count(self.resources))
+        if self.resources:
             DescribeConfigsResource.encode_array(self.resources, out, version)
         if version >= 4:
             if self.unknown_tagged_fields:
@@ -119,12 +123,8 @@ class DescribeConfigsRequest(Message):
             else:
                 write(_pack_ttx(self.include_synonyms, self.include_documentation))
         elif version >= 3:
-            if self.unknown_tagged_fields:
-                raise unsupported("DescribeConfigsRequest", "unknown_tagged_fields", version)
             write(_pack_tt(self.include_synonyms, self.include_documentation))
         else:
-            if self.unknown_tagged_fields:
-                raise unsupported("DescribeConfigsRequest", "unknown_tagged_fields", version)
             write(_pack_t(self.include_synonyms))
 
 
@@ -188,31 +188,27 @@ class DescribeConfigsResource(Struct):
     def encode_array(items: list[DescribeConfigsResource], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 4:
+                if o.unknown_tagged_fields:
+                    raise unsupported("DescribeConfigsResource", "unknown_tagged_fields", version)
             write(_pack_b(o.resource_type))
             if version >= 4:
                 write(compact_string(o.resource_name))
             else:
                 write(string(o.resource_name))
             if version >= 4:
-                if o.configuration_keys is None:
-                    write(b"\x00")
-                else:
-                    write(compact_count(len(o.configuration_keys)))
+                write(compact_nullable_count(o.configuration_keys))
+                if o.configuration_keys:
                     write(compact_strings(o.configuration_keys))
             else:
-                if o.configuration_keys is None:
-                    write(b"\xff\xff\xff\xff")
-                else:
-                    write(count(len(o.configuration_keys)))
+                write(nullable_count(o.configuration_keys))
+                if o.configuration_keys:
                     write(strings(o.configuration_keys))
             if version >= 4:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("DescribeConfigsResource", "unknown_tagged_fields", version)
 
 
 class DescribeConfigsResponse(Message):
@@ -246,10 +242,9 @@ class DescribeConfigsResponse(Message):
         pos += 4
         if version >= 4:
             count, pos = read_compact_count(data, pos, 7)
-            o.results, pos = DescribeConfigsResult.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 11)
-            o.results, pos = DescribeConfigsResult.decode_array(data, pos, version, count)
+        o.results, pos = DescribeConfigsResult.decode_array(data, pos, version, count)
         if version >= 4:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -259,21 +254,21 @@ class DescribeConfigsResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 4:
+            if self.unknown_tagged_fields:
+                raise unsupported("DescribeConfigsResponse", "unknown_tagged_fields", version)
         write(_pack_i(self.throttle_time_ms))
         if version >= 4:
-            write(compact_count(len(self.results)))
-            DescribeConfigsResult.encode_array(self.results, out, version)
+            write(compact_count(self.results))
         else:
-            write(count(len(self.results)))
+            write(count(self.results))
+        if self.results:
             DescribeConfigsResult.encode_array(self.results, out, version)
         if version >= 4:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("DescribeConfigsResponse", "unknown_tagged_fields", version)
 
 
 class DescribeConfigsSynonym(Struct):
@@ -329,6 +324,9 @@ class DescribeConfigsSynonym(Struct):
     def encode_array(items: list[DescribeConfigsSynonym], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 4:
+                if o.unknown_tagged_fields:
+                    raise unsupported("DescribeConfigsSynonym", "unknown_tagged_fields", version)
             if version >= 4:
                 write(compact_string(o.name))
             else:
@@ -344,8 +342,6 @@ class DescribeConfigsSynonym(Struct):
                 else:
                     write(_pack_bx(o.source))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("DescribeConfigsSynonym", "unknown_tagged_fields", version)
                 write(_pack_b(o.source))
 
 
@@ -406,10 +402,9 @@ class DescribeConfigsResourceResult(Struct):
             pos += 3
             if version >= 4:
                 count, pos = read_compact_count(data, pos, 4)
-                o.synonyms, pos = DescribeConfigsSynonym.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 5)
-                o.synonyms, pos = DescribeConfigsSynonym.decode_array(data, pos, version, count)
+            o.synonyms, pos = DescribeConfigsSynonym.decode_array(data, pos, version, count)
             if version >= 3:
                 (o.config_type,) = _read_b(data, pos)
                 pos += 1
@@ -433,6 +428,9 @@ class DescribeConfigsResourceResult(Struct):
     def encode_array(items: list[DescribeConfigsResourceResult], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 4:
+                if o.unknown_tagged_fields:
+                    raise unsupported("DescribeConfigsResourceResult", "unknown_tagged_fields", version)
             if version >= 4:
                 write(compact_string(o.name))
             else:
@@ -443,10 +441,10 @@ class DescribeConfigsResourceResult(Struct):
                 write(nullable_string(o.value))
             write(_pack_tbt(o.read_only, o.config_source, o.is_sensitive))
             if version >= 4:
-                write(compact_count(len(o.synonyms)))
-                DescribeConfigsSynonym.encode_array(o.synonyms, out, version)
+                write(compact_count(o.synonyms))
             else:
-                write(count(len(o.synonyms)))
+                write(count(o.synonyms))
+            if o.synonyms:
                 DescribeConfigsSynonym.encode_array(o.synonyms, out, version)
             if version >= 3:
                 write(_pack_b(o.config_type))
@@ -459,9 +457,6 @@ class DescribeConfigsResourceResult(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("DescribeConfigsResourceResult", "unknown_tagged_fields", version)
 
 
 class DescribeConfigsResult(Struct):
@@ -514,10 +509,9 @@ class DescribeConfigsResult(Struct):
                 o.resource_name, pos = read_string(data, pos)
             if version >= 4:
                 count, pos = read_compact_count(data, pos, 9)
-                o.configs, pos = DescribeConfigsResourceResult.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 11)
-                o.configs, pos = DescribeConfigsResourceResult.decode_array(data, pos, version, count)
+            o.configs, pos = DescribeConfigsResourceResult.decode_array(data, pos, version, count)
             if version >= 4:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -530,6 +524,9 @@ class DescribeConfigsResult(Struct):
     def encode_array(items: list[DescribeConfigsResult], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 4:
+                if o.unknown_tagged_fields:
+                    raise unsupported("DescribeConfigsResult", "unknown_tagged_fields", version)
             write(_pack_h(o.error_code))
             if version >= 4:
                 write(compact_nullable_string(o.error_message))
@@ -541,16 +538,13 @@ class DescribeConfigsResult(Struct):
             else:
                 write(string(o.resource_name))
             if version >= 4:
-                write(compact_count(len(o.configs)))
-                DescribeConfigsResourceResult.encode_array(o.configs, out, version)
+                write(compact_count(o.configs))
             else:
-                write(count(len(o.configs)))
+                write(count(o.configs))
+            if o.configs:
                 DescribeConfigsResourceResult.encode_array(o.configs, out, version)
             if version >= 4:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("DescribeConfigsResult", "unknown_tagged_fields", version)

@@ -12,8 +12,10 @@ from ottla.protocol.primitives import (
     Writer,
     compact_bytes,
     compact_count,
+    compact_nullable_count,
     compact_string,
     count,
+    nullable_count,
     read_bytes,
     read_compact_bytes,
     read_compact_count,
@@ -65,16 +67,12 @@ class DescribeDelegationTokenRequest(Message):
         o.unknown_tagged_fields = None
         if version >= 2:
             count, pos = read_compact_nullable_count(data, pos, 3)
-            if count < 0:
-                o.owners = None
-            else:
-                o.owners, pos = DescribeDelegationTokenOwner.decode_array(data, pos, version, count)
         else:
             count, pos = read_nullable_count(data, pos, 4)
-            if count < 0:
-                o.owners = None
-            else:
-                o.owners, pos = DescribeDelegationTokenOwner.decode_array(data, pos, version, count)
+        if count < 0:
+            o.owners = None
+        else:
+            o.owners, pos = DescribeDelegationTokenOwner.decode_array(data, pos, version, count)
         if version >= 2:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -84,26 +82,20 @@ class DescribeDelegationTokenRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("DescribeDelegationTokenRequest", "unknown_tagged_fields", version)
         if version >= 2:
-            if self.owners is None:
-                write(b"\x00")
-            else:
-                write(compact_count(len(self.owners)))
-                DescribeDelegationTokenOwner.encode_array(self.owners, out, version)
+            write(compact_nullable_count(self.owners))
         else:
-            if self.owners is None:
-                write(b"\xff\xff\xff\xff")
-            else:
-                write(count(len(self.owners)))
-                DescribeDelegationTokenOwner.encode_array(self.owners, out, version)
+            write(nullable_count(self.owners))
+        if self.owners:
+            DescribeDelegationTokenOwner.encode_array(self.owners, out, version)
         if version >= 2:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("DescribeDelegationTokenRequest", "unknown_tagged_fields", version)
 
 
 class DescribeDelegationTokenOwner(Struct):
@@ -153,6 +145,9 @@ class DescribeDelegationTokenOwner(Struct):
     def encode_array(items: list[DescribeDelegationTokenOwner], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("DescribeDelegationTokenOwner", "unknown_tagged_fields", version)
             if version >= 2:
                 write(compact_string(o.principal_type))
             else:
@@ -166,9 +161,6 @@ class DescribeDelegationTokenOwner(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("DescribeDelegationTokenOwner", "unknown_tagged_fields", version)
 
 
 class DescribeDelegationTokenResponse(Message):
@@ -205,10 +197,9 @@ class DescribeDelegationTokenResponse(Message):
         pos += 2
         if version >= 2:
             count, pos = read_compact_count(data, pos, 30)
-            o.tokens, pos = DescribedDelegationToken.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 38)
-            o.tokens, pos = DescribedDelegationToken.decode_array(data, pos, version, count)
+        o.tokens, pos = DescribedDelegationToken.decode_array(data, pos, version, count)
         if version >= 2:
             o.throttle_time_ms, tags = _read_iB(data, pos)
             pos += 5
@@ -221,12 +212,15 @@ class DescribeDelegationTokenResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("DescribeDelegationTokenResponse", "unknown_tagged_fields", version)
         write(_pack_h(self.error_code))
         if version >= 2:
-            write(compact_count(len(self.tokens)))
-            DescribedDelegationToken.encode_array(self.tokens, out, version)
+            write(compact_count(self.tokens))
         else:
-            write(count(len(self.tokens)))
+            write(count(self.tokens))
+        if self.tokens:
             DescribedDelegationToken.encode_array(self.tokens, out, version)
         if version >= 2:
             if self.unknown_tagged_fields:
@@ -235,8 +229,6 @@ class DescribeDelegationTokenResponse(Message):
             else:
                 write(_pack_ix(self.throttle_time_ms))
         else:
-            if self.unknown_tagged_fields:
-                raise unsupported("DescribeDelegationTokenResponse", "unknown_tagged_fields", version)
             write(_pack_i(self.throttle_time_ms))
 
 
@@ -287,6 +279,9 @@ class DescribedDelegationTokenRenewer(Struct):
     def encode_array(items: list[DescribedDelegationTokenRenewer], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("DescribedDelegationTokenRenewer", "unknown_tagged_fields", version)
             if version >= 2:
                 write(compact_string(o.principal_type))
             else:
@@ -300,9 +295,6 @@ class DescribedDelegationTokenRenewer(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("DescribedDelegationTokenRenewer", "unknown_tagged_fields", version)
 
 
 class DescribedDelegationToken(Struct):
@@ -384,10 +376,9 @@ class DescribedDelegationToken(Struct):
                 o.hmac, pos = read_bytes(data, pos)
             if version >= 2:
                 count, pos = read_compact_count(data, pos, 3)
-                o.renewers, pos = DescribedDelegationTokenRenewer.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 4)
-                o.renewers, pos = DescribedDelegationTokenRenewer.decode_array(data, pos, version, count)
+            o.renewers, pos = DescribedDelegationTokenRenewer.decode_array(data, pos, version, count)
             if version >= 2:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -405,6 +396,9 @@ class DescribedDelegationToken(Struct):
                     raise unsupported("DescribedDelegationToken", "token_requester_principal_type", version)
                 if o.token_requester_principal_name != "":
                     raise unsupported("DescribedDelegationToken", "token_requester_principal_name", version)
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("DescribedDelegationToken", "unknown_tagged_fields", version)
             if version >= 2:
                 write(compact_string(o.principal_type))
             else:
@@ -427,16 +421,13 @@ class DescribedDelegationToken(Struct):
             else:
                 write(sized_bytes(o.hmac))
             if version >= 2:
-                write(compact_count(len(o.renewers)))
-                DescribedDelegationTokenRenewer.encode_array(o.renewers, out, version)
+                write(compact_count(o.renewers))
             else:
-                write(count(len(o.renewers)))
+                write(count(o.renewers))
+            if o.renewers:
                 DescribedDelegationTokenRenewer.encode_array(o.renewers, out, version)
             if version >= 2:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("DescribedDelegationToken", "unknown_tagged_fields", version)

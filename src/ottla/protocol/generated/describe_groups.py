@@ -97,12 +97,17 @@ class DescribeGroupsRequest(Message):
         if version < 3:
             if self.include_authorized_operations:
                 raise unsupported("DescribeGroupsRequest", "include_authorized_operations", version)
+        if version < 5:
+            if self.unknown_tagged_fields:
+                raise unsupported("DescribeGroupsRequest", "unknown_tagged_fields", version)
         if version >= 5:
-            write(compact_count(len(self.groups)))
-            write(compact_strings(self.groups))
+            write(compact_count(self.groups))
+            if self.groups:
+                write(compact_strings(self.groups))
         else:
-            write(count(len(self.groups)))
-            write(strings(self.groups))
+            write(count(self.groups))
+            if self.groups:
+                write(strings(self.groups))
         if version >= 5:
             if self.unknown_tagged_fields:
                 write(_pack_t(self.include_authorized_operations))
@@ -110,12 +115,7 @@ class DescribeGroupsRequest(Message):
             else:
                 write(_pack_tx(self.include_authorized_operations))
         elif version >= 3:
-            if self.unknown_tagged_fields:
-                raise unsupported("DescribeGroupsRequest", "unknown_tagged_fields", version)
             write(_pack_t(self.include_authorized_operations))
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("DescribeGroupsRequest", "unknown_tagged_fields", version)
 
 
 class DescribeGroupsResponse(Message):
@@ -152,10 +152,9 @@ class DescribeGroupsResponse(Message):
             o.throttle_time_ms = 0
         if version >= 5:
             count, pos = read_compact_count(data, pos, 12)
-            o.groups, pos = DescribedGroup.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 14)
-            o.groups, pos = DescribedGroup.decode_array(data, pos, version, count)
+        o.groups, pos = DescribedGroup.decode_array(data, pos, version, count)
         if version >= 5:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -165,22 +164,22 @@ class DescribeGroupsResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 5:
+            if self.unknown_tagged_fields:
+                raise unsupported("DescribeGroupsResponse", "unknown_tagged_fields", version)
         if version >= 1:
             write(_pack_i(self.throttle_time_ms))
         if version >= 5:
-            write(compact_count(len(self.groups)))
-            DescribedGroup.encode_array(self.groups, out, version)
+            write(compact_count(self.groups))
         else:
-            write(count(len(self.groups)))
+            write(count(self.groups))
+        if self.groups:
             DescribedGroup.encode_array(self.groups, out, version)
         if version >= 5:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("DescribeGroupsResponse", "unknown_tagged_fields", version)
 
 
 class DescribedGroupMember(Struct):
@@ -260,6 +259,9 @@ class DescribedGroupMember(Struct):
     def encode_array(items: list[DescribedGroupMember], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 5:
+                if o.unknown_tagged_fields:
+                    raise unsupported("DescribedGroupMember", "unknown_tagged_fields", version)
             if version >= 5:
                 write(compact_string(o.member_id))
             else:
@@ -289,9 +291,6 @@ class DescribedGroupMember(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("DescribedGroupMember", "unknown_tagged_fields", version)
 
 
 class DescribedGroup(Struct):
@@ -363,10 +362,9 @@ class DescribedGroup(Struct):
                 o.protocol_data, pos = read_string(data, pos)
             if version >= 5:
                 count, pos = read_compact_count(data, pos, 7)
-                o.members, pos = DescribedGroupMember.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 14)
-                o.members, pos = DescribedGroupMember.decode_array(data, pos, version, count)
+            o.members, pos = DescribedGroupMember.decode_array(data, pos, version, count)
             if version >= 5:
                 o.authorized_operations, tags = _read_iB(data, pos)
                 pos += 5
@@ -390,6 +388,9 @@ class DescribedGroup(Struct):
             if version < 3:
                 if o.authorized_operations != -2147483648:
                     raise unsupported("DescribedGroup", "authorized_operations", version)
+            if version < 5:
+                if o.unknown_tagged_fields:
+                    raise unsupported("DescribedGroup", "unknown_tagged_fields", version)
             write(_pack_h(o.error_code))
             if version >= 6:
                 write(compact_nullable_string(o.error_message))
@@ -410,10 +411,10 @@ class DescribedGroup(Struct):
             else:
                 write(string(o.protocol_data))
             if version >= 5:
-                write(compact_count(len(o.members)))
-                DescribedGroupMember.encode_array(o.members, out, version)
+                write(compact_count(o.members))
             else:
-                write(count(len(o.members)))
+                write(count(o.members))
+            if o.members:
                 DescribedGroupMember.encode_array(o.members, out, version)
             if version >= 5:
                 if o.unknown_tagged_fields:
@@ -422,9 +423,4 @@ class DescribedGroup(Struct):
                 else:
                     write(_pack_ix(o.authorized_operations))
             elif version >= 3:
-                if o.unknown_tagged_fields:
-                    raise unsupported("DescribedGroup", "unknown_tagged_fields", version)
                 write(_pack_i(o.authorized_operations))
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("DescribedGroup", "unknown_tagged_fields", version)

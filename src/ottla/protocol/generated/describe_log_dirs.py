@@ -11,8 +11,10 @@ from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
     compact_count,
+    compact_nullable_count,
     compact_string,
     count,
+    nullable_count,
     numbers,
     read_compact_count,
     read_compact_nullable_count,
@@ -71,16 +73,12 @@ class DescribeLogDirsRequest(Message):
         o.unknown_tagged_fields = None
         if version >= 2:
             count, pos = read_compact_nullable_count(data, pos, 3)
-            if count < 0:
-                o.topics = None
-            else:
-                o.topics, pos = DescribableLogDirTopic.decode_array(data, pos, version, count)
         else:
             count, pos = read_nullable_count(data, pos, 6)
-            if count < 0:
-                o.topics = None
-            else:
-                o.topics, pos = DescribableLogDirTopic.decode_array(data, pos, version, count)
+        if count < 0:
+            o.topics = None
+        else:
+            o.topics, pos = DescribableLogDirTopic.decode_array(data, pos, version, count)
         if version >= 2:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -90,26 +88,20 @@ class DescribeLogDirsRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("DescribeLogDirsRequest", "unknown_tagged_fields", version)
         if version >= 2:
-            if self.topics is None:
-                write(b"\x00")
-            else:
-                write(compact_count(len(self.topics)))
-                DescribableLogDirTopic.encode_array(self.topics, out, version)
+            write(compact_nullable_count(self.topics))
         else:
-            if self.topics is None:
-                write(b"\xff\xff\xff\xff")
-            else:
-                write(count(len(self.topics)))
-                DescribableLogDirTopic.encode_array(self.topics, out, version)
+            write(nullable_count(self.topics))
+        if self.topics:
+            DescribableLogDirTopic.encode_array(self.topics, out, version)
         if version >= 2:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("DescribeLogDirsRequest", "unknown_tagged_fields", version)
 
 
 class DescribableLogDirTopic(Struct):
@@ -145,10 +137,9 @@ class DescribableLogDirTopic(Struct):
                 o.topic, pos = read_string(data, pos)
             if version >= 2:
                 count, pos = read_compact_count(data, pos, 4)
-                o.partitions, pos = read_numbers(data, pos, count, "i", 4)
             else:
                 count, pos = read_count(data, pos, 4)
-                o.partitions, pos = read_numbers(data, pos, count, "i", 4)
+            o.partitions, pos = read_numbers(data, pos, count, "i", 4)
             if version >= 2:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -161,24 +152,24 @@ class DescribableLogDirTopic(Struct):
     def encode_array(items: list[DescribableLogDirTopic], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("DescribableLogDirTopic", "unknown_tagged_fields", version)
             if version >= 2:
                 write(compact_string(o.topic))
             else:
                 write(string(o.topic))
             if version >= 2:
-                write(compact_count(len(o.partitions)))
-                write(numbers(o.partitions, "i"))
+                write(compact_count(o.partitions))
             else:
-                write(count(len(o.partitions)))
+                write(count(o.partitions))
+            if o.partitions:
                 write(numbers(o.partitions, "i"))
             if version >= 2:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("DescribableLogDirTopic", "unknown_tagged_fields", version)
 
 
 class DescribeLogDirsResponse(Message):
@@ -220,10 +211,9 @@ class DescribeLogDirsResponse(Message):
             pos += 4
         if version >= 2:
             count, pos = read_compact_count(data, pos, 5)
-            o.results, pos = DescribeLogDirsResult.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 8)
-            o.results, pos = DescribeLogDirsResult.decode_array(data, pos, version, count)
+        o.results, pos = DescribeLogDirsResult.decode_array(data, pos, version, count)
         if version >= 2:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -233,24 +223,24 @@ class DescribeLogDirsResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("DescribeLogDirsResponse", "unknown_tagged_fields", version)
         if version >= 3:
             write(_pack_ih(self.throttle_time_ms, self.error_code))
         else:
             write(_pack_i(self.throttle_time_ms))
         if version >= 2:
-            write(compact_count(len(self.results)))
-            DescribeLogDirsResult.encode_array(self.results, out, version)
+            write(compact_count(self.results))
         else:
-            write(count(len(self.results)))
+            write(count(self.results))
+        if self.results:
             DescribeLogDirsResult.encode_array(self.results, out, version)
         if version >= 2:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("DescribeLogDirsResponse", "unknown_tagged_fields", version)
 
 
 class DescribeLogDirsPartition(Struct):
@@ -301,6 +291,9 @@ class DescribeLogDirsPartition(Struct):
     def encode_array(items: list[DescribeLogDirsPartition], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("DescribeLogDirsPartition", "unknown_tagged_fields", version)
             if version >= 2:
                 if o.unknown_tagged_fields:
                     write(_pack_iqqt(o.partition_index, o.partition_size, o.offset_lag, o.is_future_key))
@@ -308,8 +301,6 @@ class DescribeLogDirsPartition(Struct):
                 else:
                     write(_pack_iqqtx(o.partition_index, o.partition_size, o.offset_lag, o.is_future_key))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("DescribeLogDirsPartition", "unknown_tagged_fields", version)
                 write(_pack_iqqt(o.partition_index, o.partition_size, o.offset_lag, o.is_future_key))
 
 
@@ -346,10 +337,9 @@ class DescribeLogDirsTopic(Struct):
                 o.name, pos = read_string(data, pos)
             if version >= 2:
                 count, pos = read_compact_count(data, pos, 22)
-                o.partitions, pos = DescribeLogDirsPartition.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 21)
-                o.partitions, pos = DescribeLogDirsPartition.decode_array(data, pos, version, count)
+            o.partitions, pos = DescribeLogDirsPartition.decode_array(data, pos, version, count)
             if version >= 2:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -362,24 +352,24 @@ class DescribeLogDirsTopic(Struct):
     def encode_array(items: list[DescribeLogDirsTopic], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("DescribeLogDirsTopic", "unknown_tagged_fields", version)
             if version >= 2:
                 write(compact_string(o.name))
             else:
                 write(string(o.name))
             if version >= 2:
-                write(compact_count(len(o.partitions)))
-                DescribeLogDirsPartition.encode_array(o.partitions, out, version)
+                write(compact_count(o.partitions))
             else:
-                write(count(len(o.partitions)))
+                write(count(o.partitions))
+            if o.partitions:
                 DescribeLogDirsPartition.encode_array(o.partitions, out, version)
             if version >= 2:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("DescribeLogDirsTopic", "unknown_tagged_fields", version)
 
 
 class DescribeLogDirsResult(Struct):
@@ -429,10 +419,9 @@ class DescribeLogDirsResult(Struct):
                 o.log_dir, pos = read_string(data, pos)
             if version >= 2:
                 count, pos = read_compact_count(data, pos, 3)
-                o.topics, pos = DescribeLogDirsTopic.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 6)
-                o.topics, pos = DescribeLogDirsTopic.decode_array(data, pos, version, count)
+            o.topics, pos = DescribeLogDirsTopic.decode_array(data, pos, version, count)
             if version >= 5:
                 o.total_bytes, o.usable_bytes, o.is_cordoned, tags = _read_qqtB(data, pos)
                 pos += 18
@@ -463,16 +452,19 @@ class DescribeLogDirsResult(Struct):
     def encode_array(items: list[DescribeLogDirsResult], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("DescribeLogDirsResult", "unknown_tagged_fields", version)
             write(_pack_h(o.error_code))
             if version >= 2:
                 write(compact_string(o.log_dir))
             else:
                 write(string(o.log_dir))
             if version >= 2:
-                write(compact_count(len(o.topics)))
-                DescribeLogDirsTopic.encode_array(o.topics, out, version)
+                write(compact_count(o.topics))
             else:
-                write(count(len(o.topics)))
+                write(count(o.topics))
+            if o.topics:
                 DescribeLogDirsTopic.encode_array(o.topics, out, version)
             if version >= 5:
                 if o.unknown_tagged_fields:
@@ -491,6 +483,3 @@ class DescribeLogDirsResult(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("DescribeLogDirsResult", "unknown_tagged_fields", version)

@@ -65,8 +65,9 @@ class DescribeProducersRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(compact_count(len(self.topics)))
-        TopicRequest.encode_array(self.topics, out, version)
+        write(compact_count(self.topics))
+        if self.topics:
+            TopicRequest.encode_array(self.topics, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -115,8 +116,9 @@ class TopicRequest(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.name))
-            write(compact_count(len(o.partition_indexes)))
-            write(numbers(o.partition_indexes, "i"))
+            write(compact_count(o.partition_indexes))
+            if o.partition_indexes:
+                write(numbers(o.partition_indexes, "i"))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -163,8 +165,9 @@ class DescribeProducersResponse(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(_pack_i(self.throttle_time_ms))
-        write(compact_count(len(self.topics)))
-        TopicResponse.encode_array(self.topics, out, version)
+        write(compact_count(self.topics))
+        if self.topics:
+            TopicResponse.encode_array(self.topics, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -279,8 +282,9 @@ class PartitionResponse(Struct):
         for o in items:
             write(_pack_ih(o.partition_index, o.error_code))
             write(compact_nullable_string(o.error_message))
-            write(compact_count(len(o.active_producers)))
-            ProducerState.encode_array(o.active_producers, out, version)
+            write(compact_count(o.active_producers))
+            if o.active_producers:
+                ProducerState.encode_array(o.active_producers, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -329,8 +333,9 @@ class TopicResponse(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.name))
-            write(compact_count(len(o.partitions)))
-            PartitionResponse.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                PartitionResponse.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

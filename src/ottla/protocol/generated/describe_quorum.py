@@ -80,8 +80,9 @@ class DescribeQuorumRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(compact_count(len(self.topics)))
-        DescribeQuorumRequestTopicData.encode_array(self.topics, out, version)
+        write(compact_count(self.topics))
+        if self.topics:
+            DescribeQuorumRequestTopicData.encode_array(self.topics, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -172,8 +173,9 @@ class DescribeQuorumRequestTopicData(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.topic_name))
-            write(compact_count(len(o.partitions)))
-            DescribeQuorumRequestPartitionData.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                DescribeQuorumRequestPartitionData.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -240,11 +242,13 @@ class DescribeQuorumResponse(Message):
         write(_pack_h(self.error_code))
         if version >= 2:
             write(compact_nullable_string(self.error_message))
-        write(compact_count(len(self.topics)))
-        DescribeQuorumResponseTopicData.encode_array(self.topics, out, version)
+        write(compact_count(self.topics))
+        if self.topics:
+            DescribeQuorumResponseTopicData.encode_array(self.topics, out, version)
         if version >= 2:
-            write(compact_count(len(self.nodes)))
-            Node.encode_array(self.nodes, out, version)
+            write(compact_count(self.nodes))
+            if self.nodes:
+                Node.encode_array(self.nodes, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -323,10 +327,12 @@ class DescribeQuorumResponsePartitionData(Struct):
             if version >= 2:
                 write(compact_nullable_string(o.error_message))
             write(_pack_iiq(o.leader_id, o.leader_epoch, o.high_watermark))
-            write(compact_count(len(o.current_voters)))
-            ReplicaState.encode_array(o.current_voters, out, version)
-            write(compact_count(len(o.observers)))
-            ReplicaState.encode_array(o.observers, out, version)
+            write(compact_count(o.current_voters))
+            if o.current_voters:
+                ReplicaState.encode_array(o.current_voters, out, version)
+            write(compact_count(o.observers))
+            if o.observers:
+                ReplicaState.encode_array(o.observers, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -375,8 +381,9 @@ class DescribeQuorumResponseTopicData(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.topic_name))
-            write(compact_count(len(o.partitions)))
-            DescribeQuorumResponsePartitionData.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                DescribeQuorumResponsePartitionData.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -478,8 +485,9 @@ class Node(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_i(o.node_id))
-            write(compact_count(len(o.listeners)))
-            Listener.encode_array(o.listeners, out, version)
+            write(compact_count(o.listeners))
+            if o.listeners:
+                Listener.encode_array(o.listeners, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

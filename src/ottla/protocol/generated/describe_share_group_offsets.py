@@ -12,6 +12,7 @@ from ottla.protocol.primitives import (
     Writer,
     ZERO_UUID,
     compact_count,
+    compact_nullable_count,
     compact_nullable_string,
     compact_string,
     numbers,
@@ -70,8 +71,9 @@ class DescribeShareGroupOffsetsRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(compact_count(len(self.groups)))
-        DescribeShareGroupOffsetsRequestGroup.encode_array(self.groups, out, version)
+        write(compact_count(self.groups))
+        if self.groups:
+            DescribeShareGroupOffsetsRequestGroup.encode_array(self.groups, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -120,8 +122,9 @@ class DescribeShareGroupOffsetsRequestTopic(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.topic_name))
-            write(compact_count(len(o.partitions)))
-            write(numbers(o.partitions, "i"))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                write(numbers(o.partitions, "i"))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -173,10 +176,8 @@ class DescribeShareGroupOffsetsRequestGroup(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.group_id))
-            if o.topics is None:
-                write(b"\x00")
-            else:
-                write(compact_count(len(o.topics)))
+            write(compact_nullable_count(o.topics))
+            if o.topics:
                 DescribeShareGroupOffsetsRequestTopic.encode_array(o.topics, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
@@ -224,8 +225,9 @@ class DescribeShareGroupOffsetsResponse(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(_pack_i(self.throttle_time_ms))
-        write(compact_count(len(self.groups)))
-        DescribeShareGroupOffsetsResponseGroup.encode_array(self.groups, out, version)
+        write(compact_count(self.groups))
+        if self.groups:
+            DescribeShareGroupOffsetsResponseGroup.encode_array(self.groups, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -349,8 +351,9 @@ class DescribeShareGroupOffsetsResponseTopic(Struct):
         for o in items:
             write(compact_string(o.topic_name))
             write(_pack_u(o.topic_id))
-            write(compact_count(len(o.partitions)))
-            DescribeShareGroupOffsetsResponsePartition.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                DescribeShareGroupOffsetsResponsePartition.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -408,8 +411,9 @@ class DescribeShareGroupOffsetsResponseGroup(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.group_id))
-            write(compact_count(len(o.topics)))
-            DescribeShareGroupOffsetsResponseTopic.encode_array(o.topics, out, version)
+            write(compact_count(o.topics))
+            if o.topics:
+                DescribeShareGroupOffsetsResponseTopic.encode_array(o.topics, out, version)
             write(_pack_h(o.error_code))
             write(compact_nullable_string(o.error_message))
             if o.unknown_tagged_fields:

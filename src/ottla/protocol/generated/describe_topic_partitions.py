@@ -12,6 +12,7 @@ from ottla.protocol.primitives import (
     Writer,
     ZERO_UUID,
     compact_count,
+    compact_nullable_count,
     compact_nullable_string,
     compact_string,
     numbers,
@@ -84,8 +85,9 @@ class DescribeTopicPartitionsRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(compact_count(len(self.topics)))
-        TopicRequest.encode_array(self.topics, out, version)
+        write(compact_count(self.topics))
+        if self.topics:
+            TopicRequest.encode_array(self.topics, out, version)
         write(_pack_i(self.response_partition_limit))
         if self.cursor is None:
             write(b"\xff")
@@ -228,8 +230,9 @@ class DescribeTopicPartitionsResponse(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(_pack_i(self.throttle_time_ms))
-        write(compact_count(len(self.topics)))
-        DescribeTopicPartitionsResponseTopic.encode_array(self.topics, out, version)
+        write(compact_count(self.topics))
+        if self.topics:
+            DescribeTopicPartitionsResponseTopic.encode_array(self.topics, out, version)
         if self.next_cursor is None:
             write(b"\xff")
         else:
@@ -319,22 +322,21 @@ class DescribeTopicPartitionsResponsePartition(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_hiii(o.error_code, o.partition_index, o.leader_id, o.leader_epoch))
-            write(compact_count(len(o.replica_nodes)))
-            write(numbers(o.replica_nodes, "i"))
-            write(compact_count(len(o.isr_nodes)))
-            write(numbers(o.isr_nodes, "i"))
-            if o.eligible_leader_replicas is None:
-                write(b"\x00")
-            else:
-                write(compact_count(len(o.eligible_leader_replicas)))
+            write(compact_count(o.replica_nodes))
+            if o.replica_nodes:
+                write(numbers(o.replica_nodes, "i"))
+            write(compact_count(o.isr_nodes))
+            if o.isr_nodes:
+                write(numbers(o.isr_nodes, "i"))
+            write(compact_nullable_count(o.eligible_leader_replicas))
+            if o.eligible_leader_replicas:
                 write(numbers(o.eligible_leader_replicas, "i"))
-            if o.last_known_elr is None:
-                write(b"\x00")
-            else:
-                write(compact_count(len(o.last_known_elr)))
+            write(compact_nullable_count(o.last_known_elr))
+            if o.last_known_elr:
                 write(numbers(o.last_known_elr, "i"))
-            write(compact_count(len(o.offline_replicas)))
-            write(numbers(o.offline_replicas, "i"))
+            write(compact_count(o.offline_replicas))
+            if o.offline_replicas:
+                write(numbers(o.offline_replicas, "i"))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -401,8 +403,9 @@ class DescribeTopicPartitionsResponseTopic(Struct):
             write(_pack_h(o.error_code))
             write(compact_nullable_string(o.name))
             write(_pack_ut(o.topic_id, o.is_internal))
-            write(compact_count(len(o.partitions)))
-            DescribeTopicPartitionsResponsePartition.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                DescribeTopicPartitionsResponsePartition.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write(_pack_i(o.topic_authorized_operations))
                 write_tags(out, [], o.unknown_tagged_fields)

@@ -64,8 +64,9 @@ class DescribeTransactionsRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(compact_count(len(self.transactional_ids)))
-        write(compact_strings(self.transactional_ids))
+        write(compact_count(self.transactional_ids))
+        if self.transactional_ids:
+            write(compact_strings(self.transactional_ids))
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -112,8 +113,9 @@ class DescribeTransactionsResponse(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(_pack_i(self.throttle_time_ms))
-        write(compact_count(len(self.transaction_states)))
-        TransactionState.encode_array(self.transaction_states, out, version)
+        write(compact_count(self.transaction_states))
+        if self.transaction_states:
+            TransactionState.encode_array(self.transaction_states, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -162,8 +164,9 @@ class TopicData(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.topic))
-            write(compact_count(len(o.partitions)))
-            write(numbers(o.partitions, "i"))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                write(numbers(o.partitions, "i"))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -238,8 +241,9 @@ class TransactionState(Struct):
             write(compact_string(o.transactional_id))
             write(compact_string(o.transaction_state))
             write(_pack_iqqh(o.transaction_timeout_ms, o.transaction_start_time_ms, o.producer_id, o.producer_epoch))
-            write(compact_count(len(o.topics)))
-            TopicData.encode_array(o.topics, out, version)
+            write(compact_count(o.topics))
+            if o.topics:
+                TopicData.encode_array(o.topics, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

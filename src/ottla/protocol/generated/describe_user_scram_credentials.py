@@ -11,6 +11,7 @@ from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
     compact_count,
+    compact_nullable_count,
     compact_nullable_string,
     compact_string,
     read_compact_count,
@@ -67,10 +68,8 @@ class DescribeUserScramCredentialsRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        if self.users is None:
-            write(b"\x00")
-        else:
-            write(compact_count(len(self.users)))
+        write(compact_nullable_count(self.users))
+        if self.users:
             UserName.encode_array(self.users, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
@@ -169,8 +168,9 @@ class DescribeUserScramCredentialsResponse(Message):
         write = out.parts.append
         write(_pack_ih(self.throttle_time_ms, self.error_code))
         write(compact_nullable_string(self.error_message))
-        write(compact_count(len(self.results)))
-        DescribeUserScramCredentialsResult.encode_array(self.results, out, version)
+        write(compact_count(self.results))
+        if self.results:
+            DescribeUserScramCredentialsResult.encode_array(self.results, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -275,8 +275,9 @@ class DescribeUserScramCredentialsResult(Struct):
             write(compact_string(o.user))
             write(_pack_h(o.error_code))
             write(compact_nullable_string(o.error_message))
-            write(compact_count(len(o.credential_infos)))
-            CredentialInfo.encode_array(o.credential_infos, out, version)
+            write(compact_count(o.credential_infos))
+            if o.credential_infos:
+                CredentialInfo.encode_array(o.credential_infos, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

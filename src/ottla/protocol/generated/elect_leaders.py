@@ -11,9 +11,11 @@ from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
     compact_count,
+    compact_nullable_count,
     compact_nullable_string,
     compact_string,
     count,
+    nullable_count,
     nullable_string,
     numbers,
     read_compact_count,
@@ -78,16 +80,12 @@ class ElectLeadersRequest(Message):
             o.election_type = 0
         if version >= 2:
             count, pos = read_compact_nullable_count(data, pos, 3)
-            if count < 0:
-                o.topic_partitions = None
-            else:
-                o.topic_partitions, pos = TopicPartitions.decode_array(data, pos, version, count)
         else:
             count, pos = read_nullable_count(data, pos, 6)
-            if count < 0:
-                o.topic_partitions = None
-            else:
-                o.topic_partitions, pos = TopicPartitions.decode_array(data, pos, version, count)
+        if count < 0:
+            o.topic_partitions = None
+        else:
+            o.topic_partitions, pos = TopicPartitions.decode_array(data, pos, version, count)
         if version >= 2:
             o.timeout_ms, tags = _read_iB(data, pos)
             pos += 5
@@ -103,20 +101,17 @@ class ElectLeadersRequest(Message):
         if version < 1:
             if self.election_type != 0:
                 raise unsupported("ElectLeadersRequest", "election_type", version)
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("ElectLeadersRequest", "unknown_tagged_fields", version)
         if version >= 1:
             write(_pack_b(self.election_type))
         if version >= 2:
-            if self.topic_partitions is None:
-                write(b"\x00")
-            else:
-                write(compact_count(len(self.topic_partitions)))
-                TopicPartitions.encode_array(self.topic_partitions, out, version)
+            write(compact_nullable_count(self.topic_partitions))
         else:
-            if self.topic_partitions is None:
-                write(b"\xff\xff\xff\xff")
-            else:
-                write(count(len(self.topic_partitions)))
-                TopicPartitions.encode_array(self.topic_partitions, out, version)
+            write(nullable_count(self.topic_partitions))
+        if self.topic_partitions:
+            TopicPartitions.encode_array(self.topic_partitions, out, version)
         if version >= 2:
             if self.unknown_tagged_fields:
                 write(_pack_i(self.timeout_ms))
@@ -124,8 +119,6 @@ class ElectLeadersRequest(Message):
             else:
                 write(_pack_ix(self.timeout_ms))
         else:
-            if self.unknown_tagged_fields:
-                raise unsupported("ElectLeadersRequest", "unknown_tagged_fields", version)
             write(_pack_i(self.timeout_ms))
 
 
@@ -162,10 +155,9 @@ class TopicPartitions(Struct):
                 o.topic, pos = read_string(data, pos)
             if version >= 2:
                 count, pos = read_compact_count(data, pos, 4)
-                o.partitions, pos = read_numbers(data, pos, count, "i", 4)
             else:
                 count, pos = read_count(data, pos, 4)
-                o.partitions, pos = read_numbers(data, pos, count, "i", 4)
+            o.partitions, pos = read_numbers(data, pos, count, "i", 4)
             if version >= 2:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -178,24 +170,24 @@ class TopicPartitions(Struct):
     def encode_array(items: list[TopicPartitions], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("TopicPartitions", "unknown_tagged_fields", version)
             if version >= 2:
                 write(compact_string(o.topic))
             else:
                 write(string(o.topic))
             if version >= 2:
-                write(compact_count(len(o.partitions)))
-                write(numbers(o.partitions, "i"))
+                write(compact_count(o.partitions))
             else:
-                write(count(len(o.partitions)))
+                write(count(o.partitions))
+            if o.partitions:
                 write(numbers(o.partitions, "i"))
             if version >= 2:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("TopicPartitions", "unknown_tagged_fields", version)
 
 
 class ElectLeadersResponse(Message):
@@ -237,10 +229,9 @@ class ElectLeadersResponse(Message):
             pos += 4
         if version >= 2:
             count, pos = read_compact_count(data, pos, 3)
-            o.replica_election_results, pos = ReplicaElectionResult.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 6)
-            o.replica_election_results, pos = ReplicaElectionResult.decode_array(data, pos, version, count)
+        o.replica_election_results, pos = ReplicaElectionResult.decode_array(data, pos, version, count)
         if version >= 2:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -253,24 +244,24 @@ class ElectLeadersResponse(Message):
         if version < 1:
             if self.error_code != 0:
                 raise unsupported("ElectLeadersResponse", "error_code", version)
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("ElectLeadersResponse", "unknown_tagged_fields", version)
         if version >= 1:
             write(_pack_ih(self.throttle_time_ms, self.error_code))
         else:
             write(_pack_i(self.throttle_time_ms))
         if version >= 2:
-            write(compact_count(len(self.replica_election_results)))
-            ReplicaElectionResult.encode_array(self.replica_election_results, out, version)
+            write(compact_count(self.replica_election_results))
         else:
-            write(count(len(self.replica_election_results)))
+            write(count(self.replica_election_results))
+        if self.replica_election_results:
             ReplicaElectionResult.encode_array(self.replica_election_results, out, version)
         if version >= 2:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("ElectLeadersResponse", "unknown_tagged_fields", version)
 
 
 class PartitionResult(Struct):
@@ -321,6 +312,9 @@ class PartitionResult(Struct):
     def encode_array(items: list[PartitionResult], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("PartitionResult", "unknown_tagged_fields", version)
             write(_pack_ih(o.partition_id, o.error_code))
             if version >= 2:
                 write(compact_nullable_string(o.error_message))
@@ -331,9 +325,6 @@ class PartitionResult(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("PartitionResult", "unknown_tagged_fields", version)
 
 
 class ReplicaElectionResult(Struct):
@@ -369,10 +360,9 @@ class ReplicaElectionResult(Struct):
                 o.topic, pos = read_string(data, pos)
             if version >= 2:
                 count, pos = read_compact_count(data, pos, 8)
-                o.partition_result, pos = PartitionResult.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 8)
-                o.partition_result, pos = PartitionResult.decode_array(data, pos, version, count)
+            o.partition_result, pos = PartitionResult.decode_array(data, pos, version, count)
             if version >= 2:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -385,21 +375,21 @@ class ReplicaElectionResult(Struct):
     def encode_array(items: list[ReplicaElectionResult], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("ReplicaElectionResult", "unknown_tagged_fields", version)
             if version >= 2:
                 write(compact_string(o.topic))
             else:
                 write(string(o.topic))
             if version >= 2:
-                write(compact_count(len(o.partition_result)))
-                PartitionResult.encode_array(o.partition_result, out, version)
+                write(compact_count(o.partition_result))
             else:
-                write(count(len(o.partition_result)))
+                write(count(o.partition_result))
+            if o.partition_result:
                 PartitionResult.encode_array(o.partition_result, out, version)
             if version >= 2:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("ReplicaElectionResult", "unknown_tagged_fields", version)

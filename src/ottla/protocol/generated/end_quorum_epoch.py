@@ -87,10 +87,9 @@ class EndQuorumEpochRequest(Message):
             o.cluster_id, pos = read_nullable_string(data, pos)
         if version >= 1:
             count, pos = read_compact_count(data, pos, 3)
-            o.topics, pos = EndQuorumEpochRequestTopicData.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 6)
-            o.topics, pos = EndQuorumEpochRequestTopicData.decode_array(data, pos, version, count)
+        o.topics, pos = EndQuorumEpochRequestTopicData.decode_array(data, pos, version, count)
         if version >= 1:
             count, pos = read_compact_count(data, pos, 5)
             o.leader_endpoints, pos = LeaderEndpoint.decode_array(data, pos, version, count)
@@ -105,27 +104,28 @@ class EndQuorumEpochRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 1:
+            if self.unknown_tagged_fields:
+                raise unsupported("EndQuorumEpochRequest", "unknown_tagged_fields", version)
         if version >= 1:
             write(compact_nullable_string(self.cluster_id))
         else:
             write(nullable_string(self.cluster_id))
         if version >= 1:
-            write(compact_count(len(self.topics)))
-            EndQuorumEpochRequestTopicData.encode_array(self.topics, out, version)
+            write(compact_count(self.topics))
         else:
-            write(count(len(self.topics)))
+            write(count(self.topics))
+        if self.topics:
             EndQuorumEpochRequestTopicData.encode_array(self.topics, out, version)
         if version >= 1:
-            write(compact_count(len(self.leader_endpoints)))
-            LeaderEndpoint.encode_array(self.leader_endpoints, out, version)
+            write(compact_count(self.leader_endpoints))
+            if self.leader_endpoints:
+                LeaderEndpoint.encode_array(self.leader_endpoints, out, version)
         if version >= 1:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("EndQuorumEpochRequest", "unknown_tagged_fields", version)
 
 
 class ReplicaInfo(Struct):
@@ -233,23 +233,25 @@ class EndQuorumEpochRequestPartitionData(Struct):
     def encode_array(items: list[EndQuorumEpochRequestPartitionData], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 1:
+                if o.unknown_tagged_fields:
+                    raise unsupported("EndQuorumEpochRequestPartitionData", "unknown_tagged_fields", version)
             write(_pack_iii(o.partition_index, o.leader_id, o.leader_epoch))
             if version >= 1:
                 pass
             else:
-                write(count(len(o.preferred_successors)))
-                write(numbers(o.preferred_successors, "i"))
+                write(count(o.preferred_successors))
+                if o.preferred_successors:
+                    write(numbers(o.preferred_successors, "i"))
             if version >= 1:
-                write(compact_count(len(o.preferred_candidates)))
-                ReplicaInfo.encode_array(o.preferred_candidates, out, version)
+                write(compact_count(o.preferred_candidates))
+                if o.preferred_candidates:
+                    ReplicaInfo.encode_array(o.preferred_candidates, out, version)
             if version >= 1:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("EndQuorumEpochRequestPartitionData", "unknown_tagged_fields", version)
 
 
 class EndQuorumEpochRequestTopicData(Struct):
@@ -285,10 +287,9 @@ class EndQuorumEpochRequestTopicData(Struct):
                 o.topic_name, pos = read_string(data, pos)
             if version >= 1:
                 count, pos = read_compact_count(data, pos, 14)
-                o.partitions, pos = EndQuorumEpochRequestPartitionData.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 16)
-                o.partitions, pos = EndQuorumEpochRequestPartitionData.decode_array(data, pos, version, count)
+            o.partitions, pos = EndQuorumEpochRequestPartitionData.decode_array(data, pos, version, count)
             if version >= 1:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -301,24 +302,24 @@ class EndQuorumEpochRequestTopicData(Struct):
     def encode_array(items: list[EndQuorumEpochRequestTopicData], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 1:
+                if o.unknown_tagged_fields:
+                    raise unsupported("EndQuorumEpochRequestTopicData", "unknown_tagged_fields", version)
             if version >= 1:
                 write(compact_string(o.topic_name))
             else:
                 write(string(o.topic_name))
             if version >= 1:
-                write(compact_count(len(o.partitions)))
-                EndQuorumEpochRequestPartitionData.encode_array(o.partitions, out, version)
+                write(compact_count(o.partitions))
             else:
-                write(count(len(o.partitions)))
+                write(count(o.partitions))
+            if o.partitions:
                 EndQuorumEpochRequestPartitionData.encode_array(o.partitions, out, version)
             if version >= 1:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("EndQuorumEpochRequestTopicData", "unknown_tagged_fields", version)
 
 
 class LeaderEndpoint(Struct):
@@ -408,10 +409,9 @@ class EndQuorumEpochResponse(Message):
         pos += 2
         if version >= 1:
             count, pos = read_compact_count(data, pos, 3)
-            o.topics, pos = EndQuorumEpochResponseTopicData.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 6)
-            o.topics, pos = EndQuorumEpochResponseTopicData.decode_array(data, pos, version, count)
+        o.topics, pos = EndQuorumEpochResponseTopicData.decode_array(data, pos, version, count)
         if version >= 1:
             if data[pos]:
                 pos = o._decode_tags(data, pos, version)
@@ -440,29 +440,29 @@ class EndQuorumEpochResponse(Message):
         if version < 1:
             if self.node_endpoints:
                 raise unsupported("EndQuorumEpochResponse", "node_endpoints", version)
+            if self.unknown_tagged_fields:
+                raise unsupported("EndQuorumEpochResponse", "unknown_tagged_fields", version)
         write(_pack_h(self.error_code))
         if version >= 1:
-            write(compact_count(len(self.topics)))
-            EndQuorumEpochResponseTopicData.encode_array(self.topics, out, version)
+            write(compact_count(self.topics))
         else:
-            write(count(len(self.topics)))
+            write(count(self.topics))
+        if self.topics:
             EndQuorumEpochResponseTopicData.encode_array(self.topics, out, version)
         if version >= 1:
             if self.unknown_tagged_fields or self.node_endpoints:
                 self._encode_tags(out, version)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("EndQuorumEpochResponse", "unknown_tagged_fields", version)
 
     def _encode_tags(self, target: Writer, version: int) -> None:
         known: UnknownTags = []
         if self.node_endpoints:
             out = Writer()
             write = out.parts.append
-            write(compact_count(len(self.node_endpoints)))
-            NodeEndpoint.encode_array(self.node_endpoints, out, version)
+            write(compact_count(self.node_endpoints))
+            if self.node_endpoints:
+                NodeEndpoint.encode_array(self.node_endpoints, out, version)
             known.append((0, out.getvalue()))
         write_tags(target, known, self.unknown_tagged_fields)
 
@@ -515,6 +515,9 @@ class EndQuorumEpochResponsePartitionData(Struct):
     def encode_array(items: list[EndQuorumEpochResponsePartitionData], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 1:
+                if o.unknown_tagged_fields:
+                    raise unsupported("EndQuorumEpochResponsePartitionData", "unknown_tagged_fields", version)
             if version >= 1:
                 if o.unknown_tagged_fields:
                     write(_pack_ihii(o.partition_index, o.error_code, o.leader_id, o.leader_epoch))
@@ -522,8 +525,6 @@ class EndQuorumEpochResponsePartitionData(Struct):
                 else:
                     write(_pack_ihiix(o.partition_index, o.error_code, o.leader_id, o.leader_epoch))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("EndQuorumEpochResponsePartitionData", "unknown_tagged_fields", version)
                 write(_pack_ihii(o.partition_index, o.error_code, o.leader_id, o.leader_epoch))
 
 
@@ -560,10 +561,9 @@ class EndQuorumEpochResponseTopicData(Struct):
                 o.topic_name, pos = read_string(data, pos)
             if version >= 1:
                 count, pos = read_compact_count(data, pos, 15)
-                o.partitions, pos = EndQuorumEpochResponsePartitionData.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 14)
-                o.partitions, pos = EndQuorumEpochResponsePartitionData.decode_array(data, pos, version, count)
+            o.partitions, pos = EndQuorumEpochResponsePartitionData.decode_array(data, pos, version, count)
             if version >= 1:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -576,24 +576,24 @@ class EndQuorumEpochResponseTopicData(Struct):
     def encode_array(items: list[EndQuorumEpochResponseTopicData], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 1:
+                if o.unknown_tagged_fields:
+                    raise unsupported("EndQuorumEpochResponseTopicData", "unknown_tagged_fields", version)
             if version >= 1:
                 write(compact_string(o.topic_name))
             else:
                 write(string(o.topic_name))
             if version >= 1:
-                write(compact_count(len(o.partitions)))
-                EndQuorumEpochResponsePartitionData.encode_array(o.partitions, out, version)
+                write(compact_count(o.partitions))
             else:
-                write(count(len(o.partitions)))
+                write(count(o.partitions))
+            if o.partitions:
                 EndQuorumEpochResponsePartitionData.encode_array(o.partitions, out, version)
             if version >= 1:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("EndQuorumEpochResponseTopicData", "unknown_tagged_fields", version)
 
 
 class NodeEndpoint(Struct):

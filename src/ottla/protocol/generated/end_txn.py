@@ -81,6 +81,9 @@ class EndTxnRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 3:
+            if self.unknown_tagged_fields:
+                raise unsupported("EndTxnRequest", "unknown_tagged_fields", version)
         if version >= 3:
             write(compact_string(self.transactional_id))
         else:
@@ -92,8 +95,6 @@ class EndTxnRequest(Message):
             else:
                 write(_pack_qhtx(self.producer_id, self.producer_epoch, self.committed))
         else:
-            if self.unknown_tagged_fields:
-                raise unsupported("EndTxnRequest", "unknown_tagged_fields", version)
             write(_pack_qht(self.producer_id, self.producer_epoch, self.committed))
 
 
@@ -151,6 +152,9 @@ class EndTxnResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 3:
+            if self.unknown_tagged_fields:
+                raise unsupported("EndTxnResponse", "unknown_tagged_fields", version)
         if version >= 5:
             if self.unknown_tagged_fields:
                 write(_pack_ihqh(self.throttle_time_ms, self.error_code, self.producer_id, self.producer_epoch))
@@ -164,6 +168,4 @@ class EndTxnResponse(Message):
             else:
                 write(_pack_ihx(self.throttle_time_ms, self.error_code))
         else:
-            if self.unknown_tagged_fields:
-                raise unsupported("EndTxnResponse", "unknown_tagged_fields", version)
             write(_pack_ih(self.throttle_time_ms, self.error_code))

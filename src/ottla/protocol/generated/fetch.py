@@ -14,10 +14,12 @@ from ottla.protocol.primitives import (
     ZERO_UUID,
     compact_count,
     compact_nullable_bytes,
+    compact_nullable_count,
     compact_nullable_string,
     compact_string,
     count,
     nullable_bytes,
+    nullable_count,
     numbers,
     read_compact_count,
     read_compact_nullable_bytes,
@@ -152,10 +154,9 @@ class FetchRequest(Message):
             pos += 17
         if version >= 12:
             count, pos = read_compact_count(data, pos, 3)
-            o.topics, pos = FetchTopic.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 6)
-            o.topics, pos = FetchTopic.decode_array(data, pos, version, count)
+        o.topics, pos = FetchTopic.decode_array(data, pos, version, count)
         if version >= 12:
             count, pos = read_compact_count(data, pos, 3)
             o.forgotten_topics_data, pos = ForgottenTopic.decode_array(data, pos, version, count)
@@ -207,6 +208,9 @@ class FetchRequest(Message):
         if version < 7:
             if self.forgotten_topics_data:
                 raise unsupported("FetchRequest", "forgotten_topics_data", version)
+        if version < 12:
+            if self.unknown_tagged_fields:
+                raise unsupported("FetchRequest", "unknown_tagged_fields", version)
         if version >= 15:
             write(_pack_iiibii(self.max_wait_ms, self.min_bytes, self.max_bytes, self.isolation_level, self.session_id, self.session_epoch))
         elif version >= 7:
@@ -214,17 +218,19 @@ class FetchRequest(Message):
         else:
             write(_pack_iiiib(self.replica_id, self.max_wait_ms, self.min_bytes, self.max_bytes, self.isolation_level))
         if version >= 12:
-            write(compact_count(len(self.topics)))
-            FetchTopic.encode_array(self.topics, out, version)
+            write(compact_count(self.topics))
         else:
-            write(count(len(self.topics)))
+            write(count(self.topics))
+        if self.topics:
             FetchTopic.encode_array(self.topics, out, version)
         if version >= 12:
-            write(compact_count(len(self.forgotten_topics_data)))
-            ForgottenTopic.encode_array(self.forgotten_topics_data, out, version)
+            write(compact_count(self.forgotten_topics_data))
+            if self.forgotten_topics_data:
+                ForgottenTopic.encode_array(self.forgotten_topics_data, out, version)
         elif version >= 7:
-            write(count(len(self.forgotten_topics_data)))
-            ForgottenTopic.encode_array(self.forgotten_topics_data, out, version)
+            write(count(self.forgotten_topics_data))
+            if self.forgotten_topics_data:
+                ForgottenTopic.encode_array(self.forgotten_topics_data, out, version)
         if version >= 12:
             write(compact_string(self.rack_id))
         elif version >= 11:
@@ -234,9 +240,6 @@ class FetchRequest(Message):
                 self._encode_tags(out, version)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("FetchRequest", "unknown_tagged_fields", version)
 
     def _encode_tags(self, target: Writer, version: int) -> None:
         known: UnknownTags = []
@@ -244,7 +247,6 @@ class FetchRequest(Message):
             known.append((0, compact_string(self.cluster_id)))
         if version >= 15 and (self.replica_state.replica_id != -1 or self.replica_state.replica_epoch != -1 or self.replica_state.unknown_tagged_fields):
             out = Writer()
-            write = out.parts.append
             self.replica_state.encode(out, version)
             known.append((1, out.getvalue()))
         write_tags(target, known, self.unknown_tagged_fields)
@@ -387,6 +389,8 @@ class FetchPartition(Struct):
             if version < 12:
                 if o.last_fetched_epoch != -1:
                     raise unsupported("FetchPartition", "last_fetched_epoch", version)
+                if o.unknown_tagged_fields:
+                    raise unsupported("FetchPartition", "unknown_tagged_fields", version)
             if version >= 12:
                 if o.unknown_tagged_fields or (version >= 17 and o.replica_directory_id != ZERO_UUID) or (version >= 18 and o.high_watermark != 9223372036854775807):
                     write(_pack_iiqiqi(o.partition, o.current_leader_epoch, o.fetch_offset, o.last_fetched_epoch, o.log_start_offset, o.partition_max_bytes))
@@ -394,16 +398,10 @@ class FetchPartition(Struct):
                 else:
                     write(_pack_iiqiqix(o.partition, o.current_leader_epoch, o.fetch_offset, o.last_fetched_epoch, o.log_start_offset, o.partition_max_bytes))
             elif version >= 9:
-                if o.unknown_tagged_fields:
-                    raise unsupported("FetchPartition", "unknown_tagged_fields", version)
                 write(_pack_iiqqi(o.partition, o.current_leader_epoch, o.fetch_offset, o.log_start_offset, o.partition_max_bytes))
             elif version >= 5:
-                if o.unknown_tagged_fields:
-                    raise unsupported("FetchPartition", "unknown_tagged_fields", version)
                 write(_pack_iqqi(o.partition, o.fetch_offset, o.log_start_offset, o.partition_max_bytes))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("FetchPartition", "unknown_tagged_fields", version)
                 write(_pack_iqi(o.partition, o.fetch_offset, o.partition_max_bytes))
 
     def _encode_tags(self, target: Writer, version: int) -> None:
@@ -458,10 +456,9 @@ class FetchTopic(Struct):
                 o.topic_id = ZERO_UUID
             if version >= 12:
                 count, pos = read_compact_count(data, pos, 33)
-                o.partitions, pos = FetchPartition.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 16)
-                o.partitions, pos = FetchPartition.decode_array(data, pos, version, count)
+            o.partitions, pos = FetchPartition.decode_array(data, pos, version, count)
             if version >= 12:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -474,6 +471,9 @@ class FetchTopic(Struct):
     def encode_array(items: list[FetchTopic], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 12:
+                if o.unknown_tagged_fields:
+                    raise unsupported("FetchTopic", "unknown_tagged_fields", version)
             if version >= 13:
                 pass
             elif version >= 12:
@@ -483,19 +483,16 @@ class FetchTopic(Struct):
             if version >= 13:
                 write(_pack_u(o.topic_id))
             if version >= 12:
-                write(compact_count(len(o.partitions)))
-                FetchPartition.encode_array(o.partitions, out, version)
+                write(compact_count(o.partitions))
             else:
-                write(count(len(o.partitions)))
+                write(count(o.partitions))
+            if o.partitions:
                 FetchPartition.encode_array(o.partitions, out, version)
             if version >= 12:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("FetchTopic", "unknown_tagged_fields", version)
 
 
 class ForgottenTopic(Struct):
@@ -541,10 +538,9 @@ class ForgottenTopic(Struct):
                 o.topic_id = ZERO_UUID
             if version >= 12:
                 count, pos = read_compact_count(data, pos, 4)
-                o.partitions, pos = read_numbers(data, pos, count, "i", 4)
             else:
                 count, pos = read_count(data, pos, 4)
-                o.partitions, pos = read_numbers(data, pos, count, "i", 4)
+            o.partitions, pos = read_numbers(data, pos, count, "i", 4)
             if version >= 12:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -557,6 +553,9 @@ class ForgottenTopic(Struct):
     def encode_array(items: list[ForgottenTopic], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 12:
+                if o.unknown_tagged_fields:
+                    raise unsupported("ForgottenTopic", "unknown_tagged_fields", version)
             if version >= 13:
                 pass
             elif version >= 12:
@@ -566,19 +565,16 @@ class ForgottenTopic(Struct):
             if version >= 13:
                 write(_pack_u(o.topic_id))
             if version >= 12:
-                write(compact_count(len(o.partitions)))
-                write(numbers(o.partitions, "i"))
+                write(compact_count(o.partitions))
             else:
-                write(count(len(o.partitions)))
+                write(count(o.partitions))
+            if o.partitions:
                 write(numbers(o.partitions, "i"))
             if version >= 12:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("ForgottenTopic", "unknown_tagged_fields", version)
 
 
 class FetchResponse(Message):
@@ -628,10 +624,9 @@ class FetchResponse(Message):
             pos += 4
         if version >= 12:
             count, pos = read_compact_count(data, pos, 3)
-            o.responses, pos = FetchableTopicResponse.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 6)
-            o.responses, pos = FetchableTopicResponse.decode_array(data, pos, version, count)
+        o.responses, pos = FetchableTopicResponse.decode_array(data, pos, version, count)
         if version >= 12:
             if data[pos]:
                 pos = o._decode_tags(data, pos, version)
@@ -665,32 +660,33 @@ class FetchResponse(Message):
         if version < 16:
             if self.node_endpoints:
                 raise unsupported("FetchResponse", "node_endpoints", version)
+        if version < 12:
+            if self.unknown_tagged_fields:
+                raise unsupported("FetchResponse", "unknown_tagged_fields", version)
         if version >= 7:
             write(_pack_ihi(self.throttle_time_ms, self.error_code, self.session_id))
         else:
             write(_pack_i(self.throttle_time_ms))
         if version >= 12:
-            write(compact_count(len(self.responses)))
-            FetchableTopicResponse.encode_array(self.responses, out, version)
+            write(compact_count(self.responses))
         else:
-            write(count(len(self.responses)))
+            write(count(self.responses))
+        if self.responses:
             FetchableTopicResponse.encode_array(self.responses, out, version)
         if version >= 12:
             if self.unknown_tagged_fields or (version >= 16 and self.node_endpoints):
                 self._encode_tags(out, version)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("FetchResponse", "unknown_tagged_fields", version)
 
     def _encode_tags(self, target: Writer, version: int) -> None:
         known: UnknownTags = []
         if version >= 16 and (self.node_endpoints):
             out = Writer()
             write = out.parts.append
-            write(compact_count(len(self.node_endpoints)))
-            NodeEndpoint.encode_array(self.node_endpoints, out, version)
+            write(compact_count(self.node_endpoints))
+            if self.node_endpoints:
+                NodeEndpoint.encode_array(self.node_endpoints, out, version)
             known.append((0, out.getvalue()))
         write_tags(target, known, self.unknown_tagged_fields)
 
@@ -848,6 +844,9 @@ class AbortedTransaction(Struct):
     def encode_array(items: list[AbortedTransaction], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 12:
+                if o.unknown_tagged_fields:
+                    raise unsupported("AbortedTransaction", "unknown_tagged_fields", version)
             if version >= 12:
                 if o.unknown_tagged_fields:
                     write(_pack_qq(o.producer_id, o.first_offset))
@@ -855,8 +854,6 @@ class AbortedTransaction(Struct):
                 else:
                     write(_pack_qqx(o.producer_id, o.first_offset))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("AbortedTransaction", "unknown_tagged_fields", version)
                 write(_pack_qq(o.producer_id, o.first_offset))
 
 
@@ -926,16 +923,12 @@ class PartitionData(Struct):
                 pos += 22
             if version >= 12:
                 count, pos = read_compact_nullable_count(data, pos, 17)
-                if count < 0:
-                    o.aborted_transactions = None
-                else:
-                    o.aborted_transactions, pos = AbortedTransaction.decode_array(data, pos, version, count)
             else:
                 count, pos = read_nullable_count(data, pos, 16)
-                if count < 0:
-                    o.aborted_transactions = None
-                else:
-                    o.aborted_transactions, pos = AbortedTransaction.decode_array(data, pos, version, count)
+            if count < 0:
+                o.aborted_transactions = None
+            else:
+                o.aborted_transactions, pos = AbortedTransaction.decode_array(data, pos, version, count)
             if version >= 11:
                 (o.preferred_read_replica,) = _read_i(data, pos)
                 pos += 4
@@ -983,6 +976,8 @@ class PartitionData(Struct):
                     raise unsupported("PartitionData", "current_leader", version)
                 if o.snapshot_id.end_offset != -1 or o.snapshot_id.epoch != -1 or o.snapshot_id.unknown_tagged_fields:
                     raise unsupported("PartitionData", "snapshot_id", version)
+                if o.unknown_tagged_fields:
+                    raise unsupported("PartitionData", "unknown_tagged_fields", version)
             if version < 11:
                 if o.preferred_read_replica != -1:
                     raise unsupported("PartitionData", "preferred_read_replica", version)
@@ -991,17 +986,11 @@ class PartitionData(Struct):
             else:
                 write(_pack_ihqq(o.partition_index, o.error_code, o.high_watermark, o.last_stable_offset))
             if version >= 12:
-                if o.aborted_transactions is None:
-                    write(b"\x00")
-                else:
-                    write(compact_count(len(o.aborted_transactions)))
-                    AbortedTransaction.encode_array(o.aborted_transactions, out, version)
+                write(compact_nullable_count(o.aborted_transactions))
             else:
-                if o.aborted_transactions is None:
-                    write(b"\xff\xff\xff\xff")
-                else:
-                    write(count(len(o.aborted_transactions)))
-                    AbortedTransaction.encode_array(o.aborted_transactions, out, version)
+                write(nullable_count(o.aborted_transactions))
+            if o.aborted_transactions:
+                AbortedTransaction.encode_array(o.aborted_transactions, out, version)
             if version >= 11:
                 write(_pack_i(o.preferred_read_replica))
             if version >= 12:
@@ -1013,25 +1002,19 @@ class PartitionData(Struct):
                     o._encode_tags(out, version)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("PartitionData", "unknown_tagged_fields", version)
 
     def _encode_tags(self, target: Writer, version: int) -> None:
         known: UnknownTags = []
         if self.diverging_epoch.epoch != -1 or self.diverging_epoch.end_offset != -1 or self.diverging_epoch.unknown_tagged_fields:
             out = Writer()
-            write = out.parts.append
             self.diverging_epoch.encode(out, version)
             known.append((0, out.getvalue()))
         if self.current_leader.leader_id != -1 or self.current_leader.leader_epoch != -1 or self.current_leader.unknown_tagged_fields:
             out = Writer()
-            write = out.parts.append
             self.current_leader.encode(out, version)
             known.append((1, out.getvalue()))
         if self.snapshot_id.end_offset != -1 or self.snapshot_id.epoch != -1 or self.snapshot_id.unknown_tagged_fields:
             out = Writer()
-            write = out.parts.append
             self.snapshot_id.encode(out, version)
             known.append((2, out.getvalue()))
         write_tags(target, known, self.unknown_tagged_fields)
@@ -1080,10 +1063,9 @@ class FetchableTopicResponse(Struct):
                 o.topic_id = ZERO_UUID
             if version >= 12:
                 count, pos = read_compact_count(data, pos, 37)
-                o.partitions, pos = PartitionData.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 30)
-                o.partitions, pos = PartitionData.decode_array(data, pos, version, count)
+            o.partitions, pos = PartitionData.decode_array(data, pos, version, count)
             if version >= 12:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -1096,6 +1078,9 @@ class FetchableTopicResponse(Struct):
     def encode_array(items: list[FetchableTopicResponse], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 12:
+                if o.unknown_tagged_fields:
+                    raise unsupported("FetchableTopicResponse", "unknown_tagged_fields", version)
             if version >= 13:
                 pass
             elif version >= 12:
@@ -1105,19 +1090,16 @@ class FetchableTopicResponse(Struct):
             if version >= 13:
                 write(_pack_u(o.topic_id))
             if version >= 12:
-                write(compact_count(len(o.partitions)))
-                PartitionData.encode_array(o.partitions, out, version)
+                write(compact_count(o.partitions))
             else:
-                write(count(len(o.partitions)))
+                write(count(o.partitions))
+            if o.partitions:
                 PartitionData.encode_array(o.partitions, out, version)
             if version >= 12:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("FetchableTopicResponse", "unknown_tagged_fields", version)
 
 
 class NodeEndpoint(Struct):

@@ -111,8 +111,9 @@ class FetchSnapshotRequest(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(_pack_ii(self.replica_id, self.max_bytes))
-        write(compact_count(len(self.topics)))
-        FetchSnapshotRequestTopicSnapshot.encode_array(self.topics, out, version)
+        write(compact_count(self.topics))
+        if self.topics:
+            FetchSnapshotRequestTopicSnapshot.encode_array(self.topics, out, version)
         if self.unknown_tagged_fields or self.cluster_id is not None:
             self._encode_tags(out, version)
         else:
@@ -288,8 +289,9 @@ class FetchSnapshotRequestTopicSnapshot(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.name))
-            write(compact_count(len(o.partitions)))
-            FetchSnapshotRequestPartitionSnapshot.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                FetchSnapshotRequestPartitionSnapshot.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -364,8 +366,9 @@ class FetchSnapshotResponse(Message):
             if self.node_endpoints:
                 raise unsupported("FetchSnapshotResponse", "node_endpoints", version)
         write(_pack_ih(self.throttle_time_ms, self.error_code))
-        write(compact_count(len(self.topics)))
-        FetchSnapshotResponseTopicSnapshot.encode_array(self.topics, out, version)
+        write(compact_count(self.topics))
+        if self.topics:
+            FetchSnapshotResponseTopicSnapshot.encode_array(self.topics, out, version)
         if self.unknown_tagged_fields or (version >= 1 and self.node_endpoints):
             self._encode_tags(out, version)
         else:
@@ -376,8 +379,9 @@ class FetchSnapshotResponse(Message):
         if version >= 1 and (self.node_endpoints):
             out = Writer()
             write = out.parts.append
-            write(compact_count(len(self.node_endpoints)))
-            NodeEndpoint.encode_array(self.node_endpoints, out, version)
+            write(compact_count(self.node_endpoints))
+            if self.node_endpoints:
+                NodeEndpoint.encode_array(self.node_endpoints, out, version)
             known.append((0, out.getvalue()))
         write_tags(target, known, self.unknown_tagged_fields)
 
@@ -544,7 +548,6 @@ class FetchSnapshotResponsePartitionSnapshot(Struct):
         known: UnknownTags = []
         if self.current_leader.leader_id != 0 or self.current_leader.leader_epoch != 0 or self.current_leader.unknown_tagged_fields:
             out = Writer()
-            write = out.parts.append
             self.current_leader.encode(out, version)
             known.append((0, out.getvalue()))
         write_tags(target, known, self.unknown_tagged_fields)
@@ -592,8 +595,9 @@ class FetchSnapshotResponseTopicSnapshot(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.name))
-            write(compact_count(len(o.partitions)))
-            FetchSnapshotResponsePartitionSnapshot.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                FetchSnapshotResponsePartitionSnapshot.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

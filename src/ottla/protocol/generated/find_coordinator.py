@@ -101,6 +101,9 @@ class FindCoordinatorRequest(Message):
         if version < 4:
             if self.coordinator_keys:
                 raise unsupported("FindCoordinatorRequest", "coordinator_keys", version)
+        if version < 3:
+            if self.unknown_tagged_fields:
+                raise unsupported("FindCoordinatorRequest", "unknown_tagged_fields", version)
         if version >= 4:
             pass
         elif version >= 3:
@@ -110,16 +113,14 @@ class FindCoordinatorRequest(Message):
         if version >= 1:
             write(_pack_b(self.key_type))
         if version >= 4:
-            write(compact_count(len(self.coordinator_keys)))
-            write(compact_strings(self.coordinator_keys))
+            write(compact_count(self.coordinator_keys))
+            if self.coordinator_keys:
+                write(compact_strings(self.coordinator_keys))
         if version >= 3:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("FindCoordinatorRequest", "unknown_tagged_fields", version)
 
 
 class FindCoordinatorResponse(Message):
@@ -225,6 +226,9 @@ class FindCoordinatorResponse(Message):
         if version < 4:
             if self.coordinators:
                 raise unsupported("FindCoordinatorResponse", "coordinators", version)
+        if version < 3:
+            if self.unknown_tagged_fields:
+                raise unsupported("FindCoordinatorResponse", "unknown_tagged_fields", version)
         if version >= 4:
             write(_pack_i(self.throttle_time_ms))
         elif version >= 1:
@@ -252,16 +256,14 @@ class FindCoordinatorResponse(Message):
         else:
             write(_pack_i(self.port))
         if version >= 4:
-            write(compact_count(len(self.coordinators)))
-            Coordinator.encode_array(self.coordinators, out, version)
+            write(compact_count(self.coordinators))
+            if self.coordinators:
+                Coordinator.encode_array(self.coordinators, out, version)
         if version >= 3:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("FindCoordinatorResponse", "unknown_tagged_fields", version)
 
 
 class Coordinator(Struct):

@@ -134,11 +134,13 @@ class GetTelemetrySubscriptionsResponse(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(_pack_ihui(self.throttle_time_ms, self.error_code, self.client_instance_id, self.subscription_id))
-        write(compact_count(len(self.accepted_compression_types)))
-        write(numbers(self.accepted_compression_types, "b"))
+        write(compact_count(self.accepted_compression_types))
+        if self.accepted_compression_types:
+            write(numbers(self.accepted_compression_types, "b"))
         write(_pack_iit(self.push_interval_ms, self.telemetry_max_bytes, self.delta_temporality))
-        write(compact_count(len(self.requested_metrics)))
-        write(compact_strings(self.requested_metrics))
+        write(compact_count(self.requested_metrics))
+        if self.requested_metrics:
+            write(compact_strings(self.requested_metrics))
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:

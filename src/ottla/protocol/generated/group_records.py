@@ -14,6 +14,7 @@ from ottla.protocol.primitives import (
     ZERO_UUID,
     compact_bytes,
     compact_count,
+    compact_nullable_count,
     compact_nullable_string,
     compact_string,
     compact_strings,
@@ -109,10 +110,10 @@ class LegacyOffsetCommitKey(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(string(self.group))
-        write(string(self.topic))
         if self.unknown_tagged_fields:
             raise unsupported("LegacyOffsetCommitKey", "unknown_tagged_fields", version)
+        write(string(self.group))
+        write(string(self.topic))
         write(_pack_i(self.partition))
 
 
@@ -155,10 +156,10 @@ class LegacyOffsetCommitValue(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(_pack_q(self.offset))
-        write(string(self.metadata))
         if self.unknown_tagged_fields:
             raise unsupported("LegacyOffsetCommitValue", "unknown_tagged_fields", version)
+        write(_pack_q(self.offset))
+        write(string(self.metadata))
         write(_pack_q(self.commit_timestamp))
 
 
@@ -200,10 +201,10 @@ class OffsetCommitKey(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(string(self.group))
-        write(string(self.topic))
         if self.unknown_tagged_fields:
             raise unsupported("OffsetCommitKey", "unknown_tagged_fields", version)
+        write(string(self.group))
+        write(string(self.topic))
         write(_pack_i(self.partition))
 
 
@@ -295,6 +296,9 @@ class OffsetCommitValue(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 4:
+            if self.unknown_tagged_fields:
+                raise unsupported("OffsetCommitValue", "unknown_tagged_fields", version)
         if version >= 3:
             write(_pack_qi(self.offset, self.leader_epoch))
         else:
@@ -310,16 +314,10 @@ class OffsetCommitValue(Message):
             else:
                 write(_pack_qx(self.commit_timestamp))
         elif version >= 2:
-            if self.unknown_tagged_fields:
-                raise unsupported("OffsetCommitValue", "unknown_tagged_fields", version)
             write(_pack_q(self.commit_timestamp))
         elif version >= 1:
-            if self.unknown_tagged_fields:
-                raise unsupported("OffsetCommitValue", "unknown_tagged_fields", version)
             write(_pack_qq(self.commit_timestamp, self.expire_timestamp))
         else:
-            if self.unknown_tagged_fields:
-                raise unsupported("OffsetCommitValue", "unknown_tagged_fields", version)
             write(_pack_q(self.commit_timestamp))
 
     def _encode_tags(self, target: Writer, version: int) -> None:
@@ -358,9 +356,9 @@ class GroupMetadataKey(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(string(self.group))
         if self.unknown_tagged_fields:
             raise unsupported("GroupMetadataKey", "unknown_tagged_fields", version)
+        write(string(self.group))
 
 
 class GroupMetadataValue(Message):
@@ -423,10 +421,9 @@ class GroupMetadataValue(Message):
             o.current_state_timestamp = -1
         if version >= 4:
             count, pos = read_compact_count(data, pos, 15)
-            o.members, pos = MemberMetadata.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 18)
-            o.members, pos = MemberMetadata.decode_array(data, pos, version, count)
+        o.members, pos = MemberMetadata.decode_array(data, pos, version, count)
         if version >= 4:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -436,6 +433,9 @@ class GroupMetadataValue(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 4:
+            if self.unknown_tagged_fields:
+                raise unsupported("GroupMetadataValue", "unknown_tagged_fields", version)
         if version >= 4:
             write(compact_string(self.protocol_type))
         else:
@@ -452,19 +452,16 @@ class GroupMetadataValue(Message):
         if version >= 2:
             write(_pack_q(self.current_state_timestamp))
         if version >= 4:
-            write(compact_count(len(self.members)))
-            MemberMetadata.encode_array(self.members, out, version)
+            write(compact_count(self.members))
         else:
-            write(count(len(self.members)))
+            write(count(self.members))
+        if self.members:
             MemberMetadata.encode_array(self.members, out, version)
         if version >= 4:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("GroupMetadataValue", "unknown_tagged_fields", version)
 
 
 class MemberMetadata(Struct):
@@ -557,6 +554,9 @@ class MemberMetadata(Struct):
     def encode_array(items: list[MemberMetadata], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 4:
+                if o.unknown_tagged_fields:
+                    raise unsupported("MemberMetadata", "unknown_tagged_fields", version)
             if version >= 4:
                 write(compact_string(o.member_id))
             else:
@@ -590,9 +590,6 @@ class MemberMetadata(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("MemberMetadata", "unknown_tagged_fields", version)
 
 
 class ConsumerGroupMetadataKey(Message):
@@ -624,9 +621,9 @@ class ConsumerGroupMetadataKey(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(string(self.group_id))
         if self.unknown_tagged_fields:
             raise unsupported("ConsumerGroupMetadataKey", "unknown_tagged_fields", version)
+        write(string(self.group_id))
 
 
 class ConsumerGroupMetadataValue(Message):
@@ -723,9 +720,9 @@ class ConsumerGroupPartitionMetadataKey(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(string(self.group_id))
         if self.unknown_tagged_fields:
             raise unsupported("ConsumerGroupPartitionMetadataKey", "unknown_tagged_fields", version)
+        write(string(self.group_id))
 
 
 class ConsumerGroupPartitionMetadataValue(Message):
@@ -762,8 +759,9 @@ class ConsumerGroupPartitionMetadataValue(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(compact_count(len(self.topics)))
-        TopicMetadata.encode_array(self.topics, out, version)
+        write(compact_count(self.topics))
+        if self.topics:
+            TopicMetadata.encode_array(self.topics, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -813,8 +811,9 @@ class PartitionMetadata(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_i(o.partition))
-            write(compact_count(len(o.racks)))
-            write(compact_strings(o.racks))
+            write(compact_count(o.racks))
+            if o.racks:
+                write(compact_strings(o.racks))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -875,8 +874,9 @@ class TopicMetadata(Struct):
             write(_pack_u(o.topic_id))
             write(compact_string(o.topic_name))
             write(_pack_i(o.num_partitions))
-            write(compact_count(len(o.partition_metadata)))
-            PartitionMetadata.encode_array(o.partition_metadata, out, version)
+            write(compact_count(o.partition_metadata))
+            if o.partition_metadata:
+                PartitionMetadata.encode_array(o.partition_metadata, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -916,10 +916,10 @@ class ConsumerGroupMemberMetadataKey(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(string(self.group_id))
-        write(string(self.member_id))
         if self.unknown_tagged_fields:
             raise unsupported("ConsumerGroupMemberMetadataKey", "unknown_tagged_fields", version)
+        write(string(self.group_id))
+        write(string(self.member_id))
 
 
 class ConsumerGroupMemberMetadataValue(Message):
@@ -1012,8 +1012,9 @@ class ConsumerGroupMemberMetadataValue(Message):
         write(compact_nullable_string(self.rack_id))
         write(compact_string(self.client_id))
         write(compact_string(self.client_host))
-        write(compact_count(len(self.subscribed_topic_names)))
-        write(compact_strings(self.subscribed_topic_names))
+        write(compact_count(self.subscribed_topic_names))
+        if self.subscribed_topic_names:
+            write(compact_strings(self.subscribed_topic_names))
         write(compact_nullable_string(self.subscribed_topic_regex))
         write(_pack_i(self.rebalance_timeout_ms))
         write(compact_nullable_string(self.server_assignor))
@@ -1119,8 +1120,9 @@ class ClassicMemberMetadata(Struct):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(_pack_i(self.session_timeout_ms))
-        write(compact_count(len(self.supported_protocols)))
-        ClassicProtocol.encode_array(self.supported_protocols, out, version)
+        write(compact_count(self.supported_protocols))
+        if self.supported_protocols:
+            ClassicProtocol.encode_array(self.supported_protocols, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -1156,9 +1158,9 @@ class ConsumerGroupTargetAssignmentMetadataKey(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(string(self.group_id))
         if self.unknown_tagged_fields:
             raise unsupported("ConsumerGroupTargetAssignmentMetadataKey", "unknown_tagged_fields", version)
+        write(string(self.group_id))
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(Message):
@@ -1259,10 +1261,10 @@ class ConsumerGroupTargetAssignmentMemberKey(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(string(self.group_id))
-        write(string(self.member_id))
         if self.unknown_tagged_fields:
             raise unsupported("ConsumerGroupTargetAssignmentMemberKey", "unknown_tagged_fields", version)
+        write(string(self.group_id))
+        write(string(self.member_id))
 
 
 class ConsumerGroupTargetAssignmentMemberValue(Message):
@@ -1299,8 +1301,9 @@ class ConsumerGroupTargetAssignmentMemberValue(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(compact_count(len(self.topic_partitions)))
-        ConsumerGroupTargetAssignmentMemberValueTopicPartition.encode_array(self.topic_partitions, out, version)
+        write(compact_count(self.topic_partitions))
+        if self.topic_partitions:
+            ConsumerGroupTargetAssignmentMemberValueTopicPartition.encode_array(self.topic_partitions, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -1350,8 +1353,9 @@ class ConsumerGroupTargetAssignmentMemberValueTopicPartition(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_u(o.topic_id))
-            write(compact_count(len(o.partitions)))
-            write(numbers(o.partitions, "i"))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                write(numbers(o.partitions, "i"))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -1391,10 +1395,10 @@ class ConsumerGroupCurrentMemberAssignmentKey(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(string(self.group_id))
-        write(string(self.member_id))
         if self.unknown_tagged_fields:
             raise unsupported("ConsumerGroupCurrentMemberAssignmentKey", "unknown_tagged_fields", version)
+        write(string(self.group_id))
+        write(string(self.member_id))
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(Message):
@@ -1448,10 +1452,12 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(_pack_iib(self.member_epoch, self.previous_member_epoch, self.state))
-        write(compact_count(len(self.assigned_partitions)))
-        ConsumerGroupCurrentMemberAssignmentValueTopicPartitions.encode_array(self.assigned_partitions, out, version)
-        write(compact_count(len(self.partitions_pending_revocation)))
-        ConsumerGroupCurrentMemberAssignmentValueTopicPartitions.encode_array(self.partitions_pending_revocation, out, version)
+        write(compact_count(self.assigned_partitions))
+        if self.assigned_partitions:
+            ConsumerGroupCurrentMemberAssignmentValueTopicPartitions.encode_array(self.assigned_partitions, out, version)
+        write(compact_count(self.partitions_pending_revocation))
+        if self.partitions_pending_revocation:
+            ConsumerGroupCurrentMemberAssignmentValueTopicPartitions.encode_array(self.partitions_pending_revocation, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -1524,8 +1530,9 @@ class ConsumerGroupCurrentMemberAssignmentValueTopicPartitions(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_u(o.topic_id))
-            write(compact_count(len(o.partitions)))
-            write(numbers(o.partitions, "i"))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                write(numbers(o.partitions, "i"))
             if o.unknown_tagged_fields or o.assignment_epochs != []:
                 o._encode_tags(out, version)
             else:
@@ -1536,10 +1543,8 @@ class ConsumerGroupCurrentMemberAssignmentValueTopicPartitions(Struct):
         if self.assignment_epochs != []:
             out = Writer()
             write = out.parts.append
-            if self.assignment_epochs is None:
-                write(b"\x00")
-            else:
-                write(compact_count(len(self.assignment_epochs)))
+            write(compact_nullable_count(self.assignment_epochs))
+            if self.assignment_epochs:
                 write(numbers(self.assignment_epochs, "i"))
             known.append((0, out.getvalue()))
         write_tags(target, known, self.unknown_tagged_fields)
@@ -1578,10 +1583,10 @@ class ShareGroupMemberMetadataKey(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(string(self.group_id))
-        write(string(self.member_id))
         if self.unknown_tagged_fields:
             raise unsupported("ShareGroupMemberMetadataKey", "unknown_tagged_fields", version)
+        write(string(self.group_id))
+        write(string(self.member_id))
 
 
 class ShareGroupMemberMetadataValue(Message):
@@ -1633,8 +1638,9 @@ class ShareGroupMemberMetadataValue(Message):
         write(compact_nullable_string(self.rack_id))
         write(compact_string(self.client_id))
         write(compact_string(self.client_host))
-        write(compact_count(len(self.subscribed_topic_names)))
-        write(compact_strings(self.subscribed_topic_names))
+        write(compact_count(self.subscribed_topic_names))
+        if self.subscribed_topic_names:
+            write(compact_strings(self.subscribed_topic_names))
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -1670,9 +1676,9 @@ class ShareGroupMetadataKey(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(string(self.group_id))
         if self.unknown_tagged_fields:
             raise unsupported("ShareGroupMetadataKey", "unknown_tagged_fields", version)
+        write(string(self.group_id))
 
 
 class ShareGroupMetadataValue(Message):
@@ -1746,9 +1752,9 @@ class ShareGroupTargetAssignmentMetadataKey(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(string(self.group_id))
         if self.unknown_tagged_fields:
             raise unsupported("ShareGroupTargetAssignmentMetadataKey", "unknown_tagged_fields", version)
+        write(string(self.group_id))
 
 
 class ShareGroupTargetAssignmentMetadataValue(Message):
@@ -1849,10 +1855,10 @@ class ShareGroupTargetAssignmentMemberKey(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(string(self.group_id))
-        write(string(self.member_id))
         if self.unknown_tagged_fields:
             raise unsupported("ShareGroupTargetAssignmentMemberKey", "unknown_tagged_fields", version)
+        write(string(self.group_id))
+        write(string(self.member_id))
 
 
 class ShareGroupTargetAssignmentMemberValue(Message):
@@ -1889,8 +1895,9 @@ class ShareGroupTargetAssignmentMemberValue(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(compact_count(len(self.topic_partitions)))
-        ShareGroupTargetAssignmentMemberValueTopicPartition.encode_array(self.topic_partitions, out, version)
+        write(compact_count(self.topic_partitions))
+        if self.topic_partitions:
+            ShareGroupTargetAssignmentMemberValueTopicPartition.encode_array(self.topic_partitions, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -1940,8 +1947,9 @@ class ShareGroupTargetAssignmentMemberValueTopicPartition(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_u(o.topic_id))
-            write(compact_count(len(o.partitions)))
-            write(numbers(o.partitions, "i"))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                write(numbers(o.partitions, "i"))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -1981,10 +1989,10 @@ class ShareGroupCurrentMemberAssignmentKey(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(string(self.group_id))
-        write(string(self.member_id))
         if self.unknown_tagged_fields:
             raise unsupported("ShareGroupCurrentMemberAssignmentKey", "unknown_tagged_fields", version)
+        write(string(self.group_id))
+        write(string(self.member_id))
 
 
 class ShareGroupCurrentMemberAssignmentValue(Message):
@@ -2033,8 +2041,9 @@ class ShareGroupCurrentMemberAssignmentValue(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(_pack_iib(self.member_epoch, self.previous_member_epoch, self.state))
-        write(compact_count(len(self.assigned_partitions)))
-        ShareGroupCurrentMemberAssignmentValueTopicPartitions.encode_array(self.assigned_partitions, out, version)
+        write(compact_count(self.assigned_partitions))
+        if self.assigned_partitions:
+            ShareGroupCurrentMemberAssignmentValueTopicPartitions.encode_array(self.assigned_partitions, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -2084,8 +2093,9 @@ class ShareGroupCurrentMemberAssignmentValueTopicPartitions(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_u(o.topic_id))
-            write(compact_count(len(o.partitions)))
-            write(numbers(o.partitions, "i"))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                write(numbers(o.partitions, "i"))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -2121,9 +2131,9 @@ class ShareGroupStatePartitionMetadataKey(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(string(self.group_id))
         if self.unknown_tagged_fields:
             raise unsupported("ShareGroupStatePartitionMetadataKey", "unknown_tagged_fields", version)
+        write(string(self.group_id))
 
 
 class ShareGroupStatePartitionMetadataValue(Message):
@@ -2170,12 +2180,15 @@ class ShareGroupStatePartitionMetadataValue(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(compact_count(len(self.initializing_topics)))
-        TopicPartitionsInfo.encode_array(self.initializing_topics, out, version)
-        write(compact_count(len(self.initialized_topics)))
-        TopicPartitionsInfo.encode_array(self.initialized_topics, out, version)
-        write(compact_count(len(self.deleting_topics)))
-        ShareGroupStatePartitionMetadataValueTopicInfo.encode_array(self.deleting_topics, out, version)
+        write(compact_count(self.initializing_topics))
+        if self.initializing_topics:
+            TopicPartitionsInfo.encode_array(self.initializing_topics, out, version)
+        write(compact_count(self.initialized_topics))
+        if self.initialized_topics:
+            TopicPartitionsInfo.encode_array(self.initialized_topics, out, version)
+        write(compact_count(self.deleting_topics))
+        if self.deleting_topics:
+            ShareGroupStatePartitionMetadataValueTopicInfo.encode_array(self.deleting_topics, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -2230,8 +2243,9 @@ class TopicPartitionsInfo(Struct):
         for o in items:
             write(_pack_u(o.topic_id))
             write(compact_string(o.topic_name))
-            write(compact_count(len(o.partitions)))
-            write(numbers(o.partitions, "i"))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                write(numbers(o.partitions, "i"))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -2320,10 +2334,10 @@ class ConsumerGroupRegularExpressionKey(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(string(self.group_id))
-        write(string(self.regular_expression))
         if self.unknown_tagged_fields:
             raise unsupported("ConsumerGroupRegularExpressionKey", "unknown_tagged_fields", version)
+        write(string(self.group_id))
+        write(string(self.regular_expression))
 
 
 class ConsumerGroupRegularExpressionValue(Message):
@@ -2366,8 +2380,9 @@ class ConsumerGroupRegularExpressionValue(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(compact_count(len(self.topics)))
-        write(compact_strings(self.topics))
+        write(compact_count(self.topics))
+        if self.topics:
+            write(compact_strings(self.topics))
         if self.unknown_tagged_fields:
             write(_pack_qq(self.version, self.timestamp))
             write_tags(out, [], self.unknown_tagged_fields)
@@ -2404,9 +2419,9 @@ class StreamsGroupMetadataKey(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(string(self.group_id))
         if self.unknown_tagged_fields:
             raise unsupported("StreamsGroupMetadataKey", "unknown_tagged_fields", version)
+        write(string(self.group_id))
 
 
 class StreamsGroupMetadataValue(Message):
@@ -2487,10 +2502,8 @@ class StreamsGroupMetadataValue(Message):
         if self.last_assignment_configs != []:
             out = Writer()
             write = out.parts.append
-            if self.last_assignment_configs is None:
-                write(b"\x00")
-            else:
-                write(compact_count(len(self.last_assignment_configs)))
+            write(compact_nullable_count(self.last_assignment_configs))
+            if self.last_assignment_configs:
                 LastAssignmentConfig.encode_array(self.last_assignment_configs, out, version)
             known.append((1, out.getvalue()))
         write_tags(target, known, self.unknown_tagged_fields)
@@ -2577,10 +2590,10 @@ class StreamsGroupMemberMetadataKey(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(string(self.group_id))
-        write(string(self.member_id))
         if self.unknown_tagged_fields:
             raise unsupported("StreamsGroupMemberMetadataKey", "unknown_tagged_fields", version)
+        write(string(self.group_id))
+        write(string(self.member_id))
 
 
 class StreamsGroupMemberMetadataValue(Message):
@@ -2664,8 +2677,9 @@ class StreamsGroupMemberMetadataValue(Message):
         else:
             write(b"\x01")
             self.user_endpoint.encode(out, version)
-        write(compact_count(len(self.client_tags)))
-        KeyValue.encode_array(self.client_tags, out, version)
+        write(compact_count(self.client_tags))
+        if self.client_tags:
+            KeyValue.encode_array(self.client_tags, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -2788,9 +2802,9 @@ class StreamsGroupTargetAssignmentMetadataKey(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(string(self.group_id))
         if self.unknown_tagged_fields:
             raise unsupported("StreamsGroupTargetAssignmentMetadataKey", "unknown_tagged_fields", version)
+        write(string(self.group_id))
 
 
 class StreamsGroupTargetAssignmentMetadataValue(Message):
@@ -2891,10 +2905,10 @@ class StreamsGroupTargetAssignmentMemberKey(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(string(self.group_id))
-        write(string(self.member_id))
         if self.unknown_tagged_fields:
             raise unsupported("StreamsGroupTargetAssignmentMemberKey", "unknown_tagged_fields", version)
+        write(string(self.group_id))
+        write(string(self.member_id))
 
 
 class StreamsGroupTargetAssignmentMemberValue(Message):
@@ -2941,12 +2955,15 @@ class StreamsGroupTargetAssignmentMemberValue(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(compact_count(len(self.active_tasks)))
-        StreamsGroupTargetAssignmentMemberValueTaskIds.encode_array(self.active_tasks, out, version)
-        write(compact_count(len(self.standby_tasks)))
-        StreamsGroupTargetAssignmentMemberValueTaskIds.encode_array(self.standby_tasks, out, version)
-        write(compact_count(len(self.warmup_tasks)))
-        StreamsGroupTargetAssignmentMemberValueTaskIds.encode_array(self.warmup_tasks, out, version)
+        write(compact_count(self.active_tasks))
+        if self.active_tasks:
+            StreamsGroupTargetAssignmentMemberValueTaskIds.encode_array(self.active_tasks, out, version)
+        write(compact_count(self.standby_tasks))
+        if self.standby_tasks:
+            StreamsGroupTargetAssignmentMemberValueTaskIds.encode_array(self.standby_tasks, out, version)
+        write(compact_count(self.warmup_tasks))
+        if self.warmup_tasks:
+            StreamsGroupTargetAssignmentMemberValueTaskIds.encode_array(self.warmup_tasks, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -2995,8 +3012,9 @@ class StreamsGroupTargetAssignmentMemberValueTaskIds(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.subtopology_id))
-            write(compact_count(len(o.partitions)))
-            write(numbers(o.partitions, "i"))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                write(numbers(o.partitions, "i"))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -3036,10 +3054,10 @@ class StreamsGroupCurrentMemberAssignmentKey(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(string(self.group_id))
-        write(string(self.member_id))
         if self.unknown_tagged_fields:
             raise unsupported("StreamsGroupCurrentMemberAssignmentKey", "unknown_tagged_fields", version)
+        write(string(self.group_id))
+        write(string(self.member_id))
 
 
 class StreamsGroupCurrentMemberAssignmentValue(Message):
@@ -3113,18 +3131,24 @@ class StreamsGroupCurrentMemberAssignmentValue(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(_pack_iib(self.member_epoch, self.previous_member_epoch, self.state))
-        write(compact_count(len(self.active_tasks)))
-        StreamsGroupCurrentMemberAssignmentValueTaskIds.encode_array(self.active_tasks, out, version)
-        write(compact_count(len(self.standby_tasks)))
-        StreamsGroupCurrentMemberAssignmentValueTaskIds.encode_array(self.standby_tasks, out, version)
-        write(compact_count(len(self.warmup_tasks)))
-        StreamsGroupCurrentMemberAssignmentValueTaskIds.encode_array(self.warmup_tasks, out, version)
-        write(compact_count(len(self.active_tasks_pending_revocation)))
-        StreamsGroupCurrentMemberAssignmentValueTaskIds.encode_array(self.active_tasks_pending_revocation, out, version)
-        write(compact_count(len(self.standby_tasks_pending_revocation)))
-        StreamsGroupCurrentMemberAssignmentValueTaskIds.encode_array(self.standby_tasks_pending_revocation, out, version)
-        write(compact_count(len(self.warmup_tasks_pending_revocation)))
-        StreamsGroupCurrentMemberAssignmentValueTaskIds.encode_array(self.warmup_tasks_pending_revocation, out, version)
+        write(compact_count(self.active_tasks))
+        if self.active_tasks:
+            StreamsGroupCurrentMemberAssignmentValueTaskIds.encode_array(self.active_tasks, out, version)
+        write(compact_count(self.standby_tasks))
+        if self.standby_tasks:
+            StreamsGroupCurrentMemberAssignmentValueTaskIds.encode_array(self.standby_tasks, out, version)
+        write(compact_count(self.warmup_tasks))
+        if self.warmup_tasks:
+            StreamsGroupCurrentMemberAssignmentValueTaskIds.encode_array(self.warmup_tasks, out, version)
+        write(compact_count(self.active_tasks_pending_revocation))
+        if self.active_tasks_pending_revocation:
+            StreamsGroupCurrentMemberAssignmentValueTaskIds.encode_array(self.active_tasks_pending_revocation, out, version)
+        write(compact_count(self.standby_tasks_pending_revocation))
+        if self.standby_tasks_pending_revocation:
+            StreamsGroupCurrentMemberAssignmentValueTaskIds.encode_array(self.standby_tasks_pending_revocation, out, version)
+        write(compact_count(self.warmup_tasks_pending_revocation))
+        if self.warmup_tasks_pending_revocation:
+            StreamsGroupCurrentMemberAssignmentValueTaskIds.encode_array(self.warmup_tasks_pending_revocation, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -3196,8 +3220,9 @@ class StreamsGroupCurrentMemberAssignmentValueTaskIds(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.subtopology_id))
-            write(compact_count(len(o.partitions)))
-            write(numbers(o.partitions, "i"))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                write(numbers(o.partitions, "i"))
             if o.unknown_tagged_fields or o.assignment_epochs != []:
                 o._encode_tags(out, version)
             else:
@@ -3208,10 +3233,8 @@ class StreamsGroupCurrentMemberAssignmentValueTaskIds(Struct):
         if self.assignment_epochs != []:
             out = Writer()
             write = out.parts.append
-            if self.assignment_epochs is None:
-                write(b"\x00")
-            else:
-                write(compact_count(len(self.assignment_epochs)))
+            write(compact_nullable_count(self.assignment_epochs))
+            if self.assignment_epochs:
                 write(numbers(self.assignment_epochs, "i"))
             known.append((0, out.getvalue()))
         write_tags(target, known, self.unknown_tagged_fields)
@@ -3246,9 +3269,9 @@ class StreamsGroupTopologyKey(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(string(self.group_id))
         if self.unknown_tagged_fields:
             raise unsupported("StreamsGroupTopologyKey", "unknown_tagged_fields", version)
+        write(string(self.group_id))
 
 
 class StreamsGroupTopologyValue(Message):
@@ -3291,8 +3314,9 @@ class StreamsGroupTopologyValue(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(_pack_i(self.epoch))
-        write(compact_count(len(self.subtopologies)))
-        Subtopology.encode_array(self.subtopologies, out, version)
+        write(compact_count(self.subtopologies))
+        if self.subtopologies:
+            Subtopology.encode_array(self.subtopologies, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -3346,12 +3370,15 @@ class CopartitionGroup(Struct):
     def encode_array(items: list[CopartitionGroup], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
-            write(compact_count(len(o.source_topics)))
-            write(numbers(o.source_topics, "h"))
-            write(compact_count(len(o.source_topic_regex)))
-            write(numbers(o.source_topic_regex, "h"))
-            write(compact_count(len(o.repartition_source_topics)))
-            write(numbers(o.repartition_source_topics, "h"))
+            write(compact_count(o.source_topics))
+            if o.source_topics:
+                write(numbers(o.source_topics, "h"))
+            write(compact_count(o.source_topic_regex))
+            if o.source_topic_regex:
+                write(numbers(o.source_topic_regex, "h"))
+            write(compact_count(o.repartition_source_topics))
+            if o.repartition_source_topics:
+                write(numbers(o.repartition_source_topics, "h"))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -3425,18 +3452,24 @@ class Subtopology(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.subtopology_id))
-            write(compact_count(len(o.source_topics)))
-            write(compact_strings(o.source_topics))
-            write(compact_count(len(o.source_topic_regex)))
-            write(compact_strings(o.source_topic_regex))
-            write(compact_count(len(o.state_changelog_topics)))
-            StreamsGroupTopologyValueTopicInfo.encode_array(o.state_changelog_topics, out, version)
-            write(compact_count(len(o.repartition_sink_topics)))
-            write(compact_strings(o.repartition_sink_topics))
-            write(compact_count(len(o.repartition_source_topics)))
-            StreamsGroupTopologyValueTopicInfo.encode_array(o.repartition_source_topics, out, version)
-            write(compact_count(len(o.copartition_groups)))
-            CopartitionGroup.encode_array(o.copartition_groups, out, version)
+            write(compact_count(o.source_topics))
+            if o.source_topics:
+                write(compact_strings(o.source_topics))
+            write(compact_count(o.source_topic_regex))
+            if o.source_topic_regex:
+                write(compact_strings(o.source_topic_regex))
+            write(compact_count(o.state_changelog_topics))
+            if o.state_changelog_topics:
+                StreamsGroupTopologyValueTopicInfo.encode_array(o.state_changelog_topics, out, version)
+            write(compact_count(o.repartition_sink_topics))
+            if o.repartition_sink_topics:
+                write(compact_strings(o.repartition_sink_topics))
+            write(compact_count(o.repartition_source_topics))
+            if o.repartition_source_topics:
+                StreamsGroupTopologyValueTopicInfo.encode_array(o.repartition_source_topics, out, version)
+            write(compact_count(o.copartition_groups))
+            if o.copartition_groups:
+                CopartitionGroup.encode_array(o.copartition_groups, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -3542,8 +3575,9 @@ class StreamsGroupTopologyValueTopicInfo(Struct):
         for o in items:
             write(compact_string(o.name))
             write(_pack_ih(o.partitions, o.replication_factor))
-            write(compact_count(len(o.topic_configs)))
-            TopicConfig.encode_array(o.topic_configs, out, version)
+            write(compact_count(o.topic_configs))
+            if o.topic_configs:
+                TopicConfig.encode_array(o.topic_configs, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

@@ -94,6 +94,9 @@ class HeartbeatRequest(Message):
         if version < 3:
             if self.group_instance_id is not None:
                 raise unsupported("HeartbeatRequest", "group_instance_id", version)
+        if version < 4:
+            if self.unknown_tagged_fields:
+                raise unsupported("HeartbeatRequest", "unknown_tagged_fields", version)
         if version >= 4:
             write(compact_string(self.group_id))
         else:
@@ -112,9 +115,6 @@ class HeartbeatRequest(Message):
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("HeartbeatRequest", "unknown_tagged_fields", version)
 
 
 class HeartbeatResponse(Message):
@@ -160,6 +160,9 @@ class HeartbeatResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 4:
+            if self.unknown_tagged_fields:
+                raise unsupported("HeartbeatResponse", "unknown_tagged_fields", version)
         if version >= 4:
             if self.unknown_tagged_fields:
                 write(_pack_ih(self.throttle_time_ms, self.error_code))
@@ -167,10 +170,6 @@ class HeartbeatResponse(Message):
             else:
                 write(_pack_ihx(self.throttle_time_ms, self.error_code))
         elif version >= 1:
-            if self.unknown_tagged_fields:
-                raise unsupported("HeartbeatResponse", "unknown_tagged_fields", version)
             write(_pack_ih(self.throttle_time_ms, self.error_code))
         else:
-            if self.unknown_tagged_fields:
-                raise unsupported("HeartbeatResponse", "unknown_tagged_fields", version)
             write(_pack_h(self.error_code))

@@ -68,10 +68,9 @@ class IncrementalAlterConfigsRequest(Message):
         o.unknown_tagged_fields = None
         if version >= 1:
             count, pos = read_compact_count(data, pos, 4)
-            o.resources, pos = AlterConfigsResource.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 7)
-            o.resources, pos = AlterConfigsResource.decode_array(data, pos, version, count)
+        o.resources, pos = AlterConfigsResource.decode_array(data, pos, version, count)
         if version >= 1:
             o.validate_only, tags = _read_tB(data, pos)
             pos += 2
@@ -84,11 +83,14 @@ class IncrementalAlterConfigsRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 1:
+            if self.unknown_tagged_fields:
+                raise unsupported("IncrementalAlterConfigsRequest", "unknown_tagged_fields", version)
         if version >= 1:
-            write(compact_count(len(self.resources)))
-            AlterConfigsResource.encode_array(self.resources, out, version)
+            write(compact_count(self.resources))
         else:
-            write(count(len(self.resources)))
+            write(count(self.resources))
+        if self.resources:
             AlterConfigsResource.encode_array(self.resources, out, version)
         if version >= 1:
             if self.unknown_tagged_fields:
@@ -97,8 +99,6 @@ class IncrementalAlterConfigsRequest(Message):
             else:
                 write(_pack_tx(self.validate_only))
         else:
-            if self.unknown_tagged_fields:
-                raise unsupported("IncrementalAlterConfigsRequest", "unknown_tagged_fields", version)
             write(_pack_t(self.validate_only))
 
 
@@ -154,6 +154,9 @@ class AlterableConfig(Struct):
     def encode_array(items: list[AlterableConfig], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 1:
+                if o.unknown_tagged_fields:
+                    raise unsupported("AlterableConfig", "unknown_tagged_fields", version)
             if version >= 1:
                 write(compact_string(o.name))
             else:
@@ -168,9 +171,6 @@ class AlterableConfig(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("AlterableConfig", "unknown_tagged_fields", version)
 
 
 class AlterConfigsResource(Struct):
@@ -211,10 +211,9 @@ class AlterConfigsResource(Struct):
                 o.resource_name, pos = read_string(data, pos)
             if version >= 1:
                 count, pos = read_compact_count(data, pos, 4)
-                o.configs, pos = AlterableConfig.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 5)
-                o.configs, pos = AlterableConfig.decode_array(data, pos, version, count)
+            o.configs, pos = AlterableConfig.decode_array(data, pos, version, count)
             if version >= 1:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -227,25 +226,25 @@ class AlterConfigsResource(Struct):
     def encode_array(items: list[AlterConfigsResource], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 1:
+                if o.unknown_tagged_fields:
+                    raise unsupported("AlterConfigsResource", "unknown_tagged_fields", version)
             write(_pack_b(o.resource_type))
             if version >= 1:
                 write(compact_string(o.resource_name))
             else:
                 write(string(o.resource_name))
             if version >= 1:
-                write(compact_count(len(o.configs)))
-                AlterableConfig.encode_array(o.configs, out, version)
+                write(compact_count(o.configs))
             else:
-                write(count(len(o.configs)))
+                write(count(o.configs))
+            if o.configs:
                 AlterableConfig.encode_array(o.configs, out, version)
             if version >= 1:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("AlterConfigsResource", "unknown_tagged_fields", version)
 
 
 class IncrementalAlterConfigsResponse(Message):
@@ -279,10 +278,9 @@ class IncrementalAlterConfigsResponse(Message):
         pos += 4
         if version >= 1:
             count, pos = read_compact_count(data, pos, 6)
-            o.responses, pos = AlterConfigsResourceResponse.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 7)
-            o.responses, pos = AlterConfigsResourceResponse.decode_array(data, pos, version, count)
+        o.responses, pos = AlterConfigsResourceResponse.decode_array(data, pos, version, count)
         if version >= 1:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -292,21 +290,21 @@ class IncrementalAlterConfigsResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 1:
+            if self.unknown_tagged_fields:
+                raise unsupported("IncrementalAlterConfigsResponse", "unknown_tagged_fields", version)
         write(_pack_i(self.throttle_time_ms))
         if version >= 1:
-            write(compact_count(len(self.responses)))
-            AlterConfigsResourceResponse.encode_array(self.responses, out, version)
+            write(compact_count(self.responses))
         else:
-            write(count(len(self.responses)))
+            write(count(self.responses))
+        if self.responses:
             AlterConfigsResourceResponse.encode_array(self.responses, out, version)
         if version >= 1:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("IncrementalAlterConfigsResponse", "unknown_tagged_fields", version)
 
 
 class AlterConfigsResourceResponse(Struct):
@@ -366,6 +364,9 @@ class AlterConfigsResourceResponse(Struct):
     def encode_array(items: list[AlterConfigsResourceResponse], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 1:
+                if o.unknown_tagged_fields:
+                    raise unsupported("AlterConfigsResourceResponse", "unknown_tagged_fields", version)
             write(_pack_h(o.error_code))
             if version >= 1:
                 write(compact_nullable_string(o.error_message))
@@ -381,6 +382,3 @@ class AlterConfigsResourceResponse(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("AlterConfigsResourceResponse", "unknown_tagged_fields", version)

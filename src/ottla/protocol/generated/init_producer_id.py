@@ -123,6 +123,9 @@ class InitProducerIdRequest(Message):
                 raise unsupported("InitProducerIdRequest", "enable2_pc", version)
             if self.keep_prepared_txn:
                 raise unsupported("InitProducerIdRequest", "keep_prepared_txn", version)
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("InitProducerIdRequest", "unknown_tagged_fields", version)
         if version >= 2:
             write(compact_nullable_string(self.transactional_id))
         else:
@@ -146,8 +149,6 @@ class InitProducerIdRequest(Message):
             else:
                 write(_pack_ix(self.transaction_timeout_ms))
         else:
-            if self.unknown_tagged_fields:
-                raise unsupported("InitProducerIdRequest", "unknown_tagged_fields", version)
             write(_pack_i(self.transaction_timeout_ms))
 
 
@@ -216,6 +217,9 @@ class InitProducerIdResponse(Message):
                 raise unsupported("InitProducerIdResponse", "ongoing_txn_producer_id", version)
             if self.ongoing_txn_producer_epoch != -1:
                 raise unsupported("InitProducerIdResponse", "ongoing_txn_producer_epoch", version)
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("InitProducerIdResponse", "unknown_tagged_fields", version)
         if version >= 6:
             if self.unknown_tagged_fields:
                 write(_pack_ihqhqh(self.throttle_time_ms, self.error_code, self.producer_id, self.producer_epoch, self.ongoing_txn_producer_id, self.ongoing_txn_producer_epoch))
@@ -229,6 +233,4 @@ class InitProducerIdResponse(Message):
             else:
                 write(_pack_ihqhx(self.throttle_time_ms, self.error_code, self.producer_id, self.producer_epoch))
         else:
-            if self.unknown_tagged_fields:
-                raise unsupported("InitProducerIdResponse", "unknown_tagged_fields", version)
             write(_pack_ihqh(self.throttle_time_ms, self.error_code, self.producer_id, self.producer_epoch))

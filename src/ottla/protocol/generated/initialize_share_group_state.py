@@ -69,8 +69,9 @@ class InitializeShareGroupStateRequest(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(compact_string(self.group_id))
-        write(compact_count(len(self.topics)))
-        InitializeStateData.encode_array(self.topics, out, version)
+        write(compact_count(self.topics))
+        if self.topics:
+            InitializeStateData.encode_array(self.topics, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -168,8 +169,9 @@ class InitializeStateData(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_u(o.topic_id))
-            write(compact_count(len(o.partitions)))
-            PartitionData.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                PartitionData.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -210,8 +212,9 @@ class InitializeShareGroupStateResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(compact_count(len(self.results)))
-        InitializeStateResult.encode_array(self.results, out, version)
+        write(compact_count(self.results))
+        if self.results:
+            InitializeStateResult.encode_array(self.results, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -313,8 +316,9 @@ class InitializeStateResult(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_u(o.topic_id))
-            write(compact_count(len(o.partitions)))
-            PartitionResult.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                PartitionResult.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

@@ -115,10 +115,9 @@ class JoinGroupRequest(Message):
             o.protocol_type, pos = read_string(data, pos)
         if version >= 6:
             count, pos = read_compact_count(data, pos, 3)
-            o.protocols, pos = JoinGroupRequestProtocol.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 6)
-            o.protocols, pos = JoinGroupRequestProtocol.decode_array(data, pos, version, count)
+        o.protocols, pos = JoinGroupRequestProtocol.decode_array(data, pos, version, count)
         if version >= 8:
             o.reason, pos = read_compact_nullable_string(data, pos)
         else:
@@ -135,6 +134,9 @@ class JoinGroupRequest(Message):
         if version < 5:
             if self.group_instance_id is not None:
                 raise unsupported("JoinGroupRequest", "group_instance_id", version)
+        if version < 6:
+            if self.unknown_tagged_fields:
+                raise unsupported("JoinGroupRequest", "unknown_tagged_fields", version)
         if version >= 6:
             write(compact_string(self.group_id))
         else:
@@ -156,10 +158,10 @@ class JoinGroupRequest(Message):
         else:
             write(string(self.protocol_type))
         if version >= 6:
-            write(compact_count(len(self.protocols)))
-            JoinGroupRequestProtocol.encode_array(self.protocols, out, version)
+            write(compact_count(self.protocols))
         else:
-            write(count(len(self.protocols)))
+            write(count(self.protocols))
+        if self.protocols:
             JoinGroupRequestProtocol.encode_array(self.protocols, out, version)
         if version >= 8:
             write(compact_nullable_string(self.reason))
@@ -168,9 +170,6 @@ class JoinGroupRequest(Message):
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("JoinGroupRequest", "unknown_tagged_fields", version)
 
 
 class JoinGroupRequestProtocol(Struct):
@@ -220,6 +219,9 @@ class JoinGroupRequestProtocol(Struct):
     def encode_array(items: list[JoinGroupRequestProtocol], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 6:
+                if o.unknown_tagged_fields:
+                    raise unsupported("JoinGroupRequestProtocol", "unknown_tagged_fields", version)
             if version >= 6:
                 write(compact_string(o.name))
             else:
@@ -233,9 +235,6 @@ class JoinGroupRequestProtocol(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("JoinGroupRequestProtocol", "unknown_tagged_fields", version)
 
 
 class JoinGroupResponse(Message):
@@ -318,10 +317,9 @@ class JoinGroupResponse(Message):
             o.member_id, pos = read_string(data, pos)
         if version >= 6:
             count, pos = read_compact_count(data, pos, 4)
-            o.members, pos = JoinGroupResponseMember.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 6)
-            o.members, pos = JoinGroupResponseMember.decode_array(data, pos, version, count)
+        o.members, pos = JoinGroupResponseMember.decode_array(data, pos, version, count)
         if version >= 6:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -334,6 +332,9 @@ class JoinGroupResponse(Message):
         if version < 9:
             if self.skip_assignment:
                 raise unsupported("JoinGroupResponse", "skip_assignment", version)
+        if version < 6:
+            if self.unknown_tagged_fields:
+                raise unsupported("JoinGroupResponse", "unknown_tagged_fields", version)
         if version >= 2:
             write(_pack_ihi(self.throttle_time_ms, self.error_code, self.generation_id))
         else:
@@ -361,19 +362,16 @@ class JoinGroupResponse(Message):
         else:
             write(string(self.member_id))
         if version >= 6:
-            write(compact_count(len(self.members)))
-            JoinGroupResponseMember.encode_array(self.members, out, version)
+            write(compact_count(self.members))
         else:
-            write(count(len(self.members)))
+            write(count(self.members))
+        if self.members:
             JoinGroupResponseMember.encode_array(self.members, out, version)
         if version >= 6:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("JoinGroupResponse", "unknown_tagged_fields", version)
 
 
 class JoinGroupResponseMember(Struct):
@@ -432,6 +430,9 @@ class JoinGroupResponseMember(Struct):
     def encode_array(items: list[JoinGroupResponseMember], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 6:
+                if o.unknown_tagged_fields:
+                    raise unsupported("JoinGroupResponseMember", "unknown_tagged_fields", version)
             if version >= 6:
                 write(compact_string(o.member_id))
             else:
@@ -449,6 +450,3 @@ class JoinGroupResponseMember(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("JoinGroupResponseMember", "unknown_tagged_fields", version)

@@ -135,10 +135,9 @@ class LeaderAndIsrRequest(Message):
             o.topic_states = []
         if version >= 4:
             count, pos = read_compact_count(data, pos, 10)
-            o.live_leaders, pos = LeaderAndIsrLiveLeader.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 10)
-            o.live_leaders, pos = LeaderAndIsrLiveLeader.decode_array(data, pos, version, count)
+        o.live_leaders, pos = LeaderAndIsrLiveLeader.decode_array(data, pos, version, count)
         if version >= 4:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -160,6 +159,9 @@ class LeaderAndIsrRequest(Message):
         if version < 2:
             if self.topic_states:
                 raise unsupported("LeaderAndIsrRequest", "topic_states", version)
+        if version < 4:
+            if self.unknown_tagged_fields:
+                raise unsupported("LeaderAndIsrRequest", "unknown_tagged_fields", version)
         if version >= 7:
             write(_pack_itiqb(self.controller_id, self.is_k_raft_controller, self.controller_epoch, self.broker_epoch, self.type))
         elif version >= 5:
@@ -171,28 +173,28 @@ class LeaderAndIsrRequest(Message):
         if version >= 2:
             pass
         else:
-            write(count(len(self.ungrouped_partition_states)))
-            LeaderAndIsrPartitionState.encode_array(self.ungrouped_partition_states, out, version)
+            write(count(self.ungrouped_partition_states))
+            if self.ungrouped_partition_states:
+                LeaderAndIsrPartitionState.encode_array(self.ungrouped_partition_states, out, version)
         if version >= 4:
-            write(compact_count(len(self.topic_states)))
-            LeaderAndIsrTopicState.encode_array(self.topic_states, out, version)
+            write(compact_count(self.topic_states))
+            if self.topic_states:
+                LeaderAndIsrTopicState.encode_array(self.topic_states, out, version)
         elif version >= 2:
-            write(count(len(self.topic_states)))
-            LeaderAndIsrTopicState.encode_array(self.topic_states, out, version)
+            write(count(self.topic_states))
+            if self.topic_states:
+                LeaderAndIsrTopicState.encode_array(self.topic_states, out, version)
         if version >= 4:
-            write(compact_count(len(self.live_leaders)))
-            LeaderAndIsrLiveLeader.encode_array(self.live_leaders, out, version)
+            write(compact_count(self.live_leaders))
         else:
-            write(count(len(self.live_leaders)))
+            write(count(self.live_leaders))
+        if self.live_leaders:
             LeaderAndIsrLiveLeader.encode_array(self.live_leaders, out, version)
         if version >= 4:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("LeaderAndIsrRequest", "unknown_tagged_fields", version)
 
 
 class LeaderAndIsrTopicState(Struct):
@@ -236,10 +238,9 @@ class LeaderAndIsrTopicState(Struct):
                 o.topic_id = ZERO_UUID
             if version >= 4:
                 count, pos = read_compact_count(data, pos, 26)
-                o.partition_states, pos = LeaderAndIsrPartitionState.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 29)
-                o.partition_states, pos = LeaderAndIsrPartitionState.decode_array(data, pos, version, count)
+            o.partition_states, pos = LeaderAndIsrPartitionState.decode_array(data, pos, version, count)
             if version >= 4:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -252,6 +253,9 @@ class LeaderAndIsrTopicState(Struct):
     def encode_array(items: list[LeaderAndIsrTopicState], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 4:
+                if o.unknown_tagged_fields:
+                    raise unsupported("LeaderAndIsrTopicState", "unknown_tagged_fields", version)
             if version >= 4:
                 write(compact_string(o.topic_name))
             else:
@@ -259,19 +263,16 @@ class LeaderAndIsrTopicState(Struct):
             if version >= 5:
                 write(_pack_u(o.topic_id))
             if version >= 4:
-                write(compact_count(len(o.partition_states)))
-                LeaderAndIsrPartitionState.encode_array(o.partition_states, out, version)
+                write(compact_count(o.partition_states))
             else:
-                write(count(len(o.partition_states)))
+                write(count(o.partition_states))
+            if o.partition_states:
                 LeaderAndIsrPartitionState.encode_array(o.partition_states, out, version)
             if version >= 4:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("LeaderAndIsrTopicState", "unknown_tagged_fields", version)
 
 
 class LeaderAndIsrLiveLeader(Struct):
@@ -325,6 +326,9 @@ class LeaderAndIsrLiveLeader(Struct):
     def encode_array(items: list[LeaderAndIsrLiveLeader], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 4:
+                if o.unknown_tagged_fields:
+                    raise unsupported("LeaderAndIsrLiveLeader", "unknown_tagged_fields", version)
             write(_pack_i(o.broker_id))
             if version >= 4:
                 write(compact_string(o.host_name))
@@ -337,8 +341,6 @@ class LeaderAndIsrLiveLeader(Struct):
                 else:
                     write(_pack_ix(o.port))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("LeaderAndIsrLiveLeader", "unknown_tagged_fields", version)
                 write(_pack_i(o.port))
 
 
@@ -407,18 +409,16 @@ class LeaderAndIsrPartitionState(Struct):
             pos += 16
             if version >= 4:
                 count, pos = read_compact_count(data, pos, 4)
-                o.isr, pos = read_numbers(data, pos, count, "i", 4)
             else:
                 count, pos = read_count(data, pos, 4)
-                o.isr, pos = read_numbers(data, pos, count, "i", 4)
+            o.isr, pos = read_numbers(data, pos, count, "i", 4)
             (o.partition_epoch,) = _read_i(data, pos)
             pos += 4
             if version >= 4:
                 count, pos = read_compact_count(data, pos, 4)
-                o.replicas, pos = read_numbers(data, pos, count, "i", 4)
             else:
                 count, pos = read_count(data, pos, 4)
-                o.replicas, pos = read_numbers(data, pos, count, "i", 4)
+            o.replicas, pos = read_numbers(data, pos, count, "i", 4)
             if version >= 4:
                 count, pos = read_compact_count(data, pos, 4)
                 o.adding_replicas, pos = read_numbers(data, pos, count, "i", 4)
@@ -463,36 +463,43 @@ class LeaderAndIsrPartitionState(Struct):
             if version < 6:
                 if o.leader_recovery_state != 0:
                     raise unsupported("LeaderAndIsrPartitionState", "leader_recovery_state", version)
+            if version < 4:
+                if o.unknown_tagged_fields:
+                    raise unsupported("LeaderAndIsrPartitionState", "unknown_tagged_fields", version)
             if version >= 2:
                 pass
             else:
                 write(string(o.topic_name))
             write(_pack_iiii(o.partition_index, o.controller_epoch, o.leader, o.leader_epoch))
             if version >= 4:
-                write(compact_count(len(o.isr)))
-                write(numbers(o.isr, "i"))
+                write(compact_count(o.isr))
             else:
-                write(count(len(o.isr)))
+                write(count(o.isr))
+            if o.isr:
                 write(numbers(o.isr, "i"))
             write(_pack_i(o.partition_epoch))
             if version >= 4:
-                write(compact_count(len(o.replicas)))
-                write(numbers(o.replicas, "i"))
+                write(compact_count(o.replicas))
             else:
-                write(count(len(o.replicas)))
+                write(count(o.replicas))
+            if o.replicas:
                 write(numbers(o.replicas, "i"))
             if version >= 4:
-                write(compact_count(len(o.adding_replicas)))
-                write(numbers(o.adding_replicas, "i"))
+                write(compact_count(o.adding_replicas))
+                if o.adding_replicas:
+                    write(numbers(o.adding_replicas, "i"))
             elif version >= 3:
-                write(count(len(o.adding_replicas)))
-                write(numbers(o.adding_replicas, "i"))
+                write(count(o.adding_replicas))
+                if o.adding_replicas:
+                    write(numbers(o.adding_replicas, "i"))
             if version >= 4:
-                write(compact_count(len(o.removing_replicas)))
-                write(numbers(o.removing_replicas, "i"))
+                write(compact_count(o.removing_replicas))
+                if o.removing_replicas:
+                    write(numbers(o.removing_replicas, "i"))
             elif version >= 3:
-                write(count(len(o.removing_replicas)))
-                write(numbers(o.removing_replicas, "i"))
+                write(count(o.removing_replicas))
+                if o.removing_replicas:
+                    write(numbers(o.removing_replicas, "i"))
             if version >= 6:
                 if o.unknown_tagged_fields:
                     write(_pack_tb(o.is_new, o.leader_recovery_state))
@@ -506,12 +513,7 @@ class LeaderAndIsrPartitionState(Struct):
                 else:
                     write(_pack_tx(o.is_new))
             elif version >= 1:
-                if o.unknown_tagged_fields:
-                    raise unsupported("LeaderAndIsrPartitionState", "unknown_tagged_fields", version)
                 write(_pack_t(o.is_new))
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("LeaderAndIsrPartitionState", "unknown_tagged_fields", version)
 
 
 class LeaderAndIsrResponse(Message):
@@ -574,26 +576,29 @@ class LeaderAndIsrResponse(Message):
         if version < 5:
             if self.topics:
                 raise unsupported("LeaderAndIsrResponse", "topics", version)
+        if version < 4:
+            if self.unknown_tagged_fields:
+                raise unsupported("LeaderAndIsrResponse", "unknown_tagged_fields", version)
         write(_pack_h(self.error_code))
         if version >= 5:
             pass
         elif version >= 4:
-            write(compact_count(len(self.partition_errors)))
-            LeaderAndIsrPartitionError.encode_array(self.partition_errors, out, version)
+            write(compact_count(self.partition_errors))
+            if self.partition_errors:
+                LeaderAndIsrPartitionError.encode_array(self.partition_errors, out, version)
         else:
-            write(count(len(self.partition_errors)))
-            LeaderAndIsrPartitionError.encode_array(self.partition_errors, out, version)
+            write(count(self.partition_errors))
+            if self.partition_errors:
+                LeaderAndIsrPartitionError.encode_array(self.partition_errors, out, version)
         if version >= 5:
-            write(compact_count(len(self.topics)))
-            LeaderAndIsrTopicError.encode_array(self.topics, out, version)
+            write(compact_count(self.topics))
+            if self.topics:
+                LeaderAndIsrTopicError.encode_array(self.topics, out, version)
         if version >= 4:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("LeaderAndIsrResponse", "unknown_tagged_fields", version)
 
 
 class LeaderAndIsrTopicError(Struct):
@@ -639,8 +644,9 @@ class LeaderAndIsrTopicError(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_u(o.topic_id))
-            write(compact_count(len(o.partition_errors)))
-            LeaderAndIsrPartitionError.encode_array(o.partition_errors, out, version)
+            write(compact_count(o.partition_errors))
+            if o.partition_errors:
+                LeaderAndIsrPartitionError.encode_array(o.partition_errors, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -698,6 +704,9 @@ class LeaderAndIsrPartitionError(Struct):
     def encode_array(items: list[LeaderAndIsrPartitionError], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 4:
+                if o.unknown_tagged_fields:
+                    raise unsupported("LeaderAndIsrPartitionError", "unknown_tagged_fields", version)
             if version >= 5:
                 pass
             elif version >= 4:
@@ -711,6 +720,4 @@ class LeaderAndIsrPartitionError(Struct):
                 else:
                     write(_pack_ihx(o.partition_index, o.error_code))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("LeaderAndIsrPartitionError", "unknown_tagged_fields", version)
                 write(_pack_ih(o.partition_index, o.error_code))

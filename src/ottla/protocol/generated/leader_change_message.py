@@ -76,10 +76,12 @@ class LeaderChangeMessage(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(_pack_hi(self.version, self.leader_id))
-        write(compact_count(len(self.voters)))
-        Voter.encode_array(self.voters, out, version)
-        write(compact_count(len(self.granting_voters)))
-        Voter.encode_array(self.granting_voters, out, version)
+        write(compact_count(self.voters))
+        if self.voters:
+            Voter.encode_array(self.voters, out, version)
+        write(compact_count(self.granting_voters))
+        if self.granting_voters:
+            Voter.encode_array(self.granting_voters, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:

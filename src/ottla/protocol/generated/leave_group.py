@@ -96,6 +96,9 @@ class LeaveGroupRequest(Message):
         if version < 3:
             if self.members:
                 raise unsupported("LeaveGroupRequest", "members", version)
+        if version < 4:
+            if self.unknown_tagged_fields:
+                raise unsupported("LeaveGroupRequest", "unknown_tagged_fields", version)
         if version >= 4:
             write(compact_string(self.group_id))
         else:
@@ -105,19 +108,18 @@ class LeaveGroupRequest(Message):
         else:
             write(string(self.member_id))
         if version >= 4:
-            write(compact_count(len(self.members)))
-            MemberIdentity.encode_array(self.members, out, version)
+            write(compact_count(self.members))
+            if self.members:
+                MemberIdentity.encode_array(self.members, out, version)
         elif version >= 3:
-            write(count(len(self.members)))
-            MemberIdentity.encode_array(self.members, out, version)
+            write(count(self.members))
+            if self.members:
+                MemberIdentity.encode_array(self.members, out, version)
         if version >= 4:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("LeaveGroupRequest", "unknown_tagged_fields", version)
 
 
 class MemberIdentity(Struct):
@@ -174,6 +176,9 @@ class MemberIdentity(Struct):
     def encode_array(items: list[MemberIdentity], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 4:
+                if o.unknown_tagged_fields:
+                    raise unsupported("MemberIdentity", "unknown_tagged_fields", version)
             if version >= 4:
                 write(compact_string(o.member_id))
             else:
@@ -189,9 +194,6 @@ class MemberIdentity(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("MemberIdentity", "unknown_tagged_fields", version)
 
 
 class LeaveGroupResponse(Message):
@@ -251,24 +253,26 @@ class LeaveGroupResponse(Message):
         if version < 3:
             if self.members:
                 raise unsupported("LeaveGroupResponse", "members", version)
+        if version < 4:
+            if self.unknown_tagged_fields:
+                raise unsupported("LeaveGroupResponse", "unknown_tagged_fields", version)
         if version >= 1:
             write(_pack_ih(self.throttle_time_ms, self.error_code))
         else:
             write(_pack_h(self.error_code))
         if version >= 4:
-            write(compact_count(len(self.members)))
-            MemberResponse.encode_array(self.members, out, version)
+            write(compact_count(self.members))
+            if self.members:
+                MemberResponse.encode_array(self.members, out, version)
         elif version >= 3:
-            write(count(len(self.members)))
-            MemberResponse.encode_array(self.members, out, version)
+            write(count(self.members))
+            if self.members:
+                MemberResponse.encode_array(self.members, out, version)
         if version >= 4:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("LeaveGroupResponse", "unknown_tagged_fields", version)
 
 
 class MemberResponse(Struct):
@@ -324,6 +328,9 @@ class MemberResponse(Struct):
     def encode_array(items: list[MemberResponse], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 4:
+                if o.unknown_tagged_fields:
+                    raise unsupported("MemberResponse", "unknown_tagged_fields", version)
             if version >= 4:
                 write(compact_string(o.member_id))
             else:
@@ -339,6 +346,4 @@ class MemberResponse(Struct):
                 else:
                     write(_pack_hx(o.error_code))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("MemberResponse", "unknown_tagged_fields", version)
                 write(_pack_h(o.error_code))

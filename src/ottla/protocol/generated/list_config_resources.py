@@ -69,8 +69,9 @@ class ListConfigResourcesRequest(Message):
             if self.resource_types:
                 raise unsupported("ListConfigResourcesRequest", "resource_types", version)
         if version >= 1:
-            write(compact_count(len(self.resource_types)))
-            write(numbers(self.resource_types, "b"))
+            write(compact_count(self.resource_types))
+            if self.resource_types:
+                write(numbers(self.resource_types, "b"))
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -120,8 +121,9 @@ class ListConfigResourcesResponse(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(_pack_ih(self.throttle_time_ms, self.error_code))
-        write(compact_count(len(self.config_resources)))
-        ConfigResource.encode_array(self.config_resources, out, version)
+        write(compact_count(self.config_resources))
+        if self.config_resources:
+            ConfigResource.encode_array(self.config_resources, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:

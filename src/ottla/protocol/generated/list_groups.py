@@ -83,20 +83,22 @@ class ListGroupsRequest(Message):
         if version < 5:
             if self.types_filter:
                 raise unsupported("ListGroupsRequest", "types_filter", version)
+        if version < 3:
+            if self.unknown_tagged_fields:
+                raise unsupported("ListGroupsRequest", "unknown_tagged_fields", version)
         if version >= 4:
-            write(compact_count(len(self.states_filter)))
-            write(compact_strings(self.states_filter))
+            write(compact_count(self.states_filter))
+            if self.states_filter:
+                write(compact_strings(self.states_filter))
         if version >= 5:
-            write(compact_count(len(self.types_filter)))
-            write(compact_strings(self.types_filter))
+            write(compact_count(self.types_filter))
+            if self.types_filter:
+                write(compact_strings(self.types_filter))
         if version >= 3:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("ListGroupsRequest", "unknown_tagged_fields", version)
 
 
 class ListGroupsResponse(Message):
@@ -138,10 +140,9 @@ class ListGroupsResponse(Message):
             pos += 2
         if version >= 3:
             count, pos = read_compact_count(data, pos, 3)
-            o.groups, pos = ListedGroup.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 4)
-            o.groups, pos = ListedGroup.decode_array(data, pos, version, count)
+        o.groups, pos = ListedGroup.decode_array(data, pos, version, count)
         if version >= 3:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -151,24 +152,24 @@ class ListGroupsResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 3:
+            if self.unknown_tagged_fields:
+                raise unsupported("ListGroupsResponse", "unknown_tagged_fields", version)
         if version >= 1:
             write(_pack_ih(self.throttle_time_ms, self.error_code))
         else:
             write(_pack_h(self.error_code))
         if version >= 3:
-            write(compact_count(len(self.groups)))
-            ListedGroup.encode_array(self.groups, out, version)
+            write(compact_count(self.groups))
         else:
-            write(count(len(self.groups)))
+            write(count(self.groups))
+        if self.groups:
             ListedGroup.encode_array(self.groups, out, version)
         if version >= 3:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("ListGroupsResponse", "unknown_tagged_fields", version)
 
 
 class ListedGroup(Struct):
@@ -232,6 +233,9 @@ class ListedGroup(Struct):
     def encode_array(items: list[ListedGroup], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 3:
+                if o.unknown_tagged_fields:
+                    raise unsupported("ListedGroup", "unknown_tagged_fields", version)
             if version >= 3:
                 write(compact_string(o.group_id))
             else:
@@ -249,6 +253,3 @@ class ListedGroup(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("ListedGroup", "unknown_tagged_fields", version)

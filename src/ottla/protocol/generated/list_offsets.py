@@ -85,10 +85,9 @@ class ListOffsetsRequest(Message):
             pos += 4
         if version >= 6:
             count, pos = read_compact_count(data, pos, 3)
-            o.topics, pos = ListOffsetsTopic.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 6)
-            o.topics, pos = ListOffsetsTopic.decode_array(data, pos, version, count)
+        o.topics, pos = ListOffsetsTopic.decode_array(data, pos, version, count)
         if version >= 10:
             o.timeout_ms, tags = _read_iB(data, pos)
             pos += 5
@@ -109,15 +108,18 @@ class ListOffsetsRequest(Message):
         if version < 2:
             if self.isolation_level != 0:
                 raise unsupported("ListOffsetsRequest", "isolation_level", version)
+        if version < 6:
+            if self.unknown_tagged_fields:
+                raise unsupported("ListOffsetsRequest", "unknown_tagged_fields", version)
         if version >= 2:
             write(_pack_ib(self.replica_id, self.isolation_level))
         else:
             write(_pack_i(self.replica_id))
         if version >= 6:
-            write(compact_count(len(self.topics)))
-            ListOffsetsTopic.encode_array(self.topics, out, version)
+            write(compact_count(self.topics))
         else:
-            write(count(len(self.topics)))
+            write(count(self.topics))
+        if self.topics:
             ListOffsetsTopic.encode_array(self.topics, out, version)
         if version >= 10:
             if self.unknown_tagged_fields:
@@ -130,9 +132,6 @@ class ListOffsetsRequest(Message):
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("ListOffsetsRequest", "unknown_tagged_fields", version)
 
 
 class ListOffsetsPartition(Struct):
@@ -184,6 +183,9 @@ class ListOffsetsPartition(Struct):
     def encode_array(items: list[ListOffsetsPartition], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 6:
+                if o.unknown_tagged_fields:
+                    raise unsupported("ListOffsetsPartition", "unknown_tagged_fields", version)
             if version >= 6:
                 if o.unknown_tagged_fields:
                     write(_pack_iiq(o.partition_index, o.current_leader_epoch, o.timestamp))
@@ -191,12 +193,8 @@ class ListOffsetsPartition(Struct):
                 else:
                     write(_pack_iiqx(o.partition_index, o.current_leader_epoch, o.timestamp))
             elif version >= 4:
-                if o.unknown_tagged_fields:
-                    raise unsupported("ListOffsetsPartition", "unknown_tagged_fields", version)
                 write(_pack_iiq(o.partition_index, o.current_leader_epoch, o.timestamp))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("ListOffsetsPartition", "unknown_tagged_fields", version)
                 write(_pack_iq(o.partition_index, o.timestamp))
 
 
@@ -233,10 +231,9 @@ class ListOffsetsTopic(Struct):
                 o.name, pos = read_string(data, pos)
             if version >= 6:
                 count, pos = read_compact_count(data, pos, 17)
-                o.partitions, pos = ListOffsetsPartition.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 12)
-                o.partitions, pos = ListOffsetsPartition.decode_array(data, pos, version, count)
+            o.partitions, pos = ListOffsetsPartition.decode_array(data, pos, version, count)
             if version >= 6:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -249,24 +246,24 @@ class ListOffsetsTopic(Struct):
     def encode_array(items: list[ListOffsetsTopic], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 6:
+                if o.unknown_tagged_fields:
+                    raise unsupported("ListOffsetsTopic", "unknown_tagged_fields", version)
             if version >= 6:
                 write(compact_string(o.name))
             else:
                 write(string(o.name))
             if version >= 6:
-                write(compact_count(len(o.partitions)))
-                ListOffsetsPartition.encode_array(o.partitions, out, version)
+                write(compact_count(o.partitions))
             else:
-                write(count(len(o.partitions)))
+                write(count(o.partitions))
+            if o.partitions:
                 ListOffsetsPartition.encode_array(o.partitions, out, version)
             if version >= 6:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("ListOffsetsTopic", "unknown_tagged_fields", version)
 
 
 class ListOffsetsResponse(Message):
@@ -303,10 +300,9 @@ class ListOffsetsResponse(Message):
             o.throttle_time_ms = 0
         if version >= 6:
             count, pos = read_compact_count(data, pos, 3)
-            o.topics, pos = ListOffsetsTopicResponse.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 6)
-            o.topics, pos = ListOffsetsTopicResponse.decode_array(data, pos, version, count)
+        o.topics, pos = ListOffsetsTopicResponse.decode_array(data, pos, version, count)
         if version >= 6:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -316,22 +312,22 @@ class ListOffsetsResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 6:
+            if self.unknown_tagged_fields:
+                raise unsupported("ListOffsetsResponse", "unknown_tagged_fields", version)
         if version >= 2:
             write(_pack_i(self.throttle_time_ms))
         if version >= 6:
-            write(compact_count(len(self.topics)))
-            ListOffsetsTopicResponse.encode_array(self.topics, out, version)
+            write(compact_count(self.topics))
         else:
-            write(count(len(self.topics)))
+            write(count(self.topics))
+        if self.topics:
             ListOffsetsTopicResponse.encode_array(self.topics, out, version)
         if version >= 6:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("ListOffsetsResponse", "unknown_tagged_fields", version)
 
 
 class ListOffsetsPartitionResponse(Struct):
@@ -392,6 +388,9 @@ class ListOffsetsPartitionResponse(Struct):
             if version < 4:
                 if o.leader_epoch != -1:
                     raise unsupported("ListOffsetsPartitionResponse", "leader_epoch", version)
+            if version < 6:
+                if o.unknown_tagged_fields:
+                    raise unsupported("ListOffsetsPartitionResponse", "unknown_tagged_fields", version)
             if version >= 6:
                 if o.unknown_tagged_fields:
                     write(_pack_ihqqi(o.partition_index, o.error_code, o.timestamp, o.offset, o.leader_epoch))
@@ -399,12 +398,8 @@ class ListOffsetsPartitionResponse(Struct):
                 else:
                     write(_pack_ihqqix(o.partition_index, o.error_code, o.timestamp, o.offset, o.leader_epoch))
             elif version >= 4:
-                if o.unknown_tagged_fields:
-                    raise unsupported("ListOffsetsPartitionResponse", "unknown_tagged_fields", version)
                 write(_pack_ihqqi(o.partition_index, o.error_code, o.timestamp, o.offset, o.leader_epoch))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("ListOffsetsPartitionResponse", "unknown_tagged_fields", version)
                 write(_pack_ihqq(o.partition_index, o.error_code, o.timestamp, o.offset))
 
 
@@ -441,10 +436,9 @@ class ListOffsetsTopicResponse(Struct):
                 o.name, pos = read_string(data, pos)
             if version >= 6:
                 count, pos = read_compact_count(data, pos, 27)
-                o.partitions, pos = ListOffsetsPartitionResponse.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 22)
-                o.partitions, pos = ListOffsetsPartitionResponse.decode_array(data, pos, version, count)
+            o.partitions, pos = ListOffsetsPartitionResponse.decode_array(data, pos, version, count)
             if version >= 6:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -457,21 +451,21 @@ class ListOffsetsTopicResponse(Struct):
     def encode_array(items: list[ListOffsetsTopicResponse], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 6:
+                if o.unknown_tagged_fields:
+                    raise unsupported("ListOffsetsTopicResponse", "unknown_tagged_fields", version)
             if version >= 6:
                 write(compact_string(o.name))
             else:
                 write(string(o.name))
             if version >= 6:
-                write(compact_count(len(o.partitions)))
-                ListOffsetsPartitionResponse.encode_array(o.partitions, out, version)
+                write(compact_count(o.partitions))
             else:
-                write(count(len(o.partitions)))
+                write(count(o.partitions))
+            if o.partitions:
                 ListOffsetsPartitionResponse.encode_array(o.partitions, out, version)
             if version >= 6:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("ListOffsetsTopicResponse", "unknown_tagged_fields", version)

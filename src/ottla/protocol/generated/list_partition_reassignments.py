@@ -11,6 +11,7 @@ from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
     compact_count,
+    compact_nullable_count,
     compact_nullable_string,
     compact_string,
     numbers,
@@ -72,10 +73,8 @@ class ListPartitionReassignmentsRequest(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(_pack_i(self.timeout_ms))
-        if self.topics is None:
-            write(b"\x00")
-        else:
-            write(compact_count(len(self.topics)))
+        write(compact_nullable_count(self.topics))
+        if self.topics:
             ListPartitionReassignmentsTopics.encode_array(self.topics, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
@@ -125,8 +124,9 @@ class ListPartitionReassignmentsTopics(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.name))
-            write(compact_count(len(o.partition_indexes)))
-            write(numbers(o.partition_indexes, "i"))
+            write(compact_count(o.partition_indexes))
+            if o.partition_indexes:
+                write(numbers(o.partition_indexes, "i"))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -181,8 +181,9 @@ class ListPartitionReassignmentsResponse(Message):
         write = out.parts.append
         write(_pack_ih(self.throttle_time_ms, self.error_code))
         write(compact_nullable_string(self.error_message))
-        write(compact_count(len(self.topics)))
-        OngoingTopicReassignment.encode_array(self.topics, out, version)
+        write(compact_count(self.topics))
+        if self.topics:
+            OngoingTopicReassignment.encode_array(self.topics, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -242,12 +243,15 @@ class OngoingPartitionReassignment(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_i(o.partition_index))
-            write(compact_count(len(o.replicas)))
-            write(numbers(o.replicas, "i"))
-            write(compact_count(len(o.adding_replicas)))
-            write(numbers(o.adding_replicas, "i"))
-            write(compact_count(len(o.removing_replicas)))
-            write(numbers(o.removing_replicas, "i"))
+            write(compact_count(o.replicas))
+            if o.replicas:
+                write(numbers(o.replicas, "i"))
+            write(compact_count(o.adding_replicas))
+            if o.adding_replicas:
+                write(numbers(o.adding_replicas, "i"))
+            write(compact_count(o.removing_replicas))
+            if o.removing_replicas:
+                write(numbers(o.removing_replicas, "i"))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -296,8 +300,9 @@ class OngoingTopicReassignment(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.name))
-            write(compact_count(len(o.partitions)))
-            OngoingPartitionReassignment.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                OngoingPartitionReassignment.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

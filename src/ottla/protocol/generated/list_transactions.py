@@ -91,10 +91,12 @@ class ListTransactionsRequest(Message):
         if version < 2:
             if self.transactional_id_pattern is not None:
                 raise unsupported("ListTransactionsRequest", "transactional_id_pattern", version)
-        write(compact_count(len(self.state_filters)))
-        write(compact_strings(self.state_filters))
-        write(compact_count(len(self.producer_id_filters)))
-        write(numbers(self.producer_id_filters, "q"))
+        write(compact_count(self.state_filters))
+        if self.state_filters:
+            write(compact_strings(self.state_filters))
+        write(compact_count(self.producer_id_filters))
+        if self.producer_id_filters:
+            write(numbers(self.producer_id_filters, "q"))
         if version >= 1:
             write(_pack_q(self.duration_filter))
         if version >= 2:
@@ -153,10 +155,12 @@ class ListTransactionsResponse(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(_pack_ih(self.throttle_time_ms, self.error_code))
-        write(compact_count(len(self.unknown_state_filters)))
-        write(compact_strings(self.unknown_state_filters))
-        write(compact_count(len(self.transaction_states)))
-        TransactionState.encode_array(self.transaction_states, out, version)
+        write(compact_count(self.unknown_state_filters))
+        if self.unknown_state_filters:
+            write(compact_strings(self.unknown_state_filters))
+        write(compact_count(self.transaction_states))
+        if self.transaction_states:
+            TransactionState.encode_array(self.transaction_states, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:

@@ -12,9 +12,11 @@ from ottla.protocol.primitives import (
     Writer,
     ZERO_UUID,
     compact_count,
+    compact_nullable_count,
     compact_nullable_string,
     compact_string,
     count,
+    nullable_count,
     nullable_string,
     numbers,
     read_compact_count,
@@ -94,18 +96,13 @@ class MetadataRequest(Message):
         o.unknown_tagged_fields = None
         if version >= 9:
             count, pos = read_compact_nullable_count(data, pos, 2)
-            if count < 0:
-                o.topics = None
-            else:
-                o.topics, pos = MetadataRequestTopic.decode_array(data, pos, version, count)
         elif version >= 1:
             count, pos = read_nullable_count(data, pos, 2)
-            if count < 0:
-                o.topics = None
-            else:
-                o.topics, pos = MetadataRequestTopic.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 2)
+        if count < 0:
+            o.topics = None
+        else:
             o.topics, pos = MetadataRequestTopic.decode_array(data, pos, version, count)
         if version >= 11:
             o.include_cluster_authorized_operations = False
@@ -143,22 +140,18 @@ class MetadataRequest(Message):
         if version < 8:
             if self.include_topic_authorized_operations:
                 raise unsupported("MetadataRequest", "include_topic_authorized_operations", version)
+        if version < 9:
+            if self.unknown_tagged_fields:
+                raise unsupported("MetadataRequest", "unknown_tagged_fields", version)
         if version >= 9:
-            if self.topics is None:
-                write(b"\x00")
-            else:
-                write(compact_count(len(self.topics)))
-                MetadataRequestTopic.encode_array(self.topics, out, version)
+            write(compact_nullable_count(self.topics))
         elif version >= 1:
-            if self.topics is None:
-                write(b"\xff\xff\xff\xff")
-            else:
-                write(count(len(self.topics)))
-                MetadataRequestTopic.encode_array(self.topics, out, version)
+            write(nullable_count(self.topics))
         else:
             if self.topics is None:
                 raise unsupported("MetadataRequest", "topics", version)
-            write(count(len(self.topics)))
+            write(count(self.topics))
+        if self.topics:
             MetadataRequestTopic.encode_array(self.topics, out, version)
         if version >= 11:
             if self.unknown_tagged_fields:
@@ -173,16 +166,9 @@ class MetadataRequest(Message):
             else:
                 write(_pack_tttx(self.allow_auto_topic_creation, self.include_cluster_authorized_operations, self.include_topic_authorized_operations))
         elif version >= 8:
-            if self.unknown_tagged_fields:
-                raise unsupported("MetadataRequest", "unknown_tagged_fields", version)
             write(_pack_ttt(self.allow_auto_topic_creation, self.include_cluster_authorized_operations, self.include_topic_authorized_operations))
         elif version >= 4:
-            if self.unknown_tagged_fields:
-                raise unsupported("MetadataRequest", "unknown_tagged_fields", version)
             write(_pack_t(self.allow_auto_topic_creation))
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("MetadataRequest", "unknown_tagged_fields", version)
 
 
 class MetadataRequestTopic(Struct):
@@ -235,6 +221,9 @@ class MetadataRequestTopic(Struct):
     def encode_array(items: list[MetadataRequestTopic], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 9:
+                if o.unknown_tagged_fields:
+                    raise unsupported("MetadataRequestTopic", "unknown_tagged_fields", version)
             if version >= 10:
                 write(_pack_u(o.topic_id))
             if version >= 10:
@@ -252,9 +241,6 @@ class MetadataRequestTopic(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("MetadataRequestTopic", "unknown_tagged_fields", version)
 
 
 class MetadataResponse(Message):
@@ -306,10 +292,9 @@ class MetadataResponse(Message):
             o.throttle_time_ms = 0
         if version >= 9:
             count, pos = read_compact_count(data, pos, 11)
-            o.brokers, pos = MetadataResponseBroker.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 10)
-            o.brokers, pos = MetadataResponseBroker.decode_array(data, pos, version, count)
+        o.brokers, pos = MetadataResponseBroker.decode_array(data, pos, version, count)
         if version >= 9:
             o.cluster_id, pos = read_compact_nullable_string(data, pos)
         elif version >= 2:
@@ -323,10 +308,9 @@ class MetadataResponse(Message):
             o.controller_id = -1
         if version >= 9:
             count, pos = read_compact_count(data, pos, 10)
-            o.topics, pos = MetadataResponseTopic.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 8)
-            o.topics, pos = MetadataResponseTopic.decode_array(data, pos, version, count)
+        o.topics, pos = MetadataResponseTopic.decode_array(data, pos, version, count)
         if version >= 13:
             o.cluster_authorized_operations = -2147483648
             o.error_code, tags = _read_hB(data, pos)
@@ -360,13 +344,16 @@ class MetadataResponse(Message):
         if version < 8 or version > 10:
             if self.cluster_authorized_operations != -2147483648:
                 raise unsupported("MetadataResponse", "cluster_authorized_operations", version)
+        if version < 9:
+            if self.unknown_tagged_fields:
+                raise unsupported("MetadataResponse", "unknown_tagged_fields", version)
         if version >= 3:
             write(_pack_i(self.throttle_time_ms))
         if version >= 9:
-            write(compact_count(len(self.brokers)))
-            MetadataResponseBroker.encode_array(self.brokers, out, version)
+            write(compact_count(self.brokers))
         else:
-            write(count(len(self.brokers)))
+            write(count(self.brokers))
+        if self.brokers:
             MetadataResponseBroker.encode_array(self.brokers, out, version)
         if version >= 9:
             write(compact_nullable_string(self.cluster_id))
@@ -375,10 +362,10 @@ class MetadataResponse(Message):
         if version >= 1:
             write(_pack_i(self.controller_id))
         if version >= 9:
-            write(compact_count(len(self.topics)))
-            MetadataResponseTopic.encode_array(self.topics, out, version)
+            write(compact_count(self.topics))
         else:
-            write(count(len(self.topics)))
+            write(count(self.topics))
+        if self.topics:
             MetadataResponseTopic.encode_array(self.topics, out, version)
         if version >= 13:
             if self.unknown_tagged_fields:
@@ -398,12 +385,7 @@ class MetadataResponse(Message):
             else:
                 write(_pack_ix(self.cluster_authorized_operations))
         elif version >= 8:
-            if self.unknown_tagged_fields:
-                raise unsupported("MetadataResponse", "unknown_tagged_fields", version)
             write(_pack_i(self.cluster_authorized_operations))
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("MetadataResponse", "unknown_tagged_fields", version)
 
 
 class MetadataResponseBroker(Struct):
@@ -465,6 +447,9 @@ class MetadataResponseBroker(Struct):
     def encode_array(items: list[MetadataResponseBroker], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 9:
+                if o.unknown_tagged_fields:
+                    raise unsupported("MetadataResponseBroker", "unknown_tagged_fields", version)
             write(_pack_i(o.node_id))
             if version >= 9:
                 write(compact_string(o.host))
@@ -480,9 +465,6 @@ class MetadataResponseBroker(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("MetadataResponseBroker", "unknown_tagged_fields", version)
 
 
 class MetadataResponsePartition(Struct):
@@ -536,16 +518,14 @@ class MetadataResponsePartition(Struct):
                 pos += 10
             if version >= 9:
                 count, pos = read_compact_count(data, pos, 4)
-                o.replica_nodes, pos = read_numbers(data, pos, count, "i", 4)
             else:
                 count, pos = read_count(data, pos, 4)
-                o.replica_nodes, pos = read_numbers(data, pos, count, "i", 4)
+            o.replica_nodes, pos = read_numbers(data, pos, count, "i", 4)
             if version >= 9:
                 count, pos = read_compact_count(data, pos, 4)
-                o.isr_nodes, pos = read_numbers(data, pos, count, "i", 4)
             else:
                 count, pos = read_count(data, pos, 4)
-                o.isr_nodes, pos = read_numbers(data, pos, count, "i", 4)
+            o.isr_nodes, pos = read_numbers(data, pos, count, "i", 4)
             if version >= 9:
                 count, pos = read_compact_count(data, pos, 4)
                 o.offline_replicas, pos = read_numbers(data, pos, count, "i", 4)
@@ -566,36 +546,38 @@ class MetadataResponsePartition(Struct):
     def encode_array(items: list[MetadataResponsePartition], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 9:
+                if o.unknown_tagged_fields:
+                    raise unsupported("MetadataResponsePartition", "unknown_tagged_fields", version)
             if version >= 7:
                 write(_pack_hiii(o.error_code, o.partition_index, o.leader_id, o.leader_epoch))
             else:
                 write(_pack_hii(o.error_code, o.partition_index, o.leader_id))
             if version >= 9:
-                write(compact_count(len(o.replica_nodes)))
-                write(numbers(o.replica_nodes, "i"))
+                write(compact_count(o.replica_nodes))
             else:
-                write(count(len(o.replica_nodes)))
+                write(count(o.replica_nodes))
+            if o.replica_nodes:
                 write(numbers(o.replica_nodes, "i"))
             if version >= 9:
-                write(compact_count(len(o.isr_nodes)))
-                write(numbers(o.isr_nodes, "i"))
+                write(compact_count(o.isr_nodes))
             else:
-                write(count(len(o.isr_nodes)))
+                write(count(o.isr_nodes))
+            if o.isr_nodes:
                 write(numbers(o.isr_nodes, "i"))
             if version >= 9:
-                write(compact_count(len(o.offline_replicas)))
-                write(numbers(o.offline_replicas, "i"))
+                write(compact_count(o.offline_replicas))
+                if o.offline_replicas:
+                    write(numbers(o.offline_replicas, "i"))
             elif version >= 5:
-                write(count(len(o.offline_replicas)))
-                write(numbers(o.offline_replicas, "i"))
+                write(count(o.offline_replicas))
+                if o.offline_replicas:
+                    write(numbers(o.offline_replicas, "i"))
             if version >= 9:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("MetadataResponsePartition", "unknown_tagged_fields", version)
 
 
 class MetadataResponseTopic(Struct):
@@ -657,10 +639,9 @@ class MetadataResponseTopic(Struct):
                 o.is_internal = False
             if version >= 9:
                 count, pos = read_compact_count(data, pos, 18)
-                o.partitions, pos = MetadataResponsePartition.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 18)
-                o.partitions, pos = MetadataResponsePartition.decode_array(data, pos, version, count)
+            o.partitions, pos = MetadataResponsePartition.decode_array(data, pos, version, count)
             if version >= 9:
                 o.topic_authorized_operations, tags = _read_iB(data, pos)
                 pos += 5
@@ -681,6 +662,9 @@ class MetadataResponseTopic(Struct):
             if version < 8:
                 if o.topic_authorized_operations != -2147483648:
                     raise unsupported("MetadataResponseTopic", "topic_authorized_operations", version)
+            if version < 9:
+                if o.unknown_tagged_fields:
+                    raise unsupported("MetadataResponseTopic", "unknown_tagged_fields", version)
             write(_pack_h(o.error_code))
             if version >= 12:
                 write(compact_nullable_string(o.name))
@@ -697,10 +681,10 @@ class MetadataResponseTopic(Struct):
             elif version >= 1:
                 write(_pack_t(o.is_internal))
             if version >= 9:
-                write(compact_count(len(o.partitions)))
-                MetadataResponsePartition.encode_array(o.partitions, out, version)
+                write(compact_count(o.partitions))
             else:
-                write(count(len(o.partitions)))
+                write(count(o.partitions))
+            if o.partitions:
                 MetadataResponsePartition.encode_array(o.partitions, out, version)
             if version >= 9:
                 if o.unknown_tagged_fields:
@@ -709,9 +693,4 @@ class MetadataResponseTopic(Struct):
                 else:
                     write(_pack_ix(o.topic_authorized_operations))
             elif version >= 8:
-                if o.unknown_tagged_fields:
-                    raise unsupported("MetadataResponseTopic", "unknown_tagged_fields", version)
                 write(_pack_i(o.topic_authorized_operations))
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("MetadataResponseTopic", "unknown_tagged_fields", version)

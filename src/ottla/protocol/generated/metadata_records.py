@@ -215,10 +215,12 @@ class RegisterBrokerRecord(Message):
             write(_pack_ituq(self.broker_id, self.is_migrating_zk_broker, self.incarnation_id, self.broker_epoch))
         else:
             write(_pack_iuq(self.broker_id, self.incarnation_id, self.broker_epoch))
-        write(compact_count(len(self.end_points)))
-        BrokerEndpoint.encode_array(self.end_points, out, version)
-        write(compact_count(len(self.features)))
-        BrokerFeature.encode_array(self.features, out, version)
+        write(compact_count(self.end_points))
+        if self.end_points:
+            BrokerEndpoint.encode_array(self.end_points, out, version)
+        write(compact_count(self.features))
+        if self.features:
+            BrokerFeature.encode_array(self.features, out, version)
         write(compact_nullable_string(self.rack))
         if version >= 1:
             if self.unknown_tagged_fields or (version >= 3 and self.log_dirs) or (version >= 4 and self.cordoned_log_dirs is not None):
@@ -238,14 +240,16 @@ class RegisterBrokerRecord(Message):
         if version >= 3 and (self.log_dirs):
             out = Writer()
             write = out.parts.append
-            write(compact_count(len(self.log_dirs)))
-            write(uuids(self.log_dirs))
+            write(compact_count(self.log_dirs))
+            if self.log_dirs:
+                write(uuids(self.log_dirs))
             known.append((0, out.getvalue()))
         if version >= 4 and (self.cordoned_log_dirs is not None):
             out = Writer()
             write = out.parts.append
-            write(compact_count(len(self.cordoned_log_dirs)))
-            write(uuids(self.cordoned_log_dirs))
+            write(compact_count(self.cordoned_log_dirs))
+            if self.cordoned_log_dirs:
+                write(uuids(self.cordoned_log_dirs))
             known.append((1, out.getvalue()))
         write_tags(target, known, self.unknown_tagged_fields)
 
@@ -570,18 +574,23 @@ class PartitionRecord(Message):
             if self.last_known_elr is not None:
                 raise unsupported("PartitionRecord", "last_known_elr", version)
         write(_pack_iu(self.partition_id, self.topic_id))
-        write(compact_count(len(self.replicas)))
-        write(numbers(self.replicas, "i"))
-        write(compact_count(len(self.isr)))
-        write(numbers(self.isr, "i"))
-        write(compact_count(len(self.removing_replicas)))
-        write(numbers(self.removing_replicas, "i"))
-        write(compact_count(len(self.adding_replicas)))
-        write(numbers(self.adding_replicas, "i"))
+        write(compact_count(self.replicas))
+        if self.replicas:
+            write(numbers(self.replicas, "i"))
+        write(compact_count(self.isr))
+        if self.isr:
+            write(numbers(self.isr, "i"))
+        write(compact_count(self.removing_replicas))
+        if self.removing_replicas:
+            write(numbers(self.removing_replicas, "i"))
+        write(compact_count(self.adding_replicas))
+        if self.adding_replicas:
+            write(numbers(self.adding_replicas, "i"))
         write(_pack_iii(self.leader, self.leader_epoch, self.partition_epoch))
         if version >= 1:
-            write(compact_count(len(self.directories)))
-            write(uuids(self.directories))
+            write(compact_count(self.directories))
+            if self.directories:
+                write(uuids(self.directories))
         if self.unknown_tagged_fields or self.leader_recovery_state != 0 or (version >= 2 and self.eligible_leader_replicas is not None) or (version >= 2 and self.last_known_elr is not None):
             self._encode_tags(out, version)
         else:
@@ -594,14 +603,16 @@ class PartitionRecord(Message):
         if version >= 2 and (self.eligible_leader_replicas is not None):
             out = Writer()
             write = out.parts.append
-            write(compact_count(len(self.eligible_leader_replicas)))
-            write(numbers(self.eligible_leader_replicas, "i"))
+            write(compact_count(self.eligible_leader_replicas))
+            if self.eligible_leader_replicas:
+                write(numbers(self.eligible_leader_replicas, "i"))
             known.append((1, out.getvalue()))
         if version >= 2 and (self.last_known_elr is not None):
             out = Writer()
             write = out.parts.append
-            write(compact_count(len(self.last_known_elr)))
-            write(numbers(self.last_known_elr, "i"))
+            write(compact_count(self.last_known_elr))
+            if self.last_known_elr:
+                write(numbers(self.last_known_elr, "i"))
             known.append((2, out.getvalue()))
         write_tags(target, known, self.unknown_tagged_fields)
 
@@ -819,48 +830,55 @@ class PartitionChangeRecord(Message):
         if self.isr is not None:
             out = Writer()
             write = out.parts.append
-            write(compact_count(len(self.isr)))
-            write(numbers(self.isr, "i"))
+            write(compact_count(self.isr))
+            if self.isr:
+                write(numbers(self.isr, "i"))
             known.append((0, out.getvalue()))
         if self.leader != -2:
             known.append((1, _pack_i(self.leader)))
         if self.replicas is not None:
             out = Writer()
             write = out.parts.append
-            write(compact_count(len(self.replicas)))
-            write(numbers(self.replicas, "i"))
+            write(compact_count(self.replicas))
+            if self.replicas:
+                write(numbers(self.replicas, "i"))
             known.append((2, out.getvalue()))
         if self.removing_replicas is not None:
             out = Writer()
             write = out.parts.append
-            write(compact_count(len(self.removing_replicas)))
-            write(numbers(self.removing_replicas, "i"))
+            write(compact_count(self.removing_replicas))
+            if self.removing_replicas:
+                write(numbers(self.removing_replicas, "i"))
             known.append((3, out.getvalue()))
         if self.adding_replicas is not None:
             out = Writer()
             write = out.parts.append
-            write(compact_count(len(self.adding_replicas)))
-            write(numbers(self.adding_replicas, "i"))
+            write(compact_count(self.adding_replicas))
+            if self.adding_replicas:
+                write(numbers(self.adding_replicas, "i"))
             known.append((4, out.getvalue()))
         if self.leader_recovery_state != -1:
             known.append((5, _pack_b(self.leader_recovery_state)))
         if version >= 2 and (self.eligible_leader_replicas is not None):
             out = Writer()
             write = out.parts.append
-            write(compact_count(len(self.eligible_leader_replicas)))
-            write(numbers(self.eligible_leader_replicas, "i"))
+            write(compact_count(self.eligible_leader_replicas))
+            if self.eligible_leader_replicas:
+                write(numbers(self.eligible_leader_replicas, "i"))
             known.append((6, out.getvalue()))
         if version >= 2 and (self.last_known_elr is not None):
             out = Writer()
             write = out.parts.append
-            write(compact_count(len(self.last_known_elr)))
-            write(numbers(self.last_known_elr, "i"))
+            write(compact_count(self.last_known_elr))
+            if self.last_known_elr:
+                write(numbers(self.last_known_elr, "i"))
             known.append((7, out.getvalue()))
         if version >= 1 and (self.directories is not None):
             out = Writer()
             write = out.parts.append
-            write(compact_count(len(self.directories)))
-            write(uuids(self.directories))
+            write(compact_count(self.directories))
+            if self.directories:
+                write(uuids(self.directories))
             known.append((8, out.getvalue()))
         write_tags(target, known, self.unknown_tagged_fields)
 
@@ -1047,8 +1065,9 @@ class DelegationTokenRecord(Message):
         write = out.parts.append
         write(compact_string(self.owner))
         write(compact_string(self.requester))
-        write(compact_count(len(self.renewers)))
-        write(compact_strings(self.renewers))
+        write(compact_count(self.renewers))
+        if self.renewers:
+            write(compact_strings(self.renewers))
         write(_pack_qqq(self.issue_timestamp, self.max_timestamp, self.expiration_timestamp))
         write(compact_string(self.token_id))
         if self.unknown_tagged_fields:
@@ -1210,8 +1229,9 @@ class ClientQuotaRecord(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(compact_count(len(self.entity)))
-        EntityData.encode_array(self.entity, out, version)
+        write(compact_count(self.entity))
+        if self.entity:
+            EntityData.encode_array(self.entity, out, version)
         write(compact_string(self.key))
         if self.unknown_tagged_fields:
             write(_pack_dt(self.value, self.remove))
@@ -1422,14 +1442,16 @@ class BrokerRegistrationChangeRecord(Message):
         if version >= 2 and (self.log_dirs):
             out = Writer()
             write = out.parts.append
-            write(compact_count(len(self.log_dirs)))
-            write(uuids(self.log_dirs))
+            write(compact_count(self.log_dirs))
+            if self.log_dirs:
+                write(uuids(self.log_dirs))
             known.append((2, out.getvalue()))
         if version >= 3 and (self.cordoned_log_dirs is not None):
             out = Writer()
             write = out.parts.append
-            write(compact_count(len(self.cordoned_log_dirs)))
-            write(uuids(self.cordoned_log_dirs))
+            write(compact_count(self.cordoned_log_dirs))
+            if self.cordoned_log_dirs:
+                write(uuids(self.cordoned_log_dirs))
             known.append((3, out.getvalue()))
         write_tags(target, known, self.unknown_tagged_fields)
 
@@ -1909,10 +1931,12 @@ class RegisterControllerRecord(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(_pack_iut(self.controller_id, self.incarnation_id, self.zk_migration_ready))
-        write(compact_count(len(self.end_points)))
-        ControllerEndpoint.encode_array(self.end_points, out, version)
-        write(compact_count(len(self.features)))
-        ControllerFeature.encode_array(self.features, out, version)
+        write(compact_count(self.end_points))
+        if self.end_points:
+            ControllerEndpoint.encode_array(self.end_points, out, version)
+        write(compact_count(self.features))
+        if self.features:
+            ControllerFeature.encode_array(self.features, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:

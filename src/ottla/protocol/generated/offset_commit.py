@@ -106,10 +106,9 @@ class OffsetCommitRequest(Message):
             pos += 8
         if version >= 8:
             count, pos = read_compact_count(data, pos, 3)
-            o.topics, pos = OffsetCommitRequestTopic.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 6)
-            o.topics, pos = OffsetCommitRequestTopic.decode_array(data, pos, version, count)
+        o.topics, pos = OffsetCommitRequestTopic.decode_array(data, pos, version, count)
         if version >= 8:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -122,6 +121,9 @@ class OffsetCommitRequest(Message):
         if version < 7:
             if self.group_instance_id is not None:
                 raise unsupported("OffsetCommitRequest", "group_instance_id", version)
+        if version < 8:
+            if self.unknown_tagged_fields:
+                raise unsupported("OffsetCommitRequest", "unknown_tagged_fields", version)
         if version >= 8:
             write(compact_string(self.group_id))
         else:
@@ -140,19 +142,16 @@ class OffsetCommitRequest(Message):
         else:
             write(_pack_q(self.retention_time_ms))
         if version >= 8:
-            write(compact_count(len(self.topics)))
-            OffsetCommitRequestTopic.encode_array(self.topics, out, version)
+            write(compact_count(self.topics))
         else:
-            write(count(len(self.topics)))
+            write(count(self.topics))
+        if self.topics:
             OffsetCommitRequestTopic.encode_array(self.topics, out, version)
         if version >= 8:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("OffsetCommitRequest", "unknown_tagged_fields", version)
 
 
 class OffsetCommitRequestPartition(Struct):
@@ -211,6 +210,9 @@ class OffsetCommitRequestPartition(Struct):
     def encode_array(items: list[OffsetCommitRequestPartition], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 8:
+                if o.unknown_tagged_fields:
+                    raise unsupported("OffsetCommitRequestPartition", "unknown_tagged_fields", version)
             if version >= 6:
                 write(_pack_iqi(o.partition_index, o.committed_offset, o.committed_leader_epoch))
             else:
@@ -224,9 +226,6 @@ class OffsetCommitRequestPartition(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("OffsetCommitRequestPartition", "unknown_tagged_fields", version)
 
 
 class OffsetCommitRequestTopic(Struct):
@@ -272,10 +271,9 @@ class OffsetCommitRequestTopic(Struct):
                 o.topic_id = ZERO_UUID
             if version >= 8:
                 count, pos = read_compact_count(data, pos, 18)
-                o.partitions, pos = OffsetCommitRequestPartition.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 14)
-                o.partitions, pos = OffsetCommitRequestPartition.decode_array(data, pos, version, count)
+            o.partitions, pos = OffsetCommitRequestPartition.decode_array(data, pos, version, count)
             if version >= 8:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -288,6 +286,9 @@ class OffsetCommitRequestTopic(Struct):
     def encode_array(items: list[OffsetCommitRequestTopic], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 8:
+                if o.unknown_tagged_fields:
+                    raise unsupported("OffsetCommitRequestTopic", "unknown_tagged_fields", version)
             if version >= 10:
                 pass
             elif version >= 8:
@@ -297,19 +298,16 @@ class OffsetCommitRequestTopic(Struct):
             if version >= 10:
                 write(_pack_u(o.topic_id))
             if version >= 8:
-                write(compact_count(len(o.partitions)))
-                OffsetCommitRequestPartition.encode_array(o.partitions, out, version)
+                write(compact_count(o.partitions))
             else:
-                write(count(len(o.partitions)))
+                write(count(o.partitions))
+            if o.partitions:
                 OffsetCommitRequestPartition.encode_array(o.partitions, out, version)
             if version >= 8:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("OffsetCommitRequestTopic", "unknown_tagged_fields", version)
 
 
 class OffsetCommitResponse(Message):
@@ -346,10 +344,9 @@ class OffsetCommitResponse(Message):
             o.throttle_time_ms = 0
         if version >= 8:
             count, pos = read_compact_count(data, pos, 3)
-            o.topics, pos = OffsetCommitResponseTopic.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 6)
-            o.topics, pos = OffsetCommitResponseTopic.decode_array(data, pos, version, count)
+        o.topics, pos = OffsetCommitResponseTopic.decode_array(data, pos, version, count)
         if version >= 8:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -359,22 +356,22 @@ class OffsetCommitResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 8:
+            if self.unknown_tagged_fields:
+                raise unsupported("OffsetCommitResponse", "unknown_tagged_fields", version)
         if version >= 3:
             write(_pack_i(self.throttle_time_ms))
         if version >= 8:
-            write(compact_count(len(self.topics)))
-            OffsetCommitResponseTopic.encode_array(self.topics, out, version)
+            write(compact_count(self.topics))
         else:
-            write(count(len(self.topics)))
+            write(count(self.topics))
+        if self.topics:
             OffsetCommitResponseTopic.encode_array(self.topics, out, version)
         if version >= 8:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("OffsetCommitResponse", "unknown_tagged_fields", version)
 
 
 class OffsetCommitResponsePartition(Struct):
@@ -419,6 +416,9 @@ class OffsetCommitResponsePartition(Struct):
     def encode_array(items: list[OffsetCommitResponsePartition], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 8:
+                if o.unknown_tagged_fields:
+                    raise unsupported("OffsetCommitResponsePartition", "unknown_tagged_fields", version)
             if version >= 8:
                 if o.unknown_tagged_fields:
                     write(_pack_ih(o.partition_index, o.error_code))
@@ -426,8 +426,6 @@ class OffsetCommitResponsePartition(Struct):
                 else:
                     write(_pack_ihx(o.partition_index, o.error_code))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("OffsetCommitResponsePartition", "unknown_tagged_fields", version)
                 write(_pack_ih(o.partition_index, o.error_code))
 
 
@@ -474,10 +472,9 @@ class OffsetCommitResponseTopic(Struct):
                 o.topic_id = ZERO_UUID
             if version >= 8:
                 count, pos = read_compact_count(data, pos, 7)
-                o.partitions, pos = OffsetCommitResponsePartition.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 6)
-                o.partitions, pos = OffsetCommitResponsePartition.decode_array(data, pos, version, count)
+            o.partitions, pos = OffsetCommitResponsePartition.decode_array(data, pos, version, count)
             if version >= 8:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -490,6 +487,9 @@ class OffsetCommitResponseTopic(Struct):
     def encode_array(items: list[OffsetCommitResponseTopic], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 8:
+                if o.unknown_tagged_fields:
+                    raise unsupported("OffsetCommitResponseTopic", "unknown_tagged_fields", version)
             if version >= 10:
                 pass
             elif version >= 8:
@@ -499,16 +499,13 @@ class OffsetCommitResponseTopic(Struct):
             if version >= 10:
                 write(_pack_u(o.topic_id))
             if version >= 8:
-                write(compact_count(len(o.partitions)))
-                OffsetCommitResponsePartition.encode_array(o.partitions, out, version)
+                write(compact_count(o.partitions))
             else:
-                write(count(len(o.partitions)))
+                write(count(o.partitions))
+            if o.partitions:
                 OffsetCommitResponsePartition.encode_array(o.partitions, out, version)
             if version >= 8:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("OffsetCommitResponseTopic", "unknown_tagged_fields", version)

@@ -59,11 +59,12 @@ class OffsetDeleteRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(string(self.group_id))
-        write(count(len(self.topics)))
-        OffsetDeleteRequestTopic.encode_array(self.topics, out, version)
         if self.unknown_tagged_fields:
             raise unsupported("OffsetDeleteRequest", "unknown_tagged_fields", version)
+        write(string(self.group_id))
+        write(count(self.topics))
+        if self.topics:
+            OffsetDeleteRequestTopic.encode_array(self.topics, out, version)
 
 
 class OffsetDeleteRequestPartition(Struct):
@@ -141,11 +142,12 @@ class OffsetDeleteRequestTopic(Struct):
     def encode_array(items: list[OffsetDeleteRequestTopic], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
-            write(string(o.name))
-            write(count(len(o.partitions)))
-            OffsetDeleteRequestPartition.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 raise unsupported("OffsetDeleteRequestTopic", "unknown_tagged_fields", version)
+            write(string(o.name))
+            write(count(o.partitions))
+            if o.partitions:
+                OffsetDeleteRequestPartition.encode_array(o.partitions, out, version)
 
 
 class OffsetDeleteResponse(Message):
@@ -186,11 +188,12 @@ class OffsetDeleteResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(_pack_hi(self.error_code, self.throttle_time_ms))
-        write(count(len(self.topics)))
-        OffsetDeleteResponseTopic.encode_array(self.topics, out, version)
         if self.unknown_tagged_fields:
             raise unsupported("OffsetDeleteResponse", "unknown_tagged_fields", version)
+        write(_pack_hi(self.error_code, self.throttle_time_ms))
+        write(count(self.topics))
+        if self.topics:
+            OffsetDeleteResponseTopic.encode_array(self.topics, out, version)
 
 
 class OffsetDeleteResponsePartition(Struct):
@@ -271,8 +274,9 @@ class OffsetDeleteResponseTopic(Struct):
     def encode_array(items: list[OffsetDeleteResponseTopic], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
-            write(string(o.name))
-            write(count(len(o.partitions)))
-            OffsetDeleteResponsePartition.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 raise unsupported("OffsetDeleteResponseTopic", "unknown_tagged_fields", version)
+            write(string(o.name))
+            write(count(o.partitions))
+            if o.partitions:
+                OffsetDeleteResponsePartition.encode_array(o.partitions, out, version)

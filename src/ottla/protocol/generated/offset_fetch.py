@@ -12,9 +12,11 @@ from ottla.protocol.primitives import (
     Writer,
     ZERO_UUID,
     compact_count,
+    compact_nullable_count,
     compact_nullable_string,
     compact_string,
     count,
+    nullable_count,
     nullable_string,
     numbers,
     read_compact_count,
@@ -138,6 +140,9 @@ class OffsetFetchRequest(Message):
         if version < 7:
             if self.require_stable:
                 raise unsupported("OffsetFetchRequest", "require_stable", version)
+        if version < 6:
+            if self.unknown_tagged_fields:
+                raise unsupported("OffsetFetchRequest", "unknown_tagged_fields", version)
         if version >= 8:
             pass
         elif version >= 6:
@@ -147,25 +152,23 @@ class OffsetFetchRequest(Message):
         if version >= 8:
             pass
         elif version >= 6:
-            if self.topics is None:
-                write(b"\x00")
-            else:
-                write(compact_count(len(self.topics)))
+            write(compact_nullable_count(self.topics))
+            if self.topics:
                 OffsetFetchRequestTopic.encode_array(self.topics, out, version)
         elif version >= 2:
-            if self.topics is None:
-                write(b"\xff\xff\xff\xff")
-            else:
-                write(count(len(self.topics)))
+            write(nullable_count(self.topics))
+            if self.topics:
                 OffsetFetchRequestTopic.encode_array(self.topics, out, version)
         else:
             if self.topics is None:
                 raise unsupported("OffsetFetchRequest", "topics", version)
-            write(count(len(self.topics)))
-            OffsetFetchRequestTopic.encode_array(self.topics, out, version)
+            write(count(self.topics))
+            if self.topics:
+                OffsetFetchRequestTopic.encode_array(self.topics, out, version)
         if version >= 8:
-            write(compact_count(len(self.groups)))
-            OffsetFetchRequestGroup.encode_array(self.groups, out, version)
+            write(compact_count(self.groups))
+            if self.groups:
+                OffsetFetchRequestGroup.encode_array(self.groups, out, version)
         if version >= 7:
             if self.unknown_tagged_fields:
                 write(_pack_t(self.require_stable))
@@ -177,9 +180,6 @@ class OffsetFetchRequest(Message):
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("OffsetFetchRequest", "unknown_tagged_fields", version)
 
 
 class OffsetFetchRequestTopic(Struct):
@@ -215,10 +215,9 @@ class OffsetFetchRequestTopic(Struct):
                 o.name, pos = read_string(data, pos)
             if version >= 6:
                 count, pos = read_compact_count(data, pos, 4)
-                o.partition_indexes, pos = read_numbers(data, pos, count, "i", 4)
             else:
                 count, pos = read_count(data, pos, 4)
-                o.partition_indexes, pos = read_numbers(data, pos, count, "i", 4)
+            o.partition_indexes, pos = read_numbers(data, pos, count, "i", 4)
             if version >= 6:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -231,24 +230,24 @@ class OffsetFetchRequestTopic(Struct):
     def encode_array(items: list[OffsetFetchRequestTopic], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 6:
+                if o.unknown_tagged_fields:
+                    raise unsupported("OffsetFetchRequestTopic", "unknown_tagged_fields", version)
             if version >= 6:
                 write(compact_string(o.name))
             else:
                 write(string(o.name))
             if version >= 6:
-                write(compact_count(len(o.partition_indexes)))
-                write(numbers(o.partition_indexes, "i"))
+                write(compact_count(o.partition_indexes))
             else:
-                write(count(len(o.partition_indexes)))
+                write(count(o.partition_indexes))
+            if o.partition_indexes:
                 write(numbers(o.partition_indexes, "i"))
             if version >= 6:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("OffsetFetchRequestTopic", "unknown_tagged_fields", version)
 
 
 class OffsetFetchRequestTopics(Struct):
@@ -309,8 +308,9 @@ class OffsetFetchRequestTopics(Struct):
                 write(compact_string(o.name))
             if version >= 10:
                 write(_pack_u(o.topic_id))
-            write(compact_count(len(o.partition_indexes)))
-            write(numbers(o.partition_indexes, "i"))
+            write(compact_count(o.partition_indexes))
+            if o.partition_indexes:
+                write(numbers(o.partition_indexes, "i"))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -381,10 +381,8 @@ class OffsetFetchRequestGroup(Struct):
                 write(compact_nullable_string(o.member_id))
             if version >= 9:
                 write(_pack_i(o.member_epoch))
-            if o.topics is None:
-                write(b"\x00")
-            else:
-                write(compact_count(len(o.topics)))
+            write(compact_nullable_count(o.topics))
+            if o.topics:
                 OffsetFetchRequestTopics.encode_array(o.topics, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
@@ -465,31 +463,34 @@ class OffsetFetchResponse(Message):
         if version < 8:
             if self.groups:
                 raise unsupported("OffsetFetchResponse", "groups", version)
+        if version < 6:
+            if self.unknown_tagged_fields:
+                raise unsupported("OffsetFetchResponse", "unknown_tagged_fields", version)
         if version >= 3:
             write(_pack_i(self.throttle_time_ms))
         if version >= 8:
             pass
         elif version >= 6:
-            write(compact_count(len(self.topics)))
-            OffsetFetchResponseTopic.encode_array(self.topics, out, version)
+            write(compact_count(self.topics))
+            if self.topics:
+                OffsetFetchResponseTopic.encode_array(self.topics, out, version)
         else:
-            write(count(len(self.topics)))
-            OffsetFetchResponseTopic.encode_array(self.topics, out, version)
+            write(count(self.topics))
+            if self.topics:
+                OffsetFetchResponseTopic.encode_array(self.topics, out, version)
         if version >= 8:
             pass
         elif version >= 2:
             write(_pack_h(self.error_code))
         if version >= 8:
-            write(compact_count(len(self.groups)))
-            OffsetFetchResponseGroup.encode_array(self.groups, out, version)
+            write(compact_count(self.groups))
+            if self.groups:
+                OffsetFetchResponseGroup.encode_array(self.groups, out, version)
         if version >= 6:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("OffsetFetchResponse", "unknown_tagged_fields", version)
 
 
 class OffsetFetchResponsePartition(Struct):
@@ -554,6 +555,9 @@ class OffsetFetchResponsePartition(Struct):
     def encode_array(items: list[OffsetFetchResponsePartition], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 6:
+                if o.unknown_tagged_fields:
+                    raise unsupported("OffsetFetchResponsePartition", "unknown_tagged_fields", version)
             if version >= 5:
                 write(_pack_iqi(o.partition_index, o.committed_offset, o.committed_leader_epoch))
             else:
@@ -569,8 +573,6 @@ class OffsetFetchResponsePartition(Struct):
                 else:
                     write(_pack_hx(o.error_code))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("OffsetFetchResponsePartition", "unknown_tagged_fields", version)
                 write(_pack_h(o.error_code))
 
 
@@ -607,10 +609,9 @@ class OffsetFetchResponseTopic(Struct):
                 o.name, pos = read_string(data, pos)
             if version >= 6:
                 count, pos = read_compact_count(data, pos, 20)
-                o.partitions, pos = OffsetFetchResponsePartition.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 16)
-                o.partitions, pos = OffsetFetchResponsePartition.decode_array(data, pos, version, count)
+            o.partitions, pos = OffsetFetchResponsePartition.decode_array(data, pos, version, count)
             if version >= 6:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -623,24 +624,24 @@ class OffsetFetchResponseTopic(Struct):
     def encode_array(items: list[OffsetFetchResponseTopic], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 6:
+                if o.unknown_tagged_fields:
+                    raise unsupported("OffsetFetchResponseTopic", "unknown_tagged_fields", version)
             if version >= 6:
                 write(compact_string(o.name))
             else:
                 write(string(o.name))
             if version >= 6:
-                write(compact_count(len(o.partitions)))
-                OffsetFetchResponsePartition.encode_array(o.partitions, out, version)
+                write(compact_count(o.partitions))
             else:
-                write(count(len(o.partitions)))
+                write(count(o.partitions))
+            if o.partitions:
                 OffsetFetchResponsePartition.encode_array(o.partitions, out, version)
             if version >= 6:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("OffsetFetchResponseTopic", "unknown_tagged_fields", version)
 
 
 class OffsetFetchResponsePartitions(Struct):
@@ -760,8 +761,9 @@ class OffsetFetchResponseTopics(Struct):
                 write(compact_string(o.name))
             if version >= 10:
                 write(_pack_u(o.topic_id))
-            write(compact_count(len(o.partitions)))
-            OffsetFetchResponsePartitions.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                OffsetFetchResponsePartitions.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -813,8 +815,9 @@ class OffsetFetchResponseGroup(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.group_id))
-            write(compact_count(len(o.topics)))
-            OffsetFetchResponseTopics.encode_array(o.topics, out, version)
+            write(compact_count(o.topics))
+            if o.topics:
+                OffsetFetchResponseTopics.encode_array(o.topics, out, version)
             if o.unknown_tagged_fields:
                 write(_pack_h(o.error_code))
                 write_tags(out, [], o.unknown_tagged_fields)

@@ -69,10 +69,9 @@ class OffsetForLeaderEpochRequest(Message):
             o.replica_id = -2
         if version >= 4:
             count, pos = read_compact_count(data, pos, 3)
-            o.topics, pos = OffsetForLeaderTopic.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 6)
-            o.topics, pos = OffsetForLeaderTopic.decode_array(data, pos, version, count)
+        o.topics, pos = OffsetForLeaderTopic.decode_array(data, pos, version, count)
         if version >= 4:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -82,22 +81,22 @@ class OffsetForLeaderEpochRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 4:
+            if self.unknown_tagged_fields:
+                raise unsupported("OffsetForLeaderEpochRequest", "unknown_tagged_fields", version)
         if version >= 3:
             write(_pack_i(self.replica_id))
         if version >= 4:
-            write(compact_count(len(self.topics)))
-            OffsetForLeaderTopic.encode_array(self.topics, out, version)
+            write(compact_count(self.topics))
         else:
-            write(count(len(self.topics)))
+            write(count(self.topics))
+        if self.topics:
             OffsetForLeaderTopic.encode_array(self.topics, out, version)
         if version >= 4:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("OffsetForLeaderEpochRequest", "unknown_tagged_fields", version)
 
 
 class OffsetForLeaderPartition(Struct):
@@ -145,6 +144,9 @@ class OffsetForLeaderPartition(Struct):
     def encode_array(items: list[OffsetForLeaderPartition], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 4:
+                if o.unknown_tagged_fields:
+                    raise unsupported("OffsetForLeaderPartition", "unknown_tagged_fields", version)
             if version >= 4:
                 if o.unknown_tagged_fields:
                     write(_pack_iii(o.partition, o.current_leader_epoch, o.leader_epoch))
@@ -152,8 +154,6 @@ class OffsetForLeaderPartition(Struct):
                 else:
                     write(_pack_iiix(o.partition, o.current_leader_epoch, o.leader_epoch))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("OffsetForLeaderPartition", "unknown_tagged_fields", version)
                 write(_pack_iii(o.partition, o.current_leader_epoch, o.leader_epoch))
 
 
@@ -190,10 +190,9 @@ class OffsetForLeaderTopic(Struct):
                 o.topic, pos = read_string(data, pos)
             if version >= 4:
                 count, pos = read_compact_count(data, pos, 13)
-                o.partitions, pos = OffsetForLeaderPartition.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 12)
-                o.partitions, pos = OffsetForLeaderPartition.decode_array(data, pos, version, count)
+            o.partitions, pos = OffsetForLeaderPartition.decode_array(data, pos, version, count)
             if version >= 4:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -206,24 +205,24 @@ class OffsetForLeaderTopic(Struct):
     def encode_array(items: list[OffsetForLeaderTopic], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 4:
+                if o.unknown_tagged_fields:
+                    raise unsupported("OffsetForLeaderTopic", "unknown_tagged_fields", version)
             if version >= 4:
                 write(compact_string(o.topic))
             else:
                 write(string(o.topic))
             if version >= 4:
-                write(compact_count(len(o.partitions)))
-                OffsetForLeaderPartition.encode_array(o.partitions, out, version)
+                write(compact_count(o.partitions))
             else:
-                write(count(len(o.partitions)))
+                write(count(o.partitions))
+            if o.partitions:
                 OffsetForLeaderPartition.encode_array(o.partitions, out, version)
             if version >= 4:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("OffsetForLeaderTopic", "unknown_tagged_fields", version)
 
 
 class OffsetForLeaderEpochResponse(Message):
@@ -257,10 +256,9 @@ class OffsetForLeaderEpochResponse(Message):
         pos += 4
         if version >= 4:
             count, pos = read_compact_count(data, pos, 3)
-            o.topics, pos = OffsetForLeaderTopicResult.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 6)
-            o.topics, pos = OffsetForLeaderTopicResult.decode_array(data, pos, version, count)
+        o.topics, pos = OffsetForLeaderTopicResult.decode_array(data, pos, version, count)
         if version >= 4:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -270,21 +268,21 @@ class OffsetForLeaderEpochResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 4:
+            if self.unknown_tagged_fields:
+                raise unsupported("OffsetForLeaderEpochResponse", "unknown_tagged_fields", version)
         write(_pack_i(self.throttle_time_ms))
         if version >= 4:
-            write(compact_count(len(self.topics)))
-            OffsetForLeaderTopicResult.encode_array(self.topics, out, version)
+            write(compact_count(self.topics))
         else:
-            write(count(len(self.topics)))
+            write(count(self.topics))
+        if self.topics:
             OffsetForLeaderTopicResult.encode_array(self.topics, out, version)
         if version >= 4:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("OffsetForLeaderEpochResponse", "unknown_tagged_fields", version)
 
 
 class EpochEndOffset(Struct):
@@ -335,6 +333,9 @@ class EpochEndOffset(Struct):
     def encode_array(items: list[EpochEndOffset], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 4:
+                if o.unknown_tagged_fields:
+                    raise unsupported("EpochEndOffset", "unknown_tagged_fields", version)
             if version >= 4:
                 if o.unknown_tagged_fields:
                     write(_pack_hiiq(o.error_code, o.partition, o.leader_epoch, o.end_offset))
@@ -342,8 +343,6 @@ class EpochEndOffset(Struct):
                 else:
                     write(_pack_hiiqx(o.error_code, o.partition, o.leader_epoch, o.end_offset))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("EpochEndOffset", "unknown_tagged_fields", version)
                 write(_pack_hiiq(o.error_code, o.partition, o.leader_epoch, o.end_offset))
 
 
@@ -380,10 +379,9 @@ class OffsetForLeaderTopicResult(Struct):
                 o.topic, pos = read_string(data, pos)
             if version >= 4:
                 count, pos = read_compact_count(data, pos, 19)
-                o.partitions, pos = EpochEndOffset.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 18)
-                o.partitions, pos = EpochEndOffset.decode_array(data, pos, version, count)
+            o.partitions, pos = EpochEndOffset.decode_array(data, pos, version, count)
             if version >= 4:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -396,21 +394,21 @@ class OffsetForLeaderTopicResult(Struct):
     def encode_array(items: list[OffsetForLeaderTopicResult], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 4:
+                if o.unknown_tagged_fields:
+                    raise unsupported("OffsetForLeaderTopicResult", "unknown_tagged_fields", version)
             if version >= 4:
                 write(compact_string(o.topic))
             else:
                 write(string(o.topic))
             if version >= 4:
-                write(compact_count(len(o.partitions)))
-                EpochEndOffset.encode_array(o.partitions, out, version)
+                write(compact_count(o.partitions))
             else:
-                write(count(len(o.partitions)))
+                write(count(o.partitions))
+            if o.partitions:
                 EpochEndOffset.encode_array(o.partitions, out, version)
             if version >= 4:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("OffsetForLeaderTopicResult", "unknown_tagged_fields", version)

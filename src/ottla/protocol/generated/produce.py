@@ -93,10 +93,9 @@ class ProduceRequest(Message):
         pos += 6
         if version >= 9:
             count, pos = read_compact_count(data, pos, 3)
-            o.topic_data, pos = TopicProduceData.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 6)
-            o.topic_data, pos = TopicProduceData.decode_array(data, pos, version, count)
+        o.topic_data, pos = TopicProduceData.decode_array(data, pos, version, count)
         if version >= 9:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -106,25 +105,25 @@ class ProduceRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 9:
+            if self.unknown_tagged_fields:
+                raise unsupported("ProduceRequest", "unknown_tagged_fields", version)
         if version >= 9:
             write(compact_nullable_string(self.transactional_id))
         else:
             write(nullable_string(self.transactional_id))
         write(_pack_hi(self.acks, self.timeout_ms))
         if version >= 9:
-            write(compact_count(len(self.topic_data)))
-            TopicProduceData.encode_array(self.topic_data, out, version)
+            write(compact_count(self.topic_data))
         else:
-            write(count(len(self.topic_data)))
+            write(count(self.topic_data))
+        if self.topic_data:
             TopicProduceData.encode_array(self.topic_data, out, version)
         if version >= 9:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("ProduceRequest", "unknown_tagged_fields", version)
 
 
 class PartitionProduceData(Struct):
@@ -172,6 +171,9 @@ class PartitionProduceData(Struct):
     def encode_array(items: list[PartitionProduceData], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 9:
+                if o.unknown_tagged_fields:
+                    raise unsupported("PartitionProduceData", "unknown_tagged_fields", version)
             write(_pack_i(o.index))
             if version >= 9:
                 write(compact_nullable_bytes(o.records))
@@ -182,9 +184,6 @@ class PartitionProduceData(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("PartitionProduceData", "unknown_tagged_fields", version)
 
 
 class TopicProduceData(Struct):
@@ -230,10 +229,9 @@ class TopicProduceData(Struct):
                 o.topic_id = ZERO_UUID
             if version >= 9:
                 count, pos = read_compact_count(data, pos, 6)
-                o.partition_data, pos = PartitionProduceData.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 8)
-                o.partition_data, pos = PartitionProduceData.decode_array(data, pos, version, count)
+            o.partition_data, pos = PartitionProduceData.decode_array(data, pos, version, count)
             if version >= 9:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -246,6 +244,9 @@ class TopicProduceData(Struct):
     def encode_array(items: list[TopicProduceData], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 9:
+                if o.unknown_tagged_fields:
+                    raise unsupported("TopicProduceData", "unknown_tagged_fields", version)
             if version >= 13:
                 pass
             elif version >= 9:
@@ -255,19 +256,16 @@ class TopicProduceData(Struct):
             if version >= 13:
                 write(_pack_u(o.topic_id))
             if version >= 9:
-                write(compact_count(len(o.partition_data)))
-                PartitionProduceData.encode_array(o.partition_data, out, version)
+                write(compact_count(o.partition_data))
             else:
-                write(count(len(o.partition_data)))
+                write(count(o.partition_data))
+            if o.partition_data:
                 PartitionProduceData.encode_array(o.partition_data, out, version)
             if version >= 9:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("TopicProduceData", "unknown_tagged_fields", version)
 
 
 class ProduceResponse(Message):
@@ -303,10 +301,9 @@ class ProduceResponse(Message):
         o.unknown_tagged_fields = None
         if version >= 9:
             count, pos = read_compact_count(data, pos, 3)
-            o.responses, pos = TopicProduceResponse.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 6)
-            o.responses, pos = TopicProduceResponse.decode_array(data, pos, version, count)
+        o.responses, pos = TopicProduceResponse.decode_array(data, pos, version, count)
         if version >= 9:
             o.throttle_time_ms, tags = _read_iB(data, pos)
             pos += 5
@@ -340,11 +337,14 @@ class ProduceResponse(Message):
         if version < 10:
             if self.node_endpoints:
                 raise unsupported("ProduceResponse", "node_endpoints", version)
+        if version < 9:
+            if self.unknown_tagged_fields:
+                raise unsupported("ProduceResponse", "unknown_tagged_fields", version)
         if version >= 9:
-            write(compact_count(len(self.responses)))
-            TopicProduceResponse.encode_array(self.responses, out, version)
+            write(compact_count(self.responses))
         else:
-            write(count(len(self.responses)))
+            write(count(self.responses))
+        if self.responses:
             TopicProduceResponse.encode_array(self.responses, out, version)
         if version >= 9:
             if self.unknown_tagged_fields or (version >= 10 and self.node_endpoints):
@@ -353,8 +353,6 @@ class ProduceResponse(Message):
             else:
                 write(_pack_ix(self.throttle_time_ms))
         else:
-            if self.unknown_tagged_fields:
-                raise unsupported("ProduceResponse", "unknown_tagged_fields", version)
             write(_pack_i(self.throttle_time_ms))
 
     def _encode_tags(self, target: Writer, version: int) -> None:
@@ -362,8 +360,9 @@ class ProduceResponse(Message):
         if version >= 10 and (self.node_endpoints):
             out = Writer()
             write = out.parts.append
-            write(compact_count(len(self.node_endpoints)))
-            NodeEndpoint.encode_array(self.node_endpoints, out, version)
+            write(compact_count(self.node_endpoints))
+            if self.node_endpoints:
+                NodeEndpoint.encode_array(self.node_endpoints, out, version)
             known.append((0, out.getvalue()))
         write_tags(target, known, self.unknown_tagged_fields)
 
@@ -413,6 +412,9 @@ class BatchIndexAndErrorMessage(Struct):
     def encode_array(items: list[BatchIndexAndErrorMessage], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 9:
+                if o.unknown_tagged_fields:
+                    raise unsupported("BatchIndexAndErrorMessage", "unknown_tagged_fields", version)
             write(_pack_i(o.batch_index))
             if version >= 9:
                 write(compact_nullable_string(o.batch_index_error_message))
@@ -423,9 +425,6 @@ class BatchIndexAndErrorMessage(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("BatchIndexAndErrorMessage", "unknown_tagged_fields", version)
 
 
 class LeaderIdAndEpoch(Struct):
@@ -564,16 +563,21 @@ class PartitionProduceResponse(Struct):
             if version < 10:
                 if o.current_leader.leader_id != -1 or o.current_leader.leader_epoch != -1 or o.current_leader.unknown_tagged_fields:
                     raise unsupported("PartitionProduceResponse", "current_leader", version)
+            if version < 9:
+                if o.unknown_tagged_fields:
+                    raise unsupported("PartitionProduceResponse", "unknown_tagged_fields", version)
             if version >= 5:
                 write(_pack_ihqqq(o.index, o.error_code, o.base_offset, o.log_append_time_ms, o.log_start_offset))
             else:
                 write(_pack_ihqq(o.index, o.error_code, o.base_offset, o.log_append_time_ms))
             if version >= 9:
-                write(compact_count(len(o.record_errors)))
-                BatchIndexAndErrorMessage.encode_array(o.record_errors, out, version)
+                write(compact_count(o.record_errors))
+                if o.record_errors:
+                    BatchIndexAndErrorMessage.encode_array(o.record_errors, out, version)
             elif version >= 8:
-                write(count(len(o.record_errors)))
-                BatchIndexAndErrorMessage.encode_array(o.record_errors, out, version)
+                write(count(o.record_errors))
+                if o.record_errors:
+                    BatchIndexAndErrorMessage.encode_array(o.record_errors, out, version)
             if version >= 9:
                 write(compact_nullable_string(o.error_message))
             elif version >= 8:
@@ -583,15 +587,11 @@ class PartitionProduceResponse(Struct):
                     o._encode_tags(out, version)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("PartitionProduceResponse", "unknown_tagged_fields", version)
 
     def _encode_tags(self, target: Writer, version: int) -> None:
         known: UnknownTags = []
         if version >= 10 and (self.current_leader.leader_id != -1 or self.current_leader.leader_epoch != -1 or self.current_leader.unknown_tagged_fields):
             out = Writer()
-            write = out.parts.append
             self.current_leader.encode(out, version)
             known.append((0, out.getvalue()))
         write_tags(target, known, self.unknown_tagged_fields)
@@ -640,10 +640,9 @@ class TopicProduceResponse(Struct):
                 o.topic_id = ZERO_UUID
             if version >= 9:
                 count, pos = read_compact_count(data, pos, 33)
-                o.partition_responses, pos = PartitionProduceResponse.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 22)
-                o.partition_responses, pos = PartitionProduceResponse.decode_array(data, pos, version, count)
+            o.partition_responses, pos = PartitionProduceResponse.decode_array(data, pos, version, count)
             if version >= 9:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -656,6 +655,9 @@ class TopicProduceResponse(Struct):
     def encode_array(items: list[TopicProduceResponse], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 9:
+                if o.unknown_tagged_fields:
+                    raise unsupported("TopicProduceResponse", "unknown_tagged_fields", version)
             if version >= 13:
                 pass
             elif version >= 9:
@@ -665,19 +667,16 @@ class TopicProduceResponse(Struct):
             if version >= 13:
                 write(_pack_u(o.topic_id))
             if version >= 9:
-                write(compact_count(len(o.partition_responses)))
-                PartitionProduceResponse.encode_array(o.partition_responses, out, version)
+                write(compact_count(o.partition_responses))
             else:
-                write(count(len(o.partition_responses)))
+                write(count(o.partition_responses))
+            if o.partition_responses:
                 PartitionProduceResponse.encode_array(o.partition_responses, out, version)
             if version >= 9:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("TopicProduceResponse", "unknown_tagged_fields", version)
 
 
 class NodeEndpoint(Struct):

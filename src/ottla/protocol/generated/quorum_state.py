@@ -11,7 +11,7 @@ from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
     ZERO_UUID,
-    compact_count,
+    compact_nullable_count,
     compact_string,
     read_compact_nullable_count,
     read_compact_string,
@@ -120,10 +120,8 @@ class QuorumStateData(Message):
         if version >= 1:
             pass
         else:
-            if self.current_voters is None:
-                write(b"\x00")
-            else:
-                write(compact_count(len(self.current_voters)))
+            write(compact_nullable_count(self.current_voters))
+            if self.current_voters:
                 Voter.encode_array(self.current_voters, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)

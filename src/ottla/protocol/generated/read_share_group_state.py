@@ -74,8 +74,9 @@ class ReadShareGroupStateRequest(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(compact_string(self.group_id))
-        write(compact_count(len(self.topics)))
-        ReadStateData.encode_array(self.topics, out, version)
+        write(compact_count(self.topics))
+        if self.topics:
+            ReadStateData.encode_array(self.topics, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -170,8 +171,9 @@ class ReadStateData(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_u(o.topic_id))
-            write(compact_count(len(o.partitions)))
-            PartitionData.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                PartitionData.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -212,8 +214,9 @@ class ReadShareGroupStateResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(compact_count(len(self.results)))
-        ReadStateResult.encode_array(self.results, out, version)
+        write(compact_count(self.results))
+        if self.results:
+            ReadStateResult.encode_array(self.results, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -331,8 +334,9 @@ class PartitionResult(Struct):
             write(_pack_ih(o.partition, o.error_code))
             write(compact_nullable_string(o.error_message))
             write(_pack_iq(o.state_epoch, o.start_offset))
-            write(compact_count(len(o.state_batches)))
-            StateBatch.encode_array(o.state_batches, out, version)
+            write(compact_count(o.state_batches))
+            if o.state_batches:
+                StateBatch.encode_array(o.state_batches, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -382,8 +386,9 @@ class ReadStateResult(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_u(o.topic_id))
-            write(compact_count(len(o.partitions)))
-            PartitionResult.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                PartitionResult.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

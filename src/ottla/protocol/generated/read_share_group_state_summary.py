@@ -75,8 +75,9 @@ class ReadShareGroupStateSummaryRequest(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(compact_string(self.group_id))
-        write(compact_count(len(self.topics)))
-        ReadStateSummaryData.encode_array(self.topics, out, version)
+        write(compact_count(self.topics))
+        if self.topics:
+            ReadStateSummaryData.encode_array(self.topics, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -171,8 +172,9 @@ class ReadStateSummaryData(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_u(o.topic_id))
-            write(compact_count(len(o.partitions)))
-            PartitionData.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                PartitionData.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -213,8 +215,9 @@ class ReadShareGroupStateSummaryResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(compact_count(len(self.results)))
-        ReadStateSummaryResult.encode_array(self.results, out, version)
+        write(compact_count(self.results))
+        if self.results:
+            ReadStateSummaryResult.encode_array(self.results, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -343,8 +346,9 @@ class ReadStateSummaryResult(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_u(o.topic_id))
-            write(compact_count(len(o.partitions)))
-            PartitionResult.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                PartitionResult.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

@@ -72,6 +72,9 @@ class RenewDelegationTokenRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("RenewDelegationTokenRequest", "unknown_tagged_fields", version)
         if version >= 2:
             write(compact_bytes(self.hmac))
         else:
@@ -83,8 +86,6 @@ class RenewDelegationTokenRequest(Message):
             else:
                 write(_pack_qx(self.renew_period_ms))
         else:
-            if self.unknown_tagged_fields:
-                raise unsupported("RenewDelegationTokenRequest", "unknown_tagged_fields", version)
             write(_pack_q(self.renew_period_ms))
 
 
@@ -130,6 +131,9 @@ class RenewDelegationTokenResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("RenewDelegationTokenResponse", "unknown_tagged_fields", version)
         if version >= 2:
             if self.unknown_tagged_fields:
                 write(_pack_hqi(self.error_code, self.expiry_timestamp_ms, self.throttle_time_ms))
@@ -137,6 +141,4 @@ class RenewDelegationTokenResponse(Message):
             else:
                 write(_pack_hqix(self.error_code, self.expiry_timestamp_ms, self.throttle_time_ms))
         else:
-            if self.unknown_tagged_fields:
-                raise unsupported("RenewDelegationTokenResponse", "unknown_tagged_fields", version)
             write(_pack_hqi(self.error_code, self.expiry_timestamp_ms, self.throttle_time_ms))

@@ -66,6 +66,9 @@ class RequestHeader(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("RequestHeader", "unknown_tagged_fields", version)
         write(_pack_hhi(self.request_api_key, self.request_api_version, self.correlation_id))
         write(nullable_string(self.client_id))
         if version >= 2:
@@ -73,6 +76,3 @@ class RequestHeader(Message):
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("RequestHeader", "unknown_tagged_fields", version)

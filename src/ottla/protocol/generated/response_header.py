@@ -57,6 +57,9 @@ class ResponseHeader(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 1:
+            if self.unknown_tagged_fields:
+                raise unsupported("ResponseHeader", "unknown_tagged_fields", version)
         if version >= 1:
             if self.unknown_tagged_fields:
                 write(_pack_i(self.correlation_id))
@@ -64,6 +67,4 @@ class ResponseHeader(Message):
             else:
                 write(_pack_ix(self.correlation_id))
         else:
-            if self.unknown_tagged_fields:
-                raise unsupported("ResponseHeader", "unknown_tagged_fields", version)
             write(_pack_i(self.correlation_id))

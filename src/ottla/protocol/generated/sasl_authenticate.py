@@ -68,6 +68,9 @@ class SaslAuthenticateRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("SaslAuthenticateRequest", "unknown_tagged_fields", version)
         if version >= 2:
             write(compact_bytes(self.auth_bytes))
         else:
@@ -77,9 +80,6 @@ class SaslAuthenticateRequest(Message):
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("SaslAuthenticateRequest", "unknown_tagged_fields", version)
 
 
 class SaslAuthenticateResponse(Message):
@@ -139,6 +139,9 @@ class SaslAuthenticateResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("SaslAuthenticateResponse", "unknown_tagged_fields", version)
         write(_pack_h(self.error_code))
         if version >= 2:
             write(compact_nullable_string(self.error_message))
@@ -155,9 +158,4 @@ class SaslAuthenticateResponse(Message):
             else:
                 write(_pack_qx(self.session_lifetime_ms))
         elif version >= 1:
-            if self.unknown_tagged_fields:
-                raise unsupported("SaslAuthenticateResponse", "unknown_tagged_fields", version)
             write(_pack_q(self.session_lifetime_ms))
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("SaslAuthenticateResponse", "unknown_tagged_fields", version)

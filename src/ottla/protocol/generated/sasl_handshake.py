@@ -52,9 +52,9 @@ class SaslHandshakeRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(string(self.mechanism))
         if self.unknown_tagged_fields:
             raise unsupported("SaslHandshakeRequest", "unknown_tagged_fields", version)
+        write(string(self.mechanism))
 
 
 class SaslHandshakeResponse(Message):
@@ -92,8 +92,9 @@ class SaslHandshakeResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(_pack_h(self.error_code))
-        write(count(len(self.mechanisms)))
-        write(strings(self.mechanisms))
         if self.unknown_tagged_fields:
             raise unsupported("SaslHandshakeResponse", "unknown_tagged_fields", version)
+        write(_pack_h(self.error_code))
+        write(count(self.mechanisms))
+        if self.mechanisms:
+            write(strings(self.mechanisms))

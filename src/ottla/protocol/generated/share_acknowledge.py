@@ -103,8 +103,9 @@ class ShareAcknowledgeRequest(Message):
             write(_pack_it(self.share_session_epoch, self.is_renew_ack))
         else:
             write(_pack_i(self.share_session_epoch))
-        write(compact_count(len(self.topics)))
-        AcknowledgeTopic.encode_array(self.topics, out, version)
+        write(compact_count(self.topics))
+        if self.topics:
+            AcknowledgeTopic.encode_array(self.topics, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -157,8 +158,9 @@ class AcknowledgementBatch(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_qq(o.first_offset, o.last_offset))
-            write(compact_count(len(o.acknowledge_types)))
-            write(numbers(o.acknowledge_types, "b"))
+            write(compact_count(o.acknowledge_types))
+            if o.acknowledge_types:
+                write(numbers(o.acknowledge_types, "b"))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -208,8 +210,9 @@ class AcknowledgePartition(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_i(o.partition_index))
-            write(compact_count(len(o.acknowledgement_batches)))
-            AcknowledgementBatch.encode_array(o.acknowledgement_batches, out, version)
+            write(compact_count(o.acknowledgement_batches))
+            if o.acknowledgement_batches:
+                AcknowledgementBatch.encode_array(o.acknowledgement_batches, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -259,8 +262,9 @@ class AcknowledgeTopic(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_u(o.topic_id))
-            write(compact_count(len(o.partitions)))
-            AcknowledgePartition.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                AcknowledgePartition.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -330,10 +334,12 @@ class ShareAcknowledgeResponse(Message):
         write(compact_nullable_string(self.error_message))
         if version >= 2:
             write(_pack_i(self.acquisition_lock_timeout_ms))
-        write(compact_count(len(self.responses)))
-        ShareAcknowledgeTopicResponse.encode_array(self.responses, out, version)
-        write(compact_count(len(self.node_endpoints)))
-        NodeEndpoint.encode_array(self.node_endpoints, out, version)
+        write(compact_count(self.responses))
+        if self.responses:
+            ShareAcknowledgeTopicResponse.encode_array(self.responses, out, version)
+        write(compact_count(self.node_endpoints))
+        if self.node_endpoints:
+            NodeEndpoint.encode_array(self.node_endpoints, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -477,8 +483,9 @@ class ShareAcknowledgeTopicResponse(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_u(o.topic_id))
-            write(compact_count(len(o.partitions)))
-            PartitionData.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                PartitionData.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

@@ -136,10 +136,12 @@ class ShareFetchRequest(Message):
             write(_pack_iiiiiibt(self.share_session_epoch, self.max_wait_ms, self.min_bytes, self.max_bytes, self.max_records, self.batch_size, self.share_acquire_mode, self.is_renew_ack))
         else:
             write(_pack_iiiiii(self.share_session_epoch, self.max_wait_ms, self.min_bytes, self.max_bytes, self.max_records, self.batch_size))
-        write(compact_count(len(self.topics)))
-        FetchTopic.encode_array(self.topics, out, version)
-        write(compact_count(len(self.forgotten_topics_data)))
-        ForgottenTopic.encode_array(self.forgotten_topics_data, out, version)
+        write(compact_count(self.topics))
+        if self.topics:
+            FetchTopic.encode_array(self.topics, out, version)
+        write(compact_count(self.forgotten_topics_data))
+        if self.forgotten_topics_data:
+            ForgottenTopic.encode_array(self.forgotten_topics_data, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -192,8 +194,9 @@ class AcknowledgementBatch(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_qq(o.first_offset, o.last_offset))
-            write(compact_count(len(o.acknowledge_types)))
-            write(numbers(o.acknowledge_types, "b"))
+            write(compact_count(o.acknowledge_types))
+            if o.acknowledge_types:
+                write(numbers(o.acknowledge_types, "b"))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -246,12 +249,12 @@ class FetchPartition(Struct):
     def encode_array(items: list[FetchPartition], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
-            if True:
-                if o.partition_max_bytes != 0:
-                    raise unsupported("FetchPartition", "partition_max_bytes", version)
+            if o.partition_max_bytes != 0:
+                raise unsupported("FetchPartition", "partition_max_bytes", version)
             write(_pack_i(o.partition_index))
-            write(compact_count(len(o.acknowledgement_batches)))
-            AcknowledgementBatch.encode_array(o.acknowledgement_batches, out, version)
+            write(compact_count(o.acknowledgement_batches))
+            if o.acknowledgement_batches:
+                AcknowledgementBatch.encode_array(o.acknowledgement_batches, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -301,8 +304,9 @@ class FetchTopic(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_u(o.topic_id))
-            write(compact_count(len(o.partitions)))
-            FetchPartition.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                FetchPartition.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -352,8 +356,9 @@ class ForgottenTopic(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_u(o.topic_id))
-            write(compact_count(len(o.partitions)))
-            write(numbers(o.partitions, "i"))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                write(numbers(o.partitions, "i"))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -419,10 +424,12 @@ class ShareFetchResponse(Message):
         write(_pack_ih(self.throttle_time_ms, self.error_code))
         write(compact_nullable_string(self.error_message))
         write(_pack_i(self.acquisition_lock_timeout_ms))
-        write(compact_count(len(self.responses)))
-        ShareFetchableTopicResponse.encode_array(self.responses, out, version)
-        write(compact_count(len(self.node_endpoints)))
-        NodeEndpoint.encode_array(self.node_endpoints, out, version)
+        write(compact_count(self.responses))
+        if self.responses:
+            ShareFetchableTopicResponse.encode_array(self.responses, out, version)
+        write(compact_count(self.node_endpoints))
+        if self.node_endpoints:
+            NodeEndpoint.encode_array(self.node_endpoints, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -586,8 +593,9 @@ class PartitionData(Struct):
             write(compact_nullable_string(o.acknowledge_error_message))
             o.current_leader.encode(out, version)
             write(compact_bytes(o.records))
-            write(compact_count(len(o.acquired_records)))
-            AcquiredRecords.encode_array(o.acquired_records, out, version)
+            write(compact_count(o.acquired_records))
+            if o.acquired_records:
+                AcquiredRecords.encode_array(o.acquired_records, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -637,8 +645,9 @@ class ShareFetchableTopicResponse(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_u(o.topic_id))
-            write(compact_count(len(o.partitions)))
-            PartitionData.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                PartitionData.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

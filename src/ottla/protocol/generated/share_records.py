@@ -73,9 +73,9 @@ class ShareSnapshotKey(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(string(self.group_id))
         if self.unknown_tagged_fields:
             raise unsupported("ShareSnapshotKey", "unknown_tagged_fields", version)
+        write(string(self.group_id))
         write(_pack_ui(self.topic_id, self.partition))
 
 
@@ -154,8 +154,9 @@ class ShareSnapshotValue(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(_pack_iiiqqq(self.snapshot_epoch, self.state_epoch, self.leader_epoch, self.start_offset, self.create_timestamp, self.write_timestamp))
-        write(compact_count(len(self.state_batches)))
-        ShareSnapshotValueStateBatch.encode_array(self.state_batches, out, version)
+        write(compact_count(self.state_batches))
+        if self.state_batches:
+            ShareSnapshotValueStateBatch.encode_array(self.state_batches, out, version)
         if self.unknown_tagged_fields or self.delivery_complete_count != -1:
             self._encode_tags(out, version)
         else:
@@ -256,9 +257,9 @@ class ShareUpdateKey(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(string(self.group_id))
         if self.unknown_tagged_fields:
             raise unsupported("ShareUpdateKey", "unknown_tagged_fields", version)
+        write(string(self.group_id))
         write(_pack_ui(self.topic_id, self.partition))
 
 
@@ -328,8 +329,9 @@ class ShareUpdateValue(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(_pack_iiq(self.snapshot_epoch, self.leader_epoch, self.start_offset))
-        write(compact_count(len(self.state_batches)))
-        ShareUpdateValueStateBatch.encode_array(self.state_batches, out, version)
+        write(compact_count(self.state_batches))
+        if self.state_batches:
+            ShareUpdateValueStateBatch.encode_array(self.state_batches, out, version)
         if self.unknown_tagged_fields or self.delivery_complete_count != -1:
             self._encode_tags(out, version)
         else:

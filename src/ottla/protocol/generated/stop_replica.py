@@ -152,6 +152,9 @@ class StopReplicaRequest(Message):
         if version < 3:
             if self.topic_states:
                 raise unsupported("StopReplicaRequest", "topic_states", version)
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("StopReplicaRequest", "unknown_tagged_fields", version)
         if version >= 4:
             write(_pack_itiq(self.controller_id, self.is_k_raft_controller, self.controller_epoch, self.broker_epoch))
         elif version >= 3:
@@ -163,27 +166,28 @@ class StopReplicaRequest(Message):
         if version >= 1:
             pass
         else:
-            write(count(len(self.ungrouped_partitions)))
-            StopReplicaPartitionV0.encode_array(self.ungrouped_partitions, out, version)
+            write(count(self.ungrouped_partitions))
+            if self.ungrouped_partitions:
+                StopReplicaPartitionV0.encode_array(self.ungrouped_partitions, out, version)
         if version >= 3:
             pass
         elif version >= 2:
-            write(compact_count(len(self.topics)))
-            StopReplicaTopicV1.encode_array(self.topics, out, version)
+            write(compact_count(self.topics))
+            if self.topics:
+                StopReplicaTopicV1.encode_array(self.topics, out, version)
         elif version >= 1:
-            write(count(len(self.topics)))
-            StopReplicaTopicV1.encode_array(self.topics, out, version)
+            write(count(self.topics))
+            if self.topics:
+                StopReplicaTopicV1.encode_array(self.topics, out, version)
         if version >= 3:
-            write(compact_count(len(self.topic_states)))
-            StopReplicaTopicState.encode_array(self.topic_states, out, version)
+            write(compact_count(self.topic_states))
+            if self.topic_states:
+                StopReplicaTopicState.encode_array(self.topic_states, out, version)
         if version >= 2:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("StopReplicaRequest", "unknown_tagged_fields", version)
 
 
 class StopReplicaPartitionV0(Struct):
@@ -223,9 +227,9 @@ class StopReplicaPartitionV0(Struct):
     def encode_array(items: list[StopReplicaPartitionV0], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
-            write(string(o.topic_name))
             if o.unknown_tagged_fields:
                 raise unsupported("StopReplicaPartitionV0", "unknown_tagged_fields", version)
+            write(string(o.topic_name))
             write(_pack_i(o.partition_index))
 
 
@@ -262,10 +266,9 @@ class StopReplicaTopicV1(Struct):
                 o.name, pos = read_string(data, pos)
             if version >= 2:
                 count, pos = read_compact_count(data, pos, 4)
-                o.partition_indexes, pos = read_numbers(data, pos, count, "i", 4)
             else:
                 count, pos = read_count(data, pos, 4)
-                o.partition_indexes, pos = read_numbers(data, pos, count, "i", 4)
+            o.partition_indexes, pos = read_numbers(data, pos, count, "i", 4)
             if version >= 2:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -278,24 +281,24 @@ class StopReplicaTopicV1(Struct):
     def encode_array(items: list[StopReplicaTopicV1], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("StopReplicaTopicV1", "unknown_tagged_fields", version)
             if version >= 2:
                 write(compact_string(o.name))
             else:
                 write(string(o.name))
             if version >= 2:
-                write(compact_count(len(o.partition_indexes)))
-                write(numbers(o.partition_indexes, "i"))
+                write(compact_count(o.partition_indexes))
             else:
-                write(count(len(o.partition_indexes)))
+                write(count(o.partition_indexes))
+            if o.partition_indexes:
                 write(numbers(o.partition_indexes, "i"))
             if version >= 2:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("StopReplicaTopicV1", "unknown_tagged_fields", version)
 
 
 class StopReplicaPartitionState(Struct):
@@ -388,8 +391,9 @@ class StopReplicaTopicState(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.topic_name))
-            write(compact_count(len(o.partition_states)))
-            StopReplicaPartitionState.encode_array(o.partition_states, out, version)
+            write(compact_count(o.partition_states))
+            if o.partition_states:
+                StopReplicaPartitionState.encode_array(o.partition_states, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -427,10 +431,9 @@ class StopReplicaResponse(Message):
         pos += 2
         if version >= 2:
             count, pos = read_compact_count(data, pos, 8)
-            o.partition_errors, pos = StopReplicaPartitionError.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 8)
-            o.partition_errors, pos = StopReplicaPartitionError.decode_array(data, pos, version, count)
+        o.partition_errors, pos = StopReplicaPartitionError.decode_array(data, pos, version, count)
         if version >= 2:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -440,21 +443,21 @@ class StopReplicaResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("StopReplicaResponse", "unknown_tagged_fields", version)
         write(_pack_h(self.error_code))
         if version >= 2:
-            write(compact_count(len(self.partition_errors)))
-            StopReplicaPartitionError.encode_array(self.partition_errors, out, version)
+            write(compact_count(self.partition_errors))
         else:
-            write(count(len(self.partition_errors)))
+            write(count(self.partition_errors))
+        if self.partition_errors:
             StopReplicaPartitionError.encode_array(self.partition_errors, out, version)
         if version >= 2:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("StopReplicaResponse", "unknown_tagged_fields", version)
 
 
 class StopReplicaPartitionError(Struct):
@@ -506,6 +509,9 @@ class StopReplicaPartitionError(Struct):
     def encode_array(items: list[StopReplicaPartitionError], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("StopReplicaPartitionError", "unknown_tagged_fields", version)
             if version >= 2:
                 write(compact_string(o.topic_name))
             else:
@@ -517,6 +523,4 @@ class StopReplicaPartitionError(Struct):
                 else:
                     write(_pack_ihx(o.partition_index, o.error_code))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("StopReplicaPartitionError", "unknown_tagged_fields", version)
                 write(_pack_ih(o.partition_index, o.error_code))

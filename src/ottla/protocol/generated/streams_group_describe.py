@@ -11,6 +11,7 @@ from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
     compact_count,
+    compact_nullable_count,
     compact_nullable_string,
     compact_string,
     compact_strings,
@@ -84,8 +85,9 @@ class StreamsGroupDescribeRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(compact_count(len(self.group_ids)))
-        write(compact_strings(self.group_ids))
+        write(compact_count(self.group_ids))
+        if self.group_ids:
+            write(compact_strings(self.group_ids))
         if self.unknown_tagged_fields:
             write(_pack_t(self.include_authorized_operations))
             write_tags(out, [], self.unknown_tagged_fields)
@@ -133,8 +135,9 @@ class StreamsGroupDescribeResponse(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(_pack_i(self.throttle_time_ms))
-        write(compact_count(len(self.groups)))
-        DescribedGroup.encode_array(self.groups, out, version)
+        write(compact_count(self.groups))
+        if self.groups:
+            DescribedGroup.encode_array(self.groups, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -198,14 +201,18 @@ class Subtopology(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.subtopology_id))
-            write(compact_count(len(o.source_topics)))
-            write(compact_strings(o.source_topics))
-            write(compact_count(len(o.repartition_sink_topics)))
-            write(compact_strings(o.repartition_sink_topics))
-            write(compact_count(len(o.state_changelog_topics)))
-            TopicInfo.encode_array(o.state_changelog_topics, out, version)
-            write(compact_count(len(o.repartition_source_topics)))
-            TopicInfo.encode_array(o.repartition_source_topics, out, version)
+            write(compact_count(o.source_topics))
+            if o.source_topics:
+                write(compact_strings(o.source_topics))
+            write(compact_count(o.repartition_sink_topics))
+            if o.repartition_sink_topics:
+                write(compact_strings(o.repartition_sink_topics))
+            write(compact_count(o.state_changelog_topics))
+            if o.state_changelog_topics:
+                TopicInfo.encode_array(o.state_changelog_topics, out, version)
+            write(compact_count(o.repartition_source_topics))
+            if o.repartition_source_topics:
+                TopicInfo.encode_array(o.repartition_source_topics, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -250,10 +257,8 @@ class Topology(Struct):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(_pack_i(self.epoch))
-        if self.subtopologies is None:
-            write(b"\x00")
-        else:
-            write(compact_count(len(self.subtopologies)))
+        write(compact_nullable_count(self.subtopologies))
+        if self.subtopologies:
             Subtopology.encode_array(self.subtopologies, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
@@ -374,12 +379,15 @@ class Member(Struct):
             else:
                 write(b"\x01")
                 o.user_endpoint.encode(out, version)
-            write(compact_count(len(o.client_tags)))
-            KeyValue.encode_array(o.client_tags, out, version)
-            write(compact_count(len(o.task_offsets)))
-            TaskOffset.encode_array(o.task_offsets, out, version)
-            write(compact_count(len(o.task_end_offsets)))
-            TaskOffset.encode_array(o.task_end_offsets, out, version)
+            write(compact_count(o.client_tags))
+            if o.client_tags:
+                KeyValue.encode_array(o.client_tags, out, version)
+            write(compact_count(o.task_offsets))
+            if o.task_offsets:
+                TaskOffset.encode_array(o.task_offsets, out, version)
+            write(compact_count(o.task_end_offsets))
+            if o.task_end_offsets:
+                TaskOffset.encode_array(o.task_end_offsets, out, version)
             o.assignment.encode(out, version)
             o.target_assignment.encode(out, version)
             if o.unknown_tagged_fields:
@@ -472,8 +480,9 @@ class DescribedGroup(Struct):
             else:
                 write(b"\x01")
                 o.topology.encode(out, version)
-            write(compact_count(len(o.members)))
-            Member.encode_array(o.members, out, version)
+            write(compact_count(o.members))
+            if o.members:
+                Member.encode_array(o.members, out, version)
             if o.unknown_tagged_fields:
                 write(_pack_i(o.authorized_operations))
                 write_tags(out, [], o.unknown_tagged_fields)
@@ -609,12 +618,15 @@ class Assignment(Struct):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(compact_count(len(self.active_tasks)))
-        TaskIds.encode_array(self.active_tasks, out, version)
-        write(compact_count(len(self.standby_tasks)))
-        TaskIds.encode_array(self.standby_tasks, out, version)
-        write(compact_count(len(self.warmup_tasks)))
-        TaskIds.encode_array(self.warmup_tasks, out, version)
+        write(compact_count(self.active_tasks))
+        if self.active_tasks:
+            TaskIds.encode_array(self.active_tasks, out, version)
+        write(compact_count(self.standby_tasks))
+        if self.standby_tasks:
+            TaskIds.encode_array(self.standby_tasks, out, version)
+        write(compact_count(self.warmup_tasks))
+        if self.warmup_tasks:
+            TaskIds.encode_array(self.warmup_tasks, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -663,8 +675,9 @@ class TaskIds(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.subtopology_id))
-            write(compact_count(len(o.partitions)))
-            write(numbers(o.partitions, "i"))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                write(numbers(o.partitions, "i"))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -770,8 +783,9 @@ class TopicInfo(Struct):
         for o in items:
             write(compact_string(o.name))
             write(_pack_ih(o.partitions, o.replication_factor))
-            write(compact_count(len(o.topic_configs)))
-            KeyValue.encode_array(o.topic_configs, out, version)
+            write(compact_count(o.topic_configs))
+            if o.topic_configs:
+                KeyValue.encode_array(o.topic_configs, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

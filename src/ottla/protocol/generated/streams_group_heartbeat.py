@@ -11,6 +11,7 @@ from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
     compact_count,
+    compact_nullable_count,
     compact_nullable_string,
     compact_string,
     compact_strings,
@@ -187,20 +188,14 @@ class StreamsGroupHeartbeatRequest(Message):
         else:
             write(b"\x01")
             self.topology.encode(out, version)
-        if self.active_tasks is None:
-            write(b"\x00")
-        else:
-            write(compact_count(len(self.active_tasks)))
+        write(compact_nullable_count(self.active_tasks))
+        if self.active_tasks:
             StreamsGroupHeartbeatRequestTaskIds.encode_array(self.active_tasks, out, version)
-        if self.standby_tasks is None:
-            write(b"\x00")
-        else:
-            write(compact_count(len(self.standby_tasks)))
+        write(compact_nullable_count(self.standby_tasks))
+        if self.standby_tasks:
             StreamsGroupHeartbeatRequestTaskIds.encode_array(self.standby_tasks, out, version)
-        if self.warmup_tasks is None:
-            write(b"\x00")
-        else:
-            write(compact_count(len(self.warmup_tasks)))
+        write(compact_nullable_count(self.warmup_tasks))
+        if self.warmup_tasks:
             StreamsGroupHeartbeatRequestTaskIds.encode_array(self.warmup_tasks, out, version)
         write(compact_nullable_string(self.process_id))
         if self.user_endpoint is None:
@@ -208,20 +203,14 @@ class StreamsGroupHeartbeatRequest(Message):
         else:
             write(b"\x01")
             self.user_endpoint.encode(out, version)
-        if self.client_tags is None:
-            write(b"\x00")
-        else:
-            write(compact_count(len(self.client_tags)))
+        write(compact_nullable_count(self.client_tags))
+        if self.client_tags:
             KeyValue.encode_array(self.client_tags, out, version)
-        if self.task_offsets is None:
-            write(b"\x00")
-        else:
-            write(compact_count(len(self.task_offsets)))
+        write(compact_nullable_count(self.task_offsets))
+        if self.task_offsets:
             TaskOffset.encode_array(self.task_offsets, out, version)
-        if self.task_end_offsets is None:
-            write(b"\x00")
-        else:
-            write(compact_count(len(self.task_end_offsets)))
+        write(compact_nullable_count(self.task_end_offsets))
+        if self.task_end_offsets:
             TaskOffset.encode_array(self.task_end_offsets, out, version)
         if self.unknown_tagged_fields:
             write(_pack_t(self.shutdown_application))
@@ -277,12 +266,15 @@ class CopartitionGroup(Struct):
     def encode_array(items: list[CopartitionGroup], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
-            write(compact_count(len(o.source_topics)))
-            write(numbers(o.source_topics, "h"))
-            write(compact_count(len(o.source_topic_regex)))
-            write(numbers(o.source_topic_regex, "h"))
-            write(compact_count(len(o.repartition_source_topics)))
-            write(numbers(o.repartition_source_topics, "h"))
+            write(compact_count(o.source_topics))
+            if o.source_topics:
+                write(numbers(o.source_topics, "h"))
+            write(compact_count(o.source_topic_regex))
+            if o.source_topic_regex:
+                write(numbers(o.source_topic_regex, "h"))
+            write(compact_count(o.repartition_source_topics))
+            if o.repartition_source_topics:
+                write(numbers(o.repartition_source_topics, "h"))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -356,18 +348,24 @@ class Subtopology(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.subtopology_id))
-            write(compact_count(len(o.source_topics)))
-            write(compact_strings(o.source_topics))
-            write(compact_count(len(o.source_topic_regex)))
-            write(compact_strings(o.source_topic_regex))
-            write(compact_count(len(o.state_changelog_topics)))
-            TopicInfo.encode_array(o.state_changelog_topics, out, version)
-            write(compact_count(len(o.repartition_sink_topics)))
-            write(compact_strings(o.repartition_sink_topics))
-            write(compact_count(len(o.repartition_source_topics)))
-            TopicInfo.encode_array(o.repartition_source_topics, out, version)
-            write(compact_count(len(o.copartition_groups)))
-            CopartitionGroup.encode_array(o.copartition_groups, out, version)
+            write(compact_count(o.source_topics))
+            if o.source_topics:
+                write(compact_strings(o.source_topics))
+            write(compact_count(o.source_topic_regex))
+            if o.source_topic_regex:
+                write(compact_strings(o.source_topic_regex))
+            write(compact_count(o.state_changelog_topics))
+            if o.state_changelog_topics:
+                TopicInfo.encode_array(o.state_changelog_topics, out, version)
+            write(compact_count(o.repartition_sink_topics))
+            if o.repartition_sink_topics:
+                write(compact_strings(o.repartition_sink_topics))
+            write(compact_count(o.repartition_source_topics))
+            if o.repartition_source_topics:
+                TopicInfo.encode_array(o.repartition_source_topics, out, version)
+            write(compact_count(o.copartition_groups))
+            if o.copartition_groups:
+                CopartitionGroup.encode_array(o.copartition_groups, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -409,8 +407,9 @@ class Topology(Struct):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(_pack_i(self.epoch))
-        write(compact_count(len(self.subtopologies)))
-        Subtopology.encode_array(self.subtopologies, out, version)
+        write(compact_count(self.subtopologies))
+        if self.subtopologies:
+            Subtopology.encode_array(self.subtopologies, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -516,8 +515,9 @@ class TopicInfo(Struct):
         for o in items:
             write(compact_string(o.name))
             write(_pack_ih(o.partitions, o.replication_factor))
-            write(compact_count(len(o.topic_configs)))
-            KeyValue.encode_array(o.topic_configs, out, version)
+            write(compact_count(o.topic_configs))
+            if o.topic_configs:
+                KeyValue.encode_array(o.topic_configs, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -655,8 +655,9 @@ class StreamsGroupHeartbeatRequestTaskIds(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.subtopology_id))
-            write(compact_count(len(o.partitions)))
-            write(numbers(o.partitions, "i"))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                write(numbers(o.partitions, "i"))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -771,31 +772,21 @@ class StreamsGroupHeartbeatResponse(Message):
         write(compact_nullable_string(self.error_message))
         write(compact_string(self.member_id))
         write(_pack_iiii(self.member_epoch, self.heartbeat_interval_ms, self.acceptable_recovery_lag, self.task_offset_interval_ms))
-        if self.status is None:
-            write(b"\x00")
-        else:
-            write(compact_count(len(self.status)))
+        write(compact_nullable_count(self.status))
+        if self.status:
             Status.encode_array(self.status, out, version)
-        if self.active_tasks is None:
-            write(b"\x00")
-        else:
-            write(compact_count(len(self.active_tasks)))
+        write(compact_nullable_count(self.active_tasks))
+        if self.active_tasks:
             StreamsGroupHeartbeatResponseTaskIds.encode_array(self.active_tasks, out, version)
-        if self.standby_tasks is None:
-            write(b"\x00")
-        else:
-            write(compact_count(len(self.standby_tasks)))
+        write(compact_nullable_count(self.standby_tasks))
+        if self.standby_tasks:
             StreamsGroupHeartbeatResponseTaskIds.encode_array(self.standby_tasks, out, version)
-        if self.warmup_tasks is None:
-            write(b"\x00")
-        else:
-            write(compact_count(len(self.warmup_tasks)))
+        write(compact_nullable_count(self.warmup_tasks))
+        if self.warmup_tasks:
             StreamsGroupHeartbeatResponseTaskIds.encode_array(self.warmup_tasks, out, version)
         write(_pack_i(self.endpoint_information_epoch))
-        if self.partitions_by_user_endpoint is None:
-            write(b"\x00")
-        else:
-            write(compact_count(len(self.partitions_by_user_endpoint)))
+        write(compact_nullable_count(self.partitions_by_user_endpoint))
+        if self.partitions_by_user_endpoint:
             EndpointToPartitions.encode_array(self.partitions_by_user_endpoint, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
@@ -850,10 +841,12 @@ class EndpointToPartitions(Struct):
         write = out.parts.append
         for o in items:
             o.user_endpoint.encode(out, version)
-            write(compact_count(len(o.active_partitions)))
-            TopicPartition.encode_array(o.active_partitions, out, version)
-            write(compact_count(len(o.standby_partitions)))
-            TopicPartition.encode_array(o.standby_partitions, out, version)
+            write(compact_count(o.active_partitions))
+            if o.active_partitions:
+                TopicPartition.encode_array(o.active_partitions, out, version)
+            write(compact_count(o.standby_partitions))
+            if o.standby_partitions:
+                TopicPartition.encode_array(o.standby_partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -951,8 +944,9 @@ class TopicPartition(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.topic))
-            write(compact_count(len(o.partitions)))
-            write(numbers(o.partitions, "i"))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                write(numbers(o.partitions, "i"))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -1001,8 +995,9 @@ class StreamsGroupHeartbeatResponseTaskIds(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.subtopology_id))
-            write(compact_count(len(o.partitions)))
-            write(numbers(o.partitions, "i"))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                write(numbers(o.partitions, "i"))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

@@ -107,10 +107,9 @@ class SyncGroupRequest(Message):
             o.protocol_name = None
         if version >= 4:
             count, pos = read_compact_count(data, pos, 3)
-            o.assignments, pos = SyncGroupRequestAssignment.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 6)
-            o.assignments, pos = SyncGroupRequestAssignment.decode_array(data, pos, version, count)
+        o.assignments, pos = SyncGroupRequestAssignment.decode_array(data, pos, version, count)
         if version >= 4:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -123,6 +122,9 @@ class SyncGroupRequest(Message):
         if version < 3:
             if self.group_instance_id is not None:
                 raise unsupported("SyncGroupRequest", "group_instance_id", version)
+        if version < 4:
+            if self.unknown_tagged_fields:
+                raise unsupported("SyncGroupRequest", "unknown_tagged_fields", version)
         if version >= 4:
             write(compact_string(self.group_id))
         else:
@@ -141,19 +143,16 @@ class SyncGroupRequest(Message):
         if version >= 5:
             write(compact_nullable_string(self.protocol_name))
         if version >= 4:
-            write(compact_count(len(self.assignments)))
-            SyncGroupRequestAssignment.encode_array(self.assignments, out, version)
+            write(compact_count(self.assignments))
         else:
-            write(count(len(self.assignments)))
+            write(count(self.assignments))
+        if self.assignments:
             SyncGroupRequestAssignment.encode_array(self.assignments, out, version)
         if version >= 4:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("SyncGroupRequest", "unknown_tagged_fields", version)
 
 
 class SyncGroupRequestAssignment(Struct):
@@ -203,6 +202,9 @@ class SyncGroupRequestAssignment(Struct):
     def encode_array(items: list[SyncGroupRequestAssignment], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 4:
+                if o.unknown_tagged_fields:
+                    raise unsupported("SyncGroupRequestAssignment", "unknown_tagged_fields", version)
             if version >= 4:
                 write(compact_string(o.member_id))
             else:
@@ -216,9 +218,6 @@ class SyncGroupRequestAssignment(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("SyncGroupRequestAssignment", "unknown_tagged_fields", version)
 
 
 class SyncGroupResponse(Message):
@@ -285,6 +284,9 @@ class SyncGroupResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 4:
+            if self.unknown_tagged_fields:
+                raise unsupported("SyncGroupResponse", "unknown_tagged_fields", version)
         if version >= 1:
             write(_pack_ih(self.throttle_time_ms, self.error_code))
         else:
@@ -302,6 +304,3 @@ class SyncGroupResponse(Message):
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("SyncGroupResponse", "unknown_tagged_fields", version)

@@ -12,8 +12,10 @@ from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
     compact_count,
+    compact_nullable_count,
     compact_string,
     count,
+    nullable_count,
     numbers,
     read_compact_count,
     read_compact_nullable_count,
@@ -71,9 +73,9 @@ class TransactionLogKey(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(string(self.transactional_id))
         if self.unknown_tagged_fields:
             raise unsupported("TransactionLogKey", "unknown_tagged_fields", version)
+        write(string(self.transactional_id))
 
 
 class TransactionLogValue(Message):
@@ -138,16 +140,12 @@ class TransactionLogValue(Message):
         pos += 15
         if version >= 1:
             count, pos = read_compact_nullable_count(data, pos, 3)
-            if count < 0:
-                o.transaction_partitions = None
-            else:
-                o.transaction_partitions, pos = PartitionsSchema.decode_array(data, pos, version, count)
         else:
             count, pos = read_nullable_count(data, pos, 6)
-            if count < 0:
-                o.transaction_partitions = None
-            else:
-                o.transaction_partitions, pos = PartitionsSchema.decode_array(data, pos, version, count)
+        if count < 0:
+            o.transaction_partitions = None
+        else:
+            o.transaction_partitions, pos = PartitionsSchema.decode_array(data, pos, version, count)
         if version >= 1:
             o.transaction_last_update_timestamp_ms, o.transaction_start_timestamp_ms, tags = _read_qqB(data, pos)
             pos += 17
@@ -194,19 +192,15 @@ class TransactionLogValue(Message):
                 raise unsupported("TransactionLogValue", "next_producer_epoch", version)
             if self.client_transaction_version != 0:
                 raise unsupported("TransactionLogValue", "client_transaction_version", version)
+            if self.unknown_tagged_fields:
+                raise unsupported("TransactionLogValue", "unknown_tagged_fields", version)
         write(_pack_qhib(self.producer_id, self.producer_epoch, self.transaction_timeout_ms, self.transaction_status))
         if version >= 1:
-            if self.transaction_partitions is None:
-                write(b"\x00")
-            else:
-                write(compact_count(len(self.transaction_partitions)))
-                PartitionsSchema.encode_array(self.transaction_partitions, out, version)
+            write(compact_nullable_count(self.transaction_partitions))
         else:
-            if self.transaction_partitions is None:
-                write(b"\xff\xff\xff\xff")
-            else:
-                write(count(len(self.transaction_partitions)))
-                PartitionsSchema.encode_array(self.transaction_partitions, out, version)
+            write(nullable_count(self.transaction_partitions))
+        if self.transaction_partitions:
+            PartitionsSchema.encode_array(self.transaction_partitions, out, version)
         if version >= 1:
             if self.unknown_tagged_fields or self.previous_producer_id != -1 or self.next_producer_id != -1 or self.client_transaction_version != 0 or self.next_producer_epoch != -1:
                 write(_pack_qq(self.transaction_last_update_timestamp_ms, self.transaction_start_timestamp_ms))
@@ -214,8 +208,6 @@ class TransactionLogValue(Message):
             else:
                 write(_pack_qqx(self.transaction_last_update_timestamp_ms, self.transaction_start_timestamp_ms))
         else:
-            if self.unknown_tagged_fields:
-                raise unsupported("TransactionLogValue", "unknown_tagged_fields", version)
             write(_pack_qq(self.transaction_last_update_timestamp_ms, self.transaction_start_timestamp_ms))
 
     def _encode_tags(self, target: Writer, version: int) -> None:
@@ -264,10 +256,9 @@ class PartitionsSchema(Struct):
                 o.topic, pos = read_string(data, pos)
             if version >= 1:
                 count, pos = read_compact_count(data, pos, 4)
-                o.partition_ids, pos = read_numbers(data, pos, count, "i", 4)
             else:
                 count, pos = read_count(data, pos, 4)
-                o.partition_ids, pos = read_numbers(data, pos, count, "i", 4)
+            o.partition_ids, pos = read_numbers(data, pos, count, "i", 4)
             if version >= 1:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -280,21 +271,21 @@ class PartitionsSchema(Struct):
     def encode_array(items: list[PartitionsSchema], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 1:
+                if o.unknown_tagged_fields:
+                    raise unsupported("PartitionsSchema", "unknown_tagged_fields", version)
             if version >= 1:
                 write(compact_string(o.topic))
             else:
                 write(string(o.topic))
             if version >= 1:
-                write(compact_count(len(o.partition_ids)))
-                write(numbers(o.partition_ids, "i"))
+                write(compact_count(o.partition_ids))
             else:
-                write(count(len(o.partition_ids)))
+                write(count(o.partition_ids))
+            if o.partition_ids:
                 write(numbers(o.partition_ids, "i"))
             if version >= 1:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("PartitionsSchema", "unknown_tagged_fields", version)

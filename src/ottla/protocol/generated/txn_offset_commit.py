@@ -113,10 +113,9 @@ class TxnOffsetCommitRequest(Message):
             o.group_instance_id = None
         if version >= 3:
             count, pos = read_compact_count(data, pos, 3)
-            o.topics, pos = TxnOffsetCommitRequestTopic.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 6)
-            o.topics, pos = TxnOffsetCommitRequestTopic.decode_array(data, pos, version, count)
+        o.topics, pos = TxnOffsetCommitRequestTopic.decode_array(data, pos, version, count)
         if version >= 3:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -133,6 +132,8 @@ class TxnOffsetCommitRequest(Message):
                 raise unsupported("TxnOffsetCommitRequest", "member_id", version)
             if self.group_instance_id is not None:
                 raise unsupported("TxnOffsetCommitRequest", "group_instance_id", version)
+            if self.unknown_tagged_fields:
+                raise unsupported("TxnOffsetCommitRequest", "unknown_tagged_fields", version)
         if version >= 3:
             write(compact_string(self.transactional_id))
         else:
@@ -150,19 +151,16 @@ class TxnOffsetCommitRequest(Message):
         if version >= 3:
             write(compact_nullable_string(self.group_instance_id))
         if version >= 3:
-            write(compact_count(len(self.topics)))
-            TxnOffsetCommitRequestTopic.encode_array(self.topics, out, version)
+            write(compact_count(self.topics))
         else:
-            write(count(len(self.topics)))
+            write(count(self.topics))
+        if self.topics:
             TxnOffsetCommitRequestTopic.encode_array(self.topics, out, version)
         if version >= 3:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("TxnOffsetCommitRequest", "unknown_tagged_fields", version)
 
 
 class TxnOffsetCommitRequestPartition(Struct):
@@ -221,6 +219,9 @@ class TxnOffsetCommitRequestPartition(Struct):
     def encode_array(items: list[TxnOffsetCommitRequestPartition], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 3:
+                if o.unknown_tagged_fields:
+                    raise unsupported("TxnOffsetCommitRequestPartition", "unknown_tagged_fields", version)
             if version >= 2:
                 write(_pack_iqi(o.partition_index, o.committed_offset, o.committed_leader_epoch))
             else:
@@ -234,9 +235,6 @@ class TxnOffsetCommitRequestPartition(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("TxnOffsetCommitRequestPartition", "unknown_tagged_fields", version)
 
 
 class TxnOffsetCommitRequestTopic(Struct):
@@ -272,10 +270,9 @@ class TxnOffsetCommitRequestTopic(Struct):
                 o.name, pos = read_string(data, pos)
             if version >= 3:
                 count, pos = read_compact_count(data, pos, 18)
-                o.partitions, pos = TxnOffsetCommitRequestPartition.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 14)
-                o.partitions, pos = TxnOffsetCommitRequestPartition.decode_array(data, pos, version, count)
+            o.partitions, pos = TxnOffsetCommitRequestPartition.decode_array(data, pos, version, count)
             if version >= 3:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -288,24 +285,24 @@ class TxnOffsetCommitRequestTopic(Struct):
     def encode_array(items: list[TxnOffsetCommitRequestTopic], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 3:
+                if o.unknown_tagged_fields:
+                    raise unsupported("TxnOffsetCommitRequestTopic", "unknown_tagged_fields", version)
             if version >= 3:
                 write(compact_string(o.name))
             else:
                 write(string(o.name))
             if version >= 3:
-                write(compact_count(len(o.partitions)))
-                TxnOffsetCommitRequestPartition.encode_array(o.partitions, out, version)
+                write(compact_count(o.partitions))
             else:
-                write(count(len(o.partitions)))
+                write(count(o.partitions))
+            if o.partitions:
                 TxnOffsetCommitRequestPartition.encode_array(o.partitions, out, version)
             if version >= 3:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("TxnOffsetCommitRequestTopic", "unknown_tagged_fields", version)
 
 
 class TxnOffsetCommitResponse(Message):
@@ -339,10 +336,9 @@ class TxnOffsetCommitResponse(Message):
         pos += 4
         if version >= 3:
             count, pos = read_compact_count(data, pos, 3)
-            o.topics, pos = TxnOffsetCommitResponseTopic.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 6)
-            o.topics, pos = TxnOffsetCommitResponseTopic.decode_array(data, pos, version, count)
+        o.topics, pos = TxnOffsetCommitResponseTopic.decode_array(data, pos, version, count)
         if version >= 3:
             if data[pos]:
                 o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -352,21 +348,21 @@ class TxnOffsetCommitResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 3:
+            if self.unknown_tagged_fields:
+                raise unsupported("TxnOffsetCommitResponse", "unknown_tagged_fields", version)
         write(_pack_i(self.throttle_time_ms))
         if version >= 3:
-            write(compact_count(len(self.topics)))
-            TxnOffsetCommitResponseTopic.encode_array(self.topics, out, version)
+            write(compact_count(self.topics))
         else:
-            write(count(len(self.topics)))
+            write(count(self.topics))
+        if self.topics:
             TxnOffsetCommitResponseTopic.encode_array(self.topics, out, version)
         if version >= 3:
             if self.unknown_tagged_fields:
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("TxnOffsetCommitResponse", "unknown_tagged_fields", version)
 
 
 class TxnOffsetCommitResponsePartition(Struct):
@@ -411,6 +407,9 @@ class TxnOffsetCommitResponsePartition(Struct):
     def encode_array(items: list[TxnOffsetCommitResponsePartition], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 3:
+                if o.unknown_tagged_fields:
+                    raise unsupported("TxnOffsetCommitResponsePartition", "unknown_tagged_fields", version)
             if version >= 3:
                 if o.unknown_tagged_fields:
                     write(_pack_ih(o.partition_index, o.error_code))
@@ -418,8 +417,6 @@ class TxnOffsetCommitResponsePartition(Struct):
                 else:
                     write(_pack_ihx(o.partition_index, o.error_code))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("TxnOffsetCommitResponsePartition", "unknown_tagged_fields", version)
                 write(_pack_ih(o.partition_index, o.error_code))
 
 
@@ -456,10 +453,9 @@ class TxnOffsetCommitResponseTopic(Struct):
                 o.name, pos = read_string(data, pos)
             if version >= 3:
                 count, pos = read_compact_count(data, pos, 7)
-                o.partitions, pos = TxnOffsetCommitResponsePartition.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 6)
-                o.partitions, pos = TxnOffsetCommitResponsePartition.decode_array(data, pos, version, count)
+            o.partitions, pos = TxnOffsetCommitResponsePartition.decode_array(data, pos, version, count)
             if version >= 3:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -472,21 +468,21 @@ class TxnOffsetCommitResponseTopic(Struct):
     def encode_array(items: list[TxnOffsetCommitResponseTopic], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 3:
+                if o.unknown_tagged_fields:
+                    raise unsupported("TxnOffsetCommitResponseTopic", "unknown_tagged_fields", version)
             if version >= 3:
                 write(compact_string(o.name))
             else:
                 write(string(o.name))
             if version >= 3:
-                write(compact_count(len(o.partitions)))
-                TxnOffsetCommitResponsePartition.encode_array(o.partitions, out, version)
+                write(compact_count(o.partitions))
             else:
-                write(count(len(o.partitions)))
+                write(count(o.partitions))
+            if o.partitions:
                 TxnOffsetCommitResponsePartition.encode_array(o.partitions, out, version)
             if version >= 3:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("TxnOffsetCommitResponseTopic", "unknown_tagged_fields", version)

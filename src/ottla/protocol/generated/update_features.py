@@ -91,8 +91,9 @@ class UpdateFeaturesRequest(Message):
             if self.validate_only:
                 raise unsupported("UpdateFeaturesRequest", "validate_only", version)
         write(_pack_i(self.timeout_ms))
-        write(compact_count(len(self.feature_updates)))
-        FeatureUpdateKey.encode_array(self.feature_updates, out, version)
+        write(compact_count(self.feature_updates))
+        if self.feature_updates:
+            FeatureUpdateKey.encode_array(self.feature_updates, out, version)
         if version >= 1:
             if self.unknown_tagged_fields:
                 write(_pack_t(self.validate_only))
@@ -234,8 +235,9 @@ class UpdateFeaturesResponse(Message):
         if version >= 2:
             pass
         else:
-            write(compact_count(len(self.results)))
-            UpdatableFeatureResult.encode_array(self.results, out, version)
+            write(compact_count(self.results))
+            if self.results:
+                UpdatableFeatureResult.encode_array(self.results, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:

@@ -126,10 +126,9 @@ class UpdateMetadataRequest(Message):
             o.topic_states = []
         if version >= 6:
             count, pos = read_compact_count(data, pos, 7)
-            o.live_brokers, pos = UpdateMetadataBroker.decode_array(data, pos, version, count)
         else:
             count, pos = read_count(data, pos, 8)
-            o.live_brokers, pos = UpdateMetadataBroker.decode_array(data, pos, version, count)
+        o.live_brokers, pos = UpdateMetadataBroker.decode_array(data, pos, version, count)
         if version >= 6:
             if data[pos]:
                 pos = o._decode_tags(data, pos, version)
@@ -168,6 +167,9 @@ class UpdateMetadataRequest(Message):
         if version < 5:
             if self.topic_states:
                 raise unsupported("UpdateMetadataRequest", "topic_states", version)
+        if version < 6:
+            if self.unknown_tagged_fields:
+                raise unsupported("UpdateMetadataRequest", "unknown_tagged_fields", version)
         if version >= 8:
             write(_pack_itiq(self.controller_id, self.is_k_raft_controller, self.controller_epoch, self.broker_epoch))
         elif version >= 5:
@@ -177,28 +179,28 @@ class UpdateMetadataRequest(Message):
         if version >= 5:
             pass
         else:
-            write(count(len(self.ungrouped_partition_states)))
-            UpdateMetadataPartitionState.encode_array(self.ungrouped_partition_states, out, version)
+            write(count(self.ungrouped_partition_states))
+            if self.ungrouped_partition_states:
+                UpdateMetadataPartitionState.encode_array(self.ungrouped_partition_states, out, version)
         if version >= 6:
-            write(compact_count(len(self.topic_states)))
-            UpdateMetadataTopicState.encode_array(self.topic_states, out, version)
+            write(compact_count(self.topic_states))
+            if self.topic_states:
+                UpdateMetadataTopicState.encode_array(self.topic_states, out, version)
         elif version >= 5:
-            write(count(len(self.topic_states)))
-            UpdateMetadataTopicState.encode_array(self.topic_states, out, version)
+            write(count(self.topic_states))
+            if self.topic_states:
+                UpdateMetadataTopicState.encode_array(self.topic_states, out, version)
         if version >= 6:
-            write(compact_count(len(self.live_brokers)))
-            UpdateMetadataBroker.encode_array(self.live_brokers, out, version)
+            write(compact_count(self.live_brokers))
         else:
-            write(count(len(self.live_brokers)))
+            write(count(self.live_brokers))
+        if self.live_brokers:
             UpdateMetadataBroker.encode_array(self.live_brokers, out, version)
         if version >= 6:
             if self.unknown_tagged_fields or (version >= 8 and self.type != 0):
                 self._encode_tags(out, version)
             else:
                 write(b"\x00")
-        else:
-            if self.unknown_tagged_fields:
-                raise unsupported("UpdateMetadataRequest", "unknown_tagged_fields", version)
 
     def _encode_tags(self, target: Writer, version: int) -> None:
         known: UnknownTags = []
@@ -248,10 +250,9 @@ class UpdateMetadataTopicState(Struct):
                 o.topic_id = ZERO_UUID
             if version >= 6:
                 count, pos = read_compact_count(data, pos, 24)
-                o.partition_states, pos = UpdateMetadataPartitionState.decode_array(data, pos, version, count)
             else:
                 count, pos = read_count(data, pos, 32)
-                o.partition_states, pos = UpdateMetadataPartitionState.decode_array(data, pos, version, count)
+            o.partition_states, pos = UpdateMetadataPartitionState.decode_array(data, pos, version, count)
             if version >= 6:
                 if data[pos]:
                     o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
@@ -264,6 +265,9 @@ class UpdateMetadataTopicState(Struct):
     def encode_array(items: list[UpdateMetadataTopicState], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 6:
+                if o.unknown_tagged_fields:
+                    raise unsupported("UpdateMetadataTopicState", "unknown_tagged_fields", version)
             if version >= 6:
                 write(compact_string(o.topic_name))
             else:
@@ -271,19 +275,16 @@ class UpdateMetadataTopicState(Struct):
             if version >= 7:
                 write(_pack_u(o.topic_id))
             if version >= 6:
-                write(compact_count(len(o.partition_states)))
-                UpdateMetadataPartitionState.encode_array(o.partition_states, out, version)
+                write(compact_count(o.partition_states))
             else:
-                write(count(len(o.partition_states)))
+                write(count(o.partition_states))
+            if o.partition_states:
                 UpdateMetadataPartitionState.encode_array(o.partition_states, out, version)
             if version >= 6:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("UpdateMetadataTopicState", "unknown_tagged_fields", version)
 
 
 class UpdateMetadataEndpoint(Struct):
@@ -346,6 +347,9 @@ class UpdateMetadataEndpoint(Struct):
     def encode_array(items: list[UpdateMetadataEndpoint], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 6:
+                if o.unknown_tagged_fields:
+                    raise unsupported("UpdateMetadataEndpoint", "unknown_tagged_fields", version)
             write(_pack_i(o.port))
             if version >= 6:
                 write(compact_string(o.host))
@@ -362,8 +366,6 @@ class UpdateMetadataEndpoint(Struct):
                 else:
                     write(_pack_hx(o.security_protocol))
             else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("UpdateMetadataEndpoint", "unknown_tagged_fields", version)
                 write(_pack_h(o.security_protocol))
 
 
@@ -440,6 +442,9 @@ class UpdateMetadataBroker(Struct):
     def encode_array(items: list[UpdateMetadataBroker], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 6:
+                if o.unknown_tagged_fields:
+                    raise unsupported("UpdateMetadataBroker", "unknown_tagged_fields", version)
             write(_pack_i(o.id))
             if version >= 1:
                 pass
@@ -450,11 +455,13 @@ class UpdateMetadataBroker(Struct):
             else:
                 write(_pack_i(o.v0_port))
             if version >= 6:
-                write(compact_count(len(o.endpoints)))
-                UpdateMetadataEndpoint.encode_array(o.endpoints, out, version)
+                write(compact_count(o.endpoints))
+                if o.endpoints:
+                    UpdateMetadataEndpoint.encode_array(o.endpoints, out, version)
             elif version >= 1:
-                write(count(len(o.endpoints)))
-                UpdateMetadataEndpoint.encode_array(o.endpoints, out, version)
+                write(count(o.endpoints))
+                if o.endpoints:
+                    UpdateMetadataEndpoint.encode_array(o.endpoints, out, version)
             if version >= 6:
                 write(compact_nullable_string(o.rack))
             elif version >= 2:
@@ -464,9 +471,6 @@ class UpdateMetadataBroker(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("UpdateMetadataBroker", "unknown_tagged_fields", version)
 
 
 class UpdateMetadataPartitionState(Struct):
@@ -525,18 +529,16 @@ class UpdateMetadataPartitionState(Struct):
             pos += 16
             if version >= 6:
                 count, pos = read_compact_count(data, pos, 4)
-                o.isr, pos = read_numbers(data, pos, count, "i", 4)
             else:
                 count, pos = read_count(data, pos, 4)
-                o.isr, pos = read_numbers(data, pos, count, "i", 4)
+            o.isr, pos = read_numbers(data, pos, count, "i", 4)
             (o.zk_version,) = _read_i(data, pos)
             pos += 4
             if version >= 6:
                 count, pos = read_compact_count(data, pos, 4)
-                o.replicas, pos = read_numbers(data, pos, count, "i", 4)
             else:
                 count, pos = read_count(data, pos, 4)
-                o.replicas, pos = read_numbers(data, pos, count, "i", 4)
+            o.replicas, pos = read_numbers(data, pos, count, "i", 4)
             if version >= 6:
                 count, pos = read_compact_count(data, pos, 4)
                 o.offline_replicas, pos = read_numbers(data, pos, count, "i", 4)
@@ -557,38 +559,40 @@ class UpdateMetadataPartitionState(Struct):
     def encode_array(items: list[UpdateMetadataPartitionState], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
+            if version < 6:
+                if o.unknown_tagged_fields:
+                    raise unsupported("UpdateMetadataPartitionState", "unknown_tagged_fields", version)
             if version >= 5:
                 pass
             else:
                 write(string(o.topic_name))
             write(_pack_iiii(o.partition_index, o.controller_epoch, o.leader, o.leader_epoch))
             if version >= 6:
-                write(compact_count(len(o.isr)))
-                write(numbers(o.isr, "i"))
+                write(compact_count(o.isr))
             else:
-                write(count(len(o.isr)))
+                write(count(o.isr))
+            if o.isr:
                 write(numbers(o.isr, "i"))
             write(_pack_i(o.zk_version))
             if version >= 6:
-                write(compact_count(len(o.replicas)))
-                write(numbers(o.replicas, "i"))
+                write(compact_count(o.replicas))
             else:
-                write(count(len(o.replicas)))
+                write(count(o.replicas))
+            if o.replicas:
                 write(numbers(o.replicas, "i"))
             if version >= 6:
-                write(compact_count(len(o.offline_replicas)))
-                write(numbers(o.offline_replicas, "i"))
+                write(compact_count(o.offline_replicas))
+                if o.offline_replicas:
+                    write(numbers(o.offline_replicas, "i"))
             elif version >= 4:
-                write(count(len(o.offline_replicas)))
-                write(numbers(o.offline_replicas, "i"))
+                write(count(o.offline_replicas))
+                if o.offline_replicas:
+                    write(numbers(o.offline_replicas, "i"))
             if version >= 6:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-            else:
-                if o.unknown_tagged_fields:
-                    raise unsupported("UpdateMetadataPartitionState", "unknown_tagged_fields", version)
 
 
 class UpdateMetadataResponse(Message):
@@ -627,6 +631,9 @@ class UpdateMetadataResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
+        if version < 6:
+            if self.unknown_tagged_fields:
+                raise unsupported("UpdateMetadataResponse", "unknown_tagged_fields", version)
         if version >= 6:
             if self.unknown_tagged_fields:
                 write(_pack_h(self.error_code))
@@ -634,6 +641,4 @@ class UpdateMetadataResponse(Message):
             else:
                 write(_pack_hx(self.error_code))
         else:
-            if self.unknown_tagged_fields:
-                raise unsupported("UpdateMetadataResponse", "unknown_tagged_fields", version)
             write(_pack_h(self.error_code))

@@ -97,8 +97,9 @@ class UpdateRaftVoterRequest(Message):
         write = out.parts.append
         write(compact_nullable_string(self.cluster_id))
         write(_pack_iiu(self.current_leader_epoch, self.voter_id, self.voter_directory_id))
-        write(compact_count(len(self.listeners)))
-        Listener.encode_array(self.listeners, out, version)
+        write(compact_count(self.listeners))
+        if self.listeners:
+            Listener.encode_array(self.listeners, out, version)
         self.k_raft_version_feature.encode(out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
@@ -259,7 +260,6 @@ class UpdateRaftVoterResponse(Message):
         known: UnknownTags = []
         if self.current_leader.leader_id != -1 or self.current_leader.leader_epoch != -1 or self.current_leader.host != "" or self.current_leader.port != 0 or self.current_leader.unknown_tagged_fields:
             out = Writer()
-            write = out.parts.append
             self.current_leader.encode(out, version)
             known.append((0, out.getvalue()))
         write_tags(target, known, self.unknown_tagged_fields)

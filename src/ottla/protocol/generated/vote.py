@@ -95,8 +95,9 @@ class VoteRequest(Message):
         write(compact_nullable_string(self.cluster_id))
         if version >= 1:
             write(_pack_i(self.voter_id))
-        write(compact_count(len(self.topics)))
-        VoteRequestTopicData.encode_array(self.topics, out, version)
+        write(compact_count(self.topics))
+        if self.topics:
+            VoteRequestTopicData.encode_array(self.topics, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -239,8 +240,9 @@ class VoteRequestTopicData(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.topic_name))
-            write(compact_count(len(o.partitions)))
-            VoteRequestPartitionData.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                VoteRequestPartitionData.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -312,8 +314,9 @@ class VoteResponse(Message):
             if self.node_endpoints:
                 raise unsupported("VoteResponse", "node_endpoints", version)
         write(_pack_h(self.error_code))
-        write(compact_count(len(self.topics)))
-        VoteResponseTopicData.encode_array(self.topics, out, version)
+        write(compact_count(self.topics))
+        if self.topics:
+            VoteResponseTopicData.encode_array(self.topics, out, version)
         if self.unknown_tagged_fields or (version >= 1 and self.node_endpoints):
             self._encode_tags(out, version)
         else:
@@ -324,8 +327,9 @@ class VoteResponse(Message):
         if version >= 1 and (self.node_endpoints):
             out = Writer()
             write = out.parts.append
-            write(compact_count(len(self.node_endpoints)))
-            NodeEndpoint.encode_array(self.node_endpoints, out, version)
+            write(compact_count(self.node_endpoints))
+            if self.node_endpoints:
+                NodeEndpoint.encode_array(self.node_endpoints, out, version)
             known.append((0, out.getvalue()))
         write_tags(target, known, self.unknown_tagged_fields)
 
@@ -426,8 +430,9 @@ class VoteResponseTopicData(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.topic_name))
-            write(compact_count(len(o.partitions)))
-            VoteResponsePartitionData.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                VoteResponsePartitionData.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

@@ -71,8 +71,9 @@ class VotersRecord(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(_pack_h(self.version))
-        write(compact_count(len(self.voters)))
-        Voter.encode_array(self.voters, out, version)
+        write(compact_count(self.voters))
+        if self.voters:
+            Voter.encode_array(self.voters, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -218,8 +219,9 @@ class Voter(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_iu(o.voter_id, o.voter_directory_id))
-            write(compact_count(len(o.endpoints)))
-            Endpoint.encode_array(o.endpoints, out, version)
+            write(compact_count(o.endpoints))
+            if o.endpoints:
+                Endpoint.encode_array(o.endpoints, out, version)
             o.k_raft_version_feature.encode(out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)

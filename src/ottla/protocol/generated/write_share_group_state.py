@@ -73,8 +73,9 @@ class WriteShareGroupStateRequest(Message):
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
         write(compact_string(self.group_id))
-        write(compact_count(len(self.topics)))
-        WriteStateData.encode_array(self.topics, out, version)
+        write(compact_count(self.topics))
+        if self.topics:
+            WriteStateData.encode_array(self.topics, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -195,8 +196,9 @@ class PartitionData(Struct):
                 write(_pack_iiiqi(o.partition, o.state_epoch, o.leader_epoch, o.start_offset, o.delivery_complete_count))
             else:
                 write(_pack_iiiq(o.partition, o.state_epoch, o.leader_epoch, o.start_offset))
-            write(compact_count(len(o.state_batches)))
-            StateBatch.encode_array(o.state_batches, out, version)
+            write(compact_count(o.state_batches))
+            if o.state_batches:
+                StateBatch.encode_array(o.state_batches, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -246,8 +248,9 @@ class WriteStateData(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_u(o.topic_id))
-            write(compact_count(len(o.partitions)))
-            PartitionData.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                PartitionData.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -288,8 +291,9 @@ class WriteShareGroupStateResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(compact_count(len(self.results)))
-        WriteStateResult.encode_array(self.results, out, version)
+        write(compact_count(self.results))
+        if self.results:
+            WriteStateResult.encode_array(self.results, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -391,8 +395,9 @@ class WriteStateResult(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_u(o.topic_id))
-            write(compact_count(len(o.partitions)))
-            PartitionResult.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                PartitionResult.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

@@ -69,8 +69,9 @@ class WriteTxnMarkersRequest(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(compact_count(len(self.markers)))
-        WritableTxnMarker.encode_array(self.markers, out, version)
+        write(compact_count(self.markers))
+        if self.markers:
+            WritableTxnMarker.encode_array(self.markers, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -119,8 +120,9 @@ class WritableTxnMarkerTopic(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.name))
-            write(compact_count(len(o.partition_indexes)))
-            write(numbers(o.partition_indexes, "i"))
+            write(compact_count(o.partition_indexes))
+            if o.partition_indexes:
+                write(numbers(o.partition_indexes, "i"))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -189,8 +191,9 @@ class WritableTxnMarker(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_qht(o.producer_id, o.producer_epoch, o.transaction_result))
-            write(compact_count(len(o.topics)))
-            WritableTxnMarkerTopic.encode_array(o.topics, out, version)
+            write(compact_count(o.topics))
+            if o.topics:
+                WritableTxnMarkerTopic.encode_array(o.topics, out, version)
             if version >= 2:
                 if o.unknown_tagged_fields:
                     write(_pack_ib(o.coordinator_epoch, o.transaction_version))
@@ -239,8 +242,9 @@ class WriteTxnMarkersResponse(Message):
 
     def encode(self, out: Writer, version: int) -> None:
         write = out.parts.append
-        write(compact_count(len(self.markers)))
-        WritableTxnMarkerResult.encode_array(self.markers, out, version)
+        write(compact_count(self.markers))
+        if self.markers:
+            WritableTxnMarkerResult.encode_array(self.markers, out, version)
         if self.unknown_tagged_fields:
             write_tags(out, [], self.unknown_tagged_fields)
         else:
@@ -334,8 +338,9 @@ class WritableTxnMarkerTopicResult(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.name))
-            write(compact_count(len(o.partitions)))
-            WritableTxnMarkerPartitionResult.encode_array(o.partitions, out, version)
+            write(compact_count(o.partitions))
+            if o.partitions:
+                WritableTxnMarkerPartitionResult.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
@@ -385,8 +390,9 @@ class WritableTxnMarkerResult(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_q(o.producer_id))
-            write(compact_count(len(o.topics)))
-            WritableTxnMarkerTopicResult.encode_array(o.topics, out, version)
+            write(compact_count(o.topics))
+            if o.topics:
+                WritableTxnMarkerTopicResult.encode_array(o.topics, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
