@@ -86,6 +86,6 @@ def _translate(translate: Callable[[Line], Line]) -> None:
         text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         # Half a surrogate pair, which JSON may name and UTF-8 may not contain, stays an escape.
         target.write(text.encode("utf-8", "backslashreplace") + b"\n")
-    target.flush()
+        target.flush()
     if failed:
         raise SystemExit(1)
