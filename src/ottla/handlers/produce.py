@@ -71,9 +71,7 @@ def answer(
                 if partition is None or not -1 <= acks <= 1 or start < 0:
                     raise _reason(topic, acks, partition, version)
                 info = partition.append(frame, start, end, acks, now_ms)
-                results.append(
-                    (index, info.first_offset, info.append_time, info.log_start_offset)
-                )
+                results.append((index, info.first_offset, info.append_time, info.log_start_offset))
             except ApiError as error:
                 refused = True
                 results.append(Refused(index, error, partition))

@@ -17,8 +17,10 @@ from ottla.common.errors import (
     UnknownLeaderEpoch,
 )
 from ottla.protocol.fetch_response import FetchedPartition
+from ottla.records.rules import AppendOrigin
 from ottla.replication.waiting import WaitingRequest
-from ottla.storage.log import AppendInfo, Log
+from ottla.storage.log import Log
+from ottla.storage.results import AppendInfo
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
@@ -79,6 +81,21 @@ class Partition:
         self.appended(end - start)
         return appended
 
+    def append_records(self, batch: bytes, origin: AppendOrigin, now_ms: int) -> int:
+        """Append what this broker itself has to say, as for acks=all; return its last offset."""
+        if len(self.isr) < self.min_insync_replicas:
+            raise NotEnoughReplicas
+        info = self.log.append_as_leader(
+            bytearray(batch),
+            0,
+            len(batch),
+            leader_epoch=self.leader_epoch,
+            now_ms=now_ms,
+            origin=origin,
+        )
+        self.appended(len(batch))
+        return info.last_offset
+
     def appended(self, size: int) -> None:
         """Records came: move the high watermark and tell who waits."""
         self._advance_high_watermark()
@@ -130,8 +147,8 @@ class Partition:
             fetched = log.read(
                 offset, max_bytes, upper_bound_offset=upper, at_least_one=at_least_one
             )
-            if fetched is not None:
+            if fetched.region is not None:
                 answer.records = fetched.region
                 if isolation_level == READ_COMMITTED:
-                    answer.aborted = log.aborted_transactions(offset, fetched)
+                    answer.aborted = log.aborted_transactions(offset, fetched.next_offset)
         return answer
