@@ -101,6 +101,8 @@ def _decompress_lz4(data: bytes, limit: int) -> bytes:
 
 
 def _decompress_zstd(data: bytes, limit: int) -> bytes:
+    if not data:
+        return data  # no frame at all is sound, unlike in the other formats
     bound = zstd_frame.decompressed_bound(data)
     return _into("zstd", cramjam.zstd.decompress_into, data, bound, limit)
 

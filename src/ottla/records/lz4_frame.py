@@ -4,9 +4,8 @@
     { block size 4 (top bit: stored as is)   block   [block checksum 4] } ...   0 0 0 0
     [content checksum 4]
 
-Sizes are little-endian. HC is a byte of xxHash32 over FLG and what follows it; ours are always the
-same two bytes, so it is a constant. "Dependent" blocks, which other libraries make by default, are
-what Kafka refuses.
+Sizes are little-endian; HC is a byte of xxHash32 over FLG and what follows it. "Dependent" blocks,
+which libraries make by default, are what Kafka refuses.
 """
 
 from struct import Struct
@@ -15,10 +14,6 @@ from typing import Final
 import cramjam
 
 _MAGIC: Final = b"\x04\x22\x4d\x18"
-_OUR_HEADER: Final = _MAGIC + b"\x60\x40\x82"
-"""Version 1, independent blocks of at most 64 KiB, no checksums, no content size."""
-_BLOCK_MAX: Final = 64 << 10
-_END: Final = bytes(4)
 _STORED_BIT: Final = 1 << 31
 _SIZE: Final = Struct("<I")
 
@@ -30,36 +25,20 @@ _CONTENT_SIZE_BIT: Final = 0x08
 _CONTENT_CHECKSUM_BIT: Final = 0x04
 _DICTIONARY_BIT: Final = 0x01
 
-DEFAULT_LEVEL: Final = 9
-"""Kafka's name for "no particular level": the fast compressor."""
-_HIGH_COMPRESSION_MAX: Final = 12
+_DEFAULT_LEVEL: Final = 9
+"""Kafka's name for "no particular level", which means the fast compressor."""
+_FAST_LEVEL: Final = 0
 
 
 def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
-    view = memoryview(data)
-    parts: list[bytes] = [_OUR_HEADER]
-    for start in range(0, len(view), _BLOCK_MAX):
-        block = view[start : start + _BLOCK_MAX]
-        packed = _compress_block(block, level)
-        if len(packed) < len(block):
-            parts += (_SIZE.pack(len(packed)), packed)
-        else:
-            parts += (_SIZE.pack(len(block) | _STORED_BIT), bytes(block))
-    parts.append(_END)
-    return b"".join(parts)
-
-
-def _compress_block(block: memoryview, level: int | None) -> bytes:
-    if level is None or level == DEFAULT_LEVEL:
-        return bytes(cramjam.lz4.compress_block(block, mode="fast", store_size=False))
-    return bytes(
-        cramjam.lz4.compress_block(
-            block,
-            mode="high_compression",
-            compression=min(level, _HIGH_COMPRESSION_MAX),
-            store_size=False,
-        )
+    """A frame of independent blocks of 64 KiB, each with its checksum."""
+    packer = cramjam.lz4.Compressor(
+        level=_FAST_LEVEL if level is None or level == _DEFAULT_LEVEL else level,
+        content_checksum=False,
+        block_linked=False,
     )
+    packer.compress(bytes(data))
+    return bytes(packer.finish())
 
 
 def measure(data: bytes) -> tuple[int, int]:
