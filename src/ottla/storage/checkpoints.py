@@ -6,12 +6,12 @@ and cluster a log directory, ``.kafka_cleanshutdown`` that everything was flushe
 """
 
 import json
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, TypeAlias
 
 from ottla.common.identifiers import ZERO_UUID, uuid_from_text, uuid_text
 from ottla.common.topic_partition import TopicPartition
-from ottla.storage.files import Filesystem
+from ottla.storage.files import Filesystem, Mutex
 from ottla.storage.leader_epochs import EpochEntry
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
@@ -23,6 +23,8 @@ PARTITION_METADATA: Final = "partition.metadata"
 META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 LOCK: Final = ".lock"
+
+Offsets: TypeAlias = dict[TopicPartition, int]
 
 _VERSION: Final = 0
 
@@ -54,7 +56,7 @@ def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
     return _checkpoint([f"{tp.topic} {tp.partition} {offset}" for tp, offset in offsets.items()])
 
 
-def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
+def decode_offsets(data: bytes) -> Offsets:
     offsets = {}
     for line in _lines(data):
         try:
@@ -65,7 +67,7 @@ def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
     return offsets
 
 
-def read_offsets(filesystem: Filesystem, path: str) -> dict[TopicPartition, int]:
+def read_offsets(filesystem: Filesystem, path: str) -> Offsets:
     """Empty when there is no such file, or an empty one."""
     data = filesystem.read(path) if filesystem.exists(path) else b""
     return decode_offsets(data) if data else {}
@@ -159,3 +161,57 @@ def decode_clean_shutdown(data: bytes) -> int:
         return int(json.loads(data)["brokerEpoch"])
     except (ValueError, KeyError, TypeError):
         return -1
+
+
+class OffsetCheckpoint:
+    """A file of offsets by partition that may be written in the background.
+
+    Whoever must not let the disk claim more than a log has asks :meth:`claim`, which counts what is
+    being written too. Writes of older content are never finished after those of newer content.
+    """
+
+    __slots__ = ("_filesystem", "_generation", "_mutex", "_pending", "_written", "path")
+
+    def __init__(self, filesystem: Filesystem, path: str) -> None:
+        self._filesystem = filesystem
+        self._mutex = Mutex()
+        self._generation = 0
+        self._written: Offsets = {}
+        self._pending: Offsets = {}
+        self.path = path
+
+    def read(self) -> Offsets:
+        self._written = read_offsets(self._filesystem, self.path)
+        return dict(self._written)
+
+    def claim(self, topic_partition: TopicPartition) -> int:
+        """The largest offset that the disk has, or may have any moment."""
+        return max(self._written.get(topic_partition, 0), self._pending.get(topic_partition, 0))
+
+    def says(self, offsets: Offsets) -> bool:
+        """Whether the disk has just that."""
+        return not self._pending and self._written == offsets
+
+    def write(self, offsets: Offsets) -> None:
+        self.written(self.prepare(offsets)())
+
+    def prepare(self, offsets: Offsets) -> Callable[[], int]:
+        """The work of writing ``offsets``, for any thread; its answer goes to :meth:`written`."""
+        for topic_partition, offset in self._pending.items():
+            # Superseded while it is being written: it may reach the disk or not.
+            self._written[topic_partition] = max(offset, self._written.get(topic_partition, 0))
+        self._generation += 1
+        self._pending = offsets
+        generation, data = self._generation, encode_offsets(offsets)
+
+        def run() -> int:
+            with self._mutex:
+                if generation == self._generation:
+                    self._filesystem.write_atomically(self.path, data)
+            return generation
+
+        return run
+
+    def written(self, generation: int) -> None:
+        if generation == self._generation:
+            self._written, self._pending = self._pending, {}

@@ -1,6 +1,33 @@
-"""Log directories: their names for partitions, and what becomes of them when a disk fails."""
+"""Log directories: what they are called inside, whose they are, and what becomes of them.
 
+A log directory holds a directory for each partition, ``topic-0``. One that is to be deleted, that
+the cluster does not know, or that is being filled to replace another bears a random part and a
+suffix: ``topic-0.<32 hex digits>-delete``, ``-stray``, ``-future``.
+"""
+
+from enum import Enum
+from typing import Final, NamedTuple
+
+from ottla.common.chance import Chance
 from ottla.common.errors import KafkaStorageError
+from ottla.common.topic_partition import TopicPartition
+from ottla.storage.checkpoints import (
+    CLEAN_SHUTDOWN,
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOCK,
+    LOG_START_OFFSETS,
+    META_PROPERTIES,
+    RECOVERY_POINTS,
+    CorruptCheckpoint,
+    MetaProperties,
+    OffsetCheckpoint,
+    decode_clean_shutdown,
+    encode_clean_shutdown,
+)
+from ottla.storage.files import Filesystem, Lock
+
+NAME_MAX: Final = 255
 
 
 class LogDirFailed(KafkaStorageError):
@@ -13,3 +40,126 @@ class LogDirFailed(KafkaStorageError):
         super().__init__(f"log directory {directory} failed: {error}")
         self.directory = directory
         self.error = error
+
+
+class Kind(Enum):
+    """What a partition's directory is there for, by the end of its name."""
+
+    CURRENT = ""
+    DELETE = "-delete"
+    STRAY = "-stray"
+    FUTURE = "-future"
+
+
+class DirectoryName(NamedTuple):
+    topic_partition: TopicPartition
+    kind: Kind
+
+
+def parse_directory_name(name: str) -> DirectoryName | None:
+    """What a directory is by its name; None for other people's directories."""
+    kind = Kind.CURRENT
+    for other in (Kind.DELETE, Kind.STRAY, Kind.FUTURE):
+        if name.endswith(other.value):
+            kind = other
+            name, separator, unique = name.removesuffix(other.value).rpartition(".")
+            if not separator or len(unique) != 32:
+                return None
+    topic, separator, partition = name.rpartition("-")
+    if not separator or not topic or not partition.isascii() or not partition.isdigit():
+        return None
+    return DirectoryName(TopicPartition(topic, int(partition)), kind)
+
+
+def directory_name(
+    topic_partition: TopicPartition, kind: Kind = Kind.CURRENT, chance: Chance | None = None
+) -> str:
+    """The name for a partition's directory; all but the current one need ``chance``."""
+    if kind is Kind.CURRENT:
+        return str(topic_partition)
+    assert chance is not None
+    ending = f"-{topic_partition.partition}.{chance.bytes(16).hex()}{kind.value}"
+    return topic_partition.topic[: NAME_MAX - len(ending)] + ending
+
+
+class LogDirectory:
+    """One of ``log.dirs``: its lock, its identity and its checkpoints."""
+
+    __slots__ = (
+        "_filesystem",
+        "_lock",
+        "failure",
+        "high_watermarks",
+        "log_start_offsets",
+        "meta",
+        "path",
+        "previous_broker_epoch",
+        "recovery_points",
+        "was_clean",
+    )
+
+    def __init__(self, filesystem: Filesystem, path: str) -> None:
+        self._filesystem = filesystem
+        self._lock: Lock | None = None
+        self.path = path
+        self.failure: OSError | None = None
+        self.meta: MetaProperties | None = None
+        self.was_clean = False
+        """Whether the last life ended with a clean stop."""
+        self.previous_broker_epoch = -1
+        """The broker epoch of that life; -1 unless it ended cleanly."""
+        self.recovery_points = OffsetCheckpoint(filesystem, f"{path}/{RECOVERY_POINTS}")
+        self.log_start_offsets = OffsetCheckpoint(filesystem, f"{path}/{LOG_START_OFFSETS}")
+        self.high_watermarks = OffsetCheckpoint(filesystem, f"{path}/{HIGH_WATERMARKS}")
+
+    @property
+    def directory_id(self) -> bytes | None:
+        return None if self.meta is None else self.meta.directory_id
+
+    @property
+    def is_online(self) -> bool:
+        return self.failure is None
+
+    def open(self) -> None:
+        """Lock it and take note of how it was left; it counts as left uncleanly from now on."""
+        filesystem = self._filesystem
+        if not filesystem.is_directory(self.path):
+            filesystem.make_directory(self.path)
+            filesystem.sync_directory(self.path.rpartition("/")[0] or "/")
+        self._lock = filesystem.lock(f"{self.path}/{LOCK}")
+        meta_path = f"{self.path}/{META_PROPERTIES}"
+        if filesystem.exists(meta_path):
+            self.meta = MetaProperties.decode(filesystem.read(meta_path))
+        marker = f"{self.path}/{CLEAN_SHUTDOWN}"
+        if filesystem.exists(marker):
+            self.was_clean = True
+            self.previous_broker_epoch = decode_clean_shutdown(filesystem.read(marker))
+            filesystem.remove(marker)
+            # Were the marker to come back after a crash, nothing would be recovered then.
+            filesystem.sync_directory(self.path)
+        cleaner_offsets = f"{self.path}/{CLEANER_OFFSETS}"
+        if not filesystem.exists(cleaner_offsets):
+            filesystem.open(cleaner_offsets, create=True).close()
+
+    def read_checkpoints(self) -> None:
+        """Damaged ones count as empty: everything is recovered, nothing was deleted."""
+        for checkpoint in (self.recovery_points, self.log_start_offsets, self.high_watermarks):
+            try:
+                checkpoint.read()
+            except CorruptCheckpoint:
+                checkpoint.write({})
+
+    def close_cleanly(self, broker_epoch: int) -> None:
+        """Everything is on disk: say so."""
+        data = encode_clean_shutdown(broker_epoch)
+        self._filesystem.write_atomically(f"{self.path}/{CLEAN_SHUTDOWN}", data)
+
+    def fail(self, error: OSError) -> None:
+        if self.failure is None:
+            self.failure = error
+        self.unlock()
+
+    def unlock(self) -> None:
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()

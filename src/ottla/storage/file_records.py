@@ -24,6 +24,8 @@ BODIES_CHUNK: Final = 1 << 20
 
 _PLACE: Final = Struct(">qi4xb6xi")
 """Base offset, length, magic and last offset delta of a batch."""
+_LENGTH: Final = Struct(">8xi")
+_BATCH_MIN: Final = LOG_OVERHEAD + LEGACY_LENGTH_MIN
 
 
 class BatchPlace(NamedTuple):
@@ -44,7 +46,7 @@ def _walk(
 ) -> Iterator[tuple[bytes, int, BatchPlace]]:
     """A chunk of the file, where in it a batch begins, and the batch; all of it if ``whole``."""
     chunk, start = b"", position
-    while end - position >= LOG_OVERHEAD + LEGACY_LENGTH_MIN:
+    while end - position >= _BATCH_MIN:
         at = position - start
         if len(chunk) - at < HEADER_SIZE:
             chunk, start, at = file.read_at(position, chunk_size), position, 0
@@ -80,6 +82,51 @@ def place_at(file: File, position: int, end: int) -> BatchPlace | None:
         return next(places(file, position, end), None)
     except CorruptMessage:
         return None
+
+
+def find_offset(file: File, position: int, end: int, offset: int) -> BatchPlace | None:
+    """The first batch from ``position`` on whose last offset is not below ``offset``.
+
+    The same as following :func:`places`, in a tight loop: fetches wait for it.
+    """
+    unpack = _PLACE.unpack_from
+    while end - position >= _BATCH_MIN:
+        chunk = file.read_at(position, HEADERS_CHUNK).ljust(HEADER_SIZE, b"\0")
+        at, last_at = 0, len(chunk) - _PLACE.size
+        while at <= last_at:
+            base_offset, length, magic, delta = unpack(chunk, at)
+            size = LOG_OVERHEAD + length
+            if length < LEGACY_LENGTH_MIN or not 0 <= magic <= MAGIC:
+                raise CorruptMessage(f"no record batch begins at position {position + at}")
+            if position + at + size > end:
+                return None
+            last_offset = base_offset + delta if magic == MAGIC else base_offset
+            if last_offset >= offset:
+                return BatchPlace(position + at, size, base_offset, last_offset)
+            at += size
+            if end - position - at < _BATCH_MIN:
+                return None
+        position += at
+    return None
+
+
+def find_end(file: File, position: int, limit: int) -> BatchPlace | None:
+    """The last of the whole batches between ``position`` and ``limit``; a tight loop as well."""
+    unpack = _LENGTH.unpack_from
+    last = -1
+    while limit - position >= _BATCH_MIN:
+        chunk = file.read_at(position, HEADERS_CHUNK).ljust(HEADER_SIZE, b"\0")
+        at, last_at = 0, len(chunk) - _LENGTH.size
+        while at <= last_at:
+            size = LOG_OVERHEAD + unpack(chunk, at)[0]
+            if size < _BATCH_MIN:
+                raise CorruptMessage(f"no record batch begins at position {position + at}")
+            if position + at + size > limit:
+                return None if last < 0 else place_at(file, last, limit)
+            last = position + at
+            at += size
+        position += at
+    return None if last < 0 else place_at(file, last, limit)
 
 
 def headers(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:

@@ -156,7 +156,7 @@ class Log(ReadableLog):
                 now_ms=now_ms,
             )
             if is_new:
-                filesystem.write(f"{directory}/{LEADER_EPOCHS}", b"")
+                filesystem.open(f"{directory}/{LEADER_EPOCHS}", create=True).close()
             if topic_id is not None:
                 log.assign_topic_id(topic_id)
         except OSError as error:
@@ -397,9 +397,9 @@ class Log(ReadableLog):
         first = self.producers.first_unstable_offset
         self.first_unstable_offset = None if first is None else max(first, self.log_start_offset)
 
-    def assign_epoch(self, epoch: int, start_offset: int) -> None:
-        """A new leader epoch begins, perhaps without a record yet."""
-        self.epochs.assign(epoch, start_offset)
+    def begin_leader_epoch(self, epoch: int) -> None:
+        """This broker leads from here on, perhaps without a record yet."""
+        self.epochs.assign(epoch, self.log_end_offset)
 
     def active_producers(self, now_ms: int) -> list[ProducerEntry]:
         """Those that have not been idle for too long."""
@@ -488,9 +488,27 @@ class Log(ReadableLog):
             self._filesystem.write_atomically(path, encode_epochs(self.epochs.entries))
             self.epochs.dirty = False
 
+    @property
+    def is_dirty(self) -> bool:
+        """Whether a clean stop has something to write."""
+        return (
+            self._active.active
+            or self.epochs.dirty
+            or bool(self._unsynced_paths)
+            or self.recovery_point < self.log_end_offset
+        )
+
     @on_disk
     def close(self, now_ms: int) -> None:
         """Leave everything on disk as a clean stop does."""
+        self._write_out()
+        self._save_epochs()
+        self._flushing = False
+        self.flush(now_ms)
+        self.abandon()
+
+    def _write_out(self) -> None:
+        """Write what is only in memory, as files of a closed log."""
         active = self._active
         if active.active:
             active.roll()
@@ -498,10 +516,40 @@ class Log(ReadableLog):
             snapshot = self.snapshots.take(self.producers)
             if snapshot is not None:
                 self._unsynced_paths.append(snapshot)
-        self._save_epochs()
-        self._flushing = False
-        self.flush(now_ms)
+
+    @on_disk
+    def prepare_close(self) -> str | None:
+        """Like :meth:`close`, without a sync: the keeper of many logs syncs once for them all.
+
+        Between that and :meth:`closed` a file that is returned is to be renamed, off its ``.tmp``.
+        """
+        self._write_out()
+        if not self.epochs.dirty:
+            return None
+        temporary = f"{self.directory}/{LEADER_EPOCHS}.tmp"
+        self._filesystem.write(temporary, encode_epochs(self.epochs.entries))
+        return temporary
+
+    def closed(self) -> None:
+        """Everything that :meth:`prepare_close` wrote is on disk."""
+        self.epochs.dirty = False
+        self._unsynced_paths.clear()
+        self.recovery_point = self.log_end_offset
         self.abandon()
+
+    @on_disk
+    def rename_directory(self, name: str) -> None:
+        """Move to another name in the same log directory."""
+        directory = f"{self.directory.rpartition('/')[0]}/{name}"
+        self._filesystem.rename(self.directory, directory)
+        self._unsynced_paths = [
+            path.replace(self.directory, directory, 1) for path in self._unsynced_paths
+        ]
+        self.directory = self.snapshots.directory = directory
+        for segment in self.segments:
+            segment.move_to(directory)
+        self._unsynced_directories = True
+        self._truncations += 1
 
     def abandon(self) -> None:
         """Let go of all files without writing."""

@@ -17,7 +17,6 @@ from ottla.storage.listener import LogListener
 from ottla.storage.results import FetchedData
 from ottla.storage.segment import Segment, TimestampAndOffset
 from ottla.storage.segments import Segments
-from ottla.storage.transaction_index import AbortedTransaction
 
 POSITIONS_MAX: Final = 32
 """Readers of a log whose places are remembered."""
@@ -154,19 +153,15 @@ class ReadableLog:
         first = place_at(segment.file, position, end) if at_least_one else None
         return (position, -1) if first is None else (first.end, first.last_offset + 1)
 
-    def aborted_transactions(
-        self, offset: int, upper_bound_offset: int
-    ) -> list[AbortedTransaction]:
-        """Those that have records between the offsets."""
-        found: list[AbortedTransaction] = []
+    @on_disk
+    def aborted_transactions(self, offset: int, upper_bound_offset: int) -> list[tuple[int, int]]:
+        """Producer id and first offset of those that have records between the offsets."""
+        found: list[tuple[int, int]] = []
         for segment in self.segments.touching(offset):
-            for transaction in segment.transaction_index.entries:
-                if (
-                    transaction.last_offset >= offset
-                    and transaction.first_offset < upper_bound_offset
-                ):
-                    found.append(transaction)
-                if transaction.last_stable_offset >= upper_bound_offset:
+            for entry in segment.transaction_index.entries:
+                if entry.last_offset >= offset and entry.first_offset < upper_bound_offset:
+                    found.append((entry.producer_id, entry.first_offset))
+                if entry.last_stable_offset >= upper_bound_offset:
                     return found
         return found
 

@@ -94,7 +94,7 @@ class LogLoader:
     def load(self) -> OpenedLog:
         names = self._finish_replacements(self._filesystem.list_directory(self._directory))
         self._snapshots = self._find_snapshots(names)
-        self._load_epochs()
+        self._load_epochs(names)
         self._load_segments(names)
         if not self._clean_shutdown:
             self._recover_unflushed()
@@ -182,7 +182,9 @@ class LogLoader:
                 offsets.append(offset)
         return ProducerSnapshots(self._filesystem, self._directory, offsets)
 
-    def _load_epochs(self) -> None:
+    def _load_epochs(self, names: set[str]) -> None:
+        if LEADER_EPOCHS not in names:
+            return
         path = f"{self._directory}/{LEADER_EPOCHS}"
         try:
             self._epochs = LeaderEpochs(read_epochs(self._filesystem, path))

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from ottla.records.batch import NO_TIMESTAMP, BatchHeader
 from ottla.records.record import iterate
-from ottla.storage.file_records import BatchPlace, headers, place_at, places
+from ottla.storage.file_records import BatchPlace, find_end, find_offset, headers, place_at
 from ottla.storage.files import Data, File, Filesystem
 from ottla.storage.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
 from ottla.storage.open_files import OpenFiles
@@ -101,7 +101,6 @@ class Segment:
         self._indexes_full = False
         self._max_known = True
         self.active = False
-        self.directory = directory
         self.base_offset = base_offset
         self.size = 0
         self.created_ms = created_ms
@@ -111,16 +110,18 @@ class Segment:
         """Of the first batch; by it the age of the segment is counted."""
         self.max_timestamp = NO_TIMESTAMP
         self.offset_of_max_timestamp = base_offset
-        prefix = f"{directory}/{base_offset:020d}"
-        self.offset_index = OffsetIndex(
-            filesystem, prefix + OFFSET_INDEX_SUFFIX, base_offset, limits.index_size_max
-        )
-        self.time_index = TimeIndex(
-            filesystem, prefix + TIME_INDEX_SUFFIX, base_offset, limits.index_size_max
-        )
-        self.transaction_index = TransactionIndex(
-            filesystem, prefix + TRANSACTION_INDEX_SUFFIX, base_offset
-        )
+        self.offset_index = OffsetIndex(filesystem, "", base_offset, limits.index_size_max)
+        self.time_index = TimeIndex(filesystem, "", base_offset, limits.index_size_max)
+        self.transaction_index = TransactionIndex(filesystem, "", base_offset)
+        self.move_to(directory)
+
+    def move_to(self, directory: str) -> None:
+        """Its files lie in ``directory`` now."""
+        prefix = f"{directory}/{self.base_offset:020d}"
+        self.directory = directory
+        self.offset_index.path = prefix + OFFSET_INDEX_SUFFIX
+        self.time_index.path = prefix + TIME_INDEX_SUFFIX
+        self.transaction_index.path = prefix + TRANSACTION_INDEX_SUFFIX
 
     @property
     def path(self) -> str:
@@ -275,10 +276,7 @@ class Segment:
         """The first batch whose last offset is not below ``offset``."""
         if self.size == 0:
             return None
-        for place in places(self.file, self._indexed_position(offset), self.size):
-            if place.last_offset >= offset:
-                return place
-        return None
+        return find_offset(self.file, self._indexed_position(offset), self.size, offset)
 
     def _indexed_position(self, offset: int) -> int:
         """Where to begin the search for ``offset``; an index that misleads is rebuilt."""
@@ -310,9 +308,8 @@ class Segment:
             assert place is not None
             position = place.position
             found = position, place.base_offset
-        for place in places(self.file, position, limit):
-            found = place.end, place.last_offset + 1
-        return found
+        last = find_end(self.file, position, limit)
+        return found if last is None else (last.end, last.last_offset + 1)
 
     def next_offset(self) -> int:
         """The offset behind the last batch."""
@@ -320,8 +317,9 @@ class Segment:
         if self.size:
             entry = self.offset_index.last_entry()
             position = 0 if entry is None else self._indexed_position(entry[0])
-            for place in places(self.file, position, self.size):
-                last_offset = place.last_offset
+            last = find_end(self.file, position, self.size)
+            if last is not None:
+                last_offset = last.last_offset
         return last_offset + 1
 
     def largest_timestamp(self) -> int:

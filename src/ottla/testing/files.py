@@ -343,6 +343,11 @@ class MemoryFilesystem:
         node.sync()
         self.changed("sync_directory", path)
 
+    def sync_all(self, path: str) -> None:
+        self.before("sync_all", path)
+        _sync_all(self._root)
+        self.changed("sync_all", path)
+
     # Whole files
 
     def read(self, path: str) -> bytes:
@@ -381,6 +386,13 @@ class MemoryFilesystem:
 
     def set_mode(self, path: str, mode: int) -> None:
         self._inode(path).mode = mode
+
+
+def _sync_all(node: _Node) -> None:
+    node.sync()
+    if isinstance(node, _Directory):
+        for entry in node.entries.values():
+            _sync_all(entry)
 
 
 def _used(node: _Node) -> int:

@@ -1,0 +1,236 @@
+"""What storage does by the clock: flush, delete what is old, write checkpoints, remove files.
+
+Decisions are made on the loop, where the logs live. Into the background goes only what blocks and
+touches no state: ``Flush.run``, the writing of checkpoints that were composed before, the syncing
+of new names, the removal of renamed files. At most one work of a kind is under way, so nothing
+overtakes anything.
+
+An ``OSError`` in the background fails the directory as it would on the loop.
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeVar
+
+from ottla.common.environment import Cancellable, Scheduler
+from ottla.common.promise import Promise, run
+from ottla.config.broker import BrokerConfig
+from ottla.storage.checkpoints import OffsetCheckpoint, Offsets
+from ottla.storage.directories import LogDirectory, LogDirFailed
+from ottla.storage.flush import Flush
+from ottla.storage.log import Log
+from ottla.storage.manager import LogManager
+
+LOGS_PER_STEP: Final = 100
+"""Logs that retention looks at before others have their turn on the loop."""
+FLUSH_CHECK_MS_MAX: Final = 1000
+"""Kafka looks for logs to flush only when told how often; a topic's ``flush.ms`` says enough."""
+
+T = TypeVar("T")
+
+
+class Intervals(NamedTuple):
+    """How often, in milliseconds."""
+
+    flush_check: int
+    retention_check: int
+    recovery_point_checkpoint: int
+    log_start_checkpoint: int
+    high_watermark_checkpoint: int
+    producer_expiration_check: int
+    initial_delay: int
+
+    @staticmethod
+    def of(config: BrokerConfig) -> "Intervals":
+        return Intervals(
+            min(config.log_flush_scheduler_interval_ms, FLUSH_CHECK_MS_MAX),
+            config.log_retention_check_interval_ms,
+            config.log_flush_offset_checkpoint_interval_ms,
+            config.log_flush_start_offset_checkpoint_interval_ms,
+            config.replica_high_watermark_checkpoint_interval_ms,
+            config.producer_id_expiration_check_interval_ms,
+            config.log_initial_task_delay_ms,
+        )
+
+
+class StorageDriver:
+    """Runs one :class:`LogManager`, which was started before."""
+
+    def __init__(self, manager: LogManager, scheduler: Scheduler, intervals: Intervals) -> None:
+        self._manager = manager
+        self._scheduler = scheduler
+        self._intervals = intervals
+        self._timers: dict[str, Cancellable] = {}
+        self._under_way: dict[str, Promise[None]] = {}
+        self._is_stopped = False
+
+    def start(self) -> None:
+        intervals = self._intervals
+        self._every("flush", intervals.flush_check, self._flush_due)
+        self._every("retention", intervals.retention_check, self._delete_old)
+        self._every("recovery points", intervals.recovery_point_checkpoint, self._recovery_points)
+        self._every("log starts", intervals.log_start_checkpoint, self._log_starts)
+        self._every("high watermarks", intervals.high_watermark_checkpoint, self._high_watermarks)
+        self._every("producers", intervals.producer_expiration_check, self._expire_producers)
+        self._manager.on_work = self._wake
+        self._wake()
+
+    def stop(self, broker_epoch: int = -1) -> Promise[None]:
+        """Let what is under way finish, then close all logs cleanly."""
+        self._is_stopped = True
+        self._manager.on_work = lambda: None
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        return run(self._stop(broker_epoch))
+
+    async def _stop(self, broker_epoch: int) -> None:
+        while self._under_way:
+            await next(iter(self._under_way.values()))
+        self._manager.stop(broker_epoch)
+
+    # On the loop
+
+    def _every(self, name: str, interval_ms: int, action: Callable[[], None]) -> None:
+        def tick() -> None:
+            action()
+            if not self._is_stopped:
+                self._timers[name] = self._scheduler.call_later(interval_ms / 1000, tick)
+
+        delay_ms = min(self._intervals.initial_delay, interval_ms)
+        self._timers[name] = self._scheduler.call_later(delay_ms / 1000, tick)
+
+    def _wake(self) -> None:
+        """Something is to be synced or removed: soon, together with what else comes now."""
+        if "work" not in self._timers and not self._is_stopped:
+            self._timers["work"] = self._scheduler.call_soon(self._work)
+
+    def _work(self) -> None:
+        del self._timers["work"]
+        manager = self._manager
+        if "flush" not in self._under_way:
+            self._flush([(log, log.segments.active.base_offset) for log in manager.take_rolled()])
+        if manager.created and "create" not in self._under_way:
+            self._background("create", manager.take_created(), self._directories_failed)
+        self._remove()
+
+    def _remove(self) -> None:
+        timer = self._timers.pop("removal", None)
+        if timer is not None:
+            timer.cancel()
+        if "remove" in self._under_way:
+            return
+        removals, now_ms = self._manager.removals, self._scheduler.wall_ms()
+        work = removals.take_due(now_ms)
+        if work is not None:
+            self._background("remove", work, self._directories_failed)
+        elif len(removals):
+            delay_s = (removals.next_due_ms() - now_ms) / 1000
+            self._timers["removal"] = self._scheduler.call_later(delay_s, self._remove)
+
+    def _flush_due(self) -> None:
+        if "flush" not in self._under_way:
+            self._flush([(log, log.log_end_offset) for log in self._manager.logs_to_flush()])
+
+    def _flush(self, logs: list[tuple[Log, int]]) -> None:
+        flushes: list[tuple[Log, Flush]] = []
+        for log, up_to in logs:
+            try:
+                flush = log.prepare_flush(up_to)
+            except LogDirFailed:
+                continue
+            if flush is not None:
+                flushes.append((log, flush))
+        if flushes:
+            self._background("flush", lambda: _run_flushes(flushes), self._flushed)
+
+    def _flushed(self, flushes: list[tuple[Log, Flush, OSError | None]]) -> None:
+        now_ms = self._scheduler.wall_ms()
+        for log, flush, error in flushes:
+            try:
+                log.flushed(flush, now_ms, error)
+            except LogDirFailed:
+                continue
+
+    def _delete_old(self) -> None:
+        logs = self._manager.logs_to_trim()
+
+        def step() -> None:
+            self._timers.pop("retention step", None)
+            self._manager.delete_old_segments([logs.pop() for _ in logs[:LOGS_PER_STEP]])
+            if logs and not self._is_stopped:
+                self._timers["retention step"] = self._scheduler.call_soon(step)
+
+        step()
+
+    def _expire_producers(self) -> None:
+        self._manager.remove_expired_producers()
+
+    def _recovery_points(self) -> None:
+        for directory in self._manager.online_directories:
+            offsets = self._manager.recovery_points(directory)
+            self._checkpoint(directory, directory.recovery_points, offsets)
+
+    def _log_starts(self) -> None:
+        for directory in self._manager.online_directories:
+            offsets = self._manager.log_start_offsets(directory)
+            self._checkpoint(directory, directory.log_start_offsets, offsets)
+
+    def _high_watermarks(self) -> None:
+        for directory in self._manager.online_directories:
+            offsets = self._manager.high_watermarks(directory)
+            self._checkpoint(directory, directory.high_watermarks, offsets)
+
+    def _checkpoint(
+        self, directory: LogDirectory, checkpoint: OffsetCheckpoint, offsets: Offsets
+    ) -> None:
+        if checkpoint.path in self._under_way or checkpoint.says(offsets):
+            return
+        work = checkpoint.prepare(offsets)
+
+        def done(generation: int | OSError) -> None:
+            if isinstance(generation, OSError):
+                self._manager.fail_directory(directory.path, generation)
+            else:
+                checkpoint.written(generation)
+
+        self._background(checkpoint.path, lambda: _or_error(work), done)
+
+    def _directories_failed(self, failures: list[tuple[str, OSError]]) -> None:
+        for path, error in failures:
+            self._manager.fail_directory(path, error)
+
+    # In the background
+
+    def _background(self, name: str, work: Callable[[], T], done: Callable[[T], None]) -> None:
+        """Do ``work`` elsewhere and ``done`` here; afterwards look what came up meanwhile."""
+        finished: Promise[None] = Promise()
+        self._under_way[name] = finished
+
+        def settled(promise: Promise[T]) -> None:
+            del self._under_way[name]
+            try:
+                done(promise.result())
+            finally:
+                finished.fulfil(None)
+            self._wake()
+
+        self._scheduler.run_in_background(work).when_done(settled)
+
+
+def _run_flushes(flushes: list[tuple[Log, Flush]]) -> list[tuple[Log, Flush, OSError | None]]:
+    return [(log, flush, _error_of(flush.run)) for log, flush in flushes]
+
+
+def _error_of(work: Callable[[], None]) -> OSError | None:
+    try:
+        work()
+    except OSError as error:
+        return error
+    return None
+
+
+def _or_error(work: Callable[[], T]) -> T | OSError:
+    try:
+        return work()
+    except OSError as error:
+        return error

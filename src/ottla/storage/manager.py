@@ -1,0 +1,568 @@
+"""All logs of a broker, in all its log directories.
+
+Synchronous; used from the loop. What blocks for long (flushing, removing, writing checkpoints) is
+handed out as work for the background: see ``driver``.
+
+Rules:
+
+1. A checkpoint on disk never claims more than a log has: before a log is made or truncated, a
+   claim that would be too high is written down lower.
+2. A directory that fails takes its logs with it, at once and for good; the others go on.
+3. The clean shutdown marker is written last, and removed before anything else happens.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from ottla.common.chance import Chance
+from ottla.common.clock import Clock
+from ottla.common.errors import KafkaStorageError, LogDirNotFound
+from ottla.common.identifiers import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
+from ottla.common.topic_partition import TopicPartition
+from ottla.storage.checkpoints import PARTITION_METADATA, Offsets
+from ottla.storage.config import LogConfig
+from ottla.storage.directories import (
+    Kind,
+    LogDirectory,
+    LogDirFailed,
+    directory_name,
+    parse_directory_name,
+)
+from ottla.storage.files import Filesystem
+from ottla.storage.log import PRODUCER_EXPIRATION_MS, Log
+from ottla.storage.open_files import OpenFiles
+from ottla.storage.removals import Removals
+
+OPEN_FILES_MAX: Final = 256
+CLOSED_ONE_BY_ONE_MAX: Final = 16
+"""Above this many logs one sync of the whole disk is shorter than one for each of their files."""
+METADATA_TOPIC: Final = "__cluster_metadata"
+
+_NO_DIRECTORY = (MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, LOST_DIRECTORY)
+
+
+class DuplicateLog(Exception):
+    """A partition lies in two log directories, and nobody knows which one counts."""
+
+
+class LogManager:
+    def __init__(
+        self,
+        filesystem: Filesystem,
+        paths: Iterable[str],
+        *,
+        clock: Clock,
+        chance: Chance,
+        config_for: Callable[[str], LogConfig],
+        producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
+        open_files_max: int = OPEN_FILES_MAX,
+    ) -> None:
+        self._filesystem = filesystem
+        self._clock = clock
+        self._chance = chance
+        self._config_for = config_for
+        self._producer_expiration_ms = producer_expiration_ms
+        self._open_files = OpenFiles(open_files_max)
+        self._by_path = {path: LogDirectory(filesystem, path) for path in paths}
+        self._preferred: dict[TopicPartition, str] = {}
+        self.logs: dict[TopicPartition, Log] = {}
+        self.future_logs: dict[TopicPartition, Log] = {}
+        """Logs that are being filled to take the place of the current one."""
+        self.strays: dict[str, TopicPartition] = {}
+        """Directories of partitions that the cluster does not know, by their paths."""
+        self.removals = Removals(filesystem)
+        self.rolled: dict[Log, None] = {}
+        """Logs with closed segments that are to be flushed."""
+        self.created: dict[Log, None] = {}
+        """Logs whose ``partition.metadata`` is to be synced."""
+        self.on_directory_failed: Callable[[LogDirectory, list[TopicPartition]], None] = (
+            lambda _directory, _lost: None
+        )
+        self.on_work: Callable[[], None] = lambda: None
+        """Called when something was added to ``rolled``, ``created`` or ``removals``."""
+
+    # Directories
+
+    @property
+    def directories(self) -> list[LogDirectory]:
+        return list(self._by_path.values())
+
+    @property
+    def online_directories(self) -> list[LogDirectory]:
+        return [directory for directory in self._by_path.values() if directory.is_online]
+
+    def directory_of(self, log: Log) -> LogDirectory:
+        return self._by_path[log.directory.rpartition("/")[0]]
+
+    def directory_by_id(self, directory_id: bytes) -> LogDirectory | None:
+        for directory in self._by_path.values():
+            if directory.is_online and directory.directory_id == directory_id:
+                return directory
+        return None
+
+    def previous_broker_epoch(self) -> int:
+        """The epoch that ended cleanly in all directories; -1 if there is no such."""
+        epochs = {directory.previous_broker_epoch for directory in self._by_path.values()}
+        return epochs.pop() if len(epochs) == 1 else -1
+
+    def fail_directory(self, path: str, error: OSError) -> None:
+        """Go on without a directory."""
+        directory = self._by_path[path]
+        if not directory.is_online:
+            return
+        directory.fail(error)
+        lost = []
+        for logs in (self.logs, self.future_logs):
+            for topic_partition, log in list(logs.items()):
+                if self.directory_of(log) is directory:
+                    del logs[topic_partition]
+                    log.failure = log.failure or error
+                    log.abandon()
+                    self.rolled.pop(log, None)
+                    self.created.pop(log, None)
+                    lost.append(topic_partition)
+        self.on_directory_failed(directory, lost)
+
+    # Start and stop
+
+    def start(self, is_stray: Callable[[Log], bool] = lambda _log: False) -> None:
+        """Lock the directories and open every log in them.
+
+        A directory that cannot be read is offline from the start; one that another process uses
+        raises DirectoryInUse.
+        """
+        for directory in self._by_path.values():
+            try:
+                directory.open()
+                directory.read_checkpoints()
+                self._load(directory, is_stray)
+            except OSError as error:
+                self.fail_directory(directory.path, error)
+            except LogDirFailed as failure:
+                self.fail_directory(directory.path, failure.error)
+
+    def _load(self, directory: LogDirectory, is_stray: Callable[[Log], bool]) -> None:
+        now_ms = self._clock.wall_ms()
+        for name in self._filesystem.list_directory(directory.path):
+            path = f"{directory.path}/{name}"
+            parsed = parse_directory_name(name)
+            if parsed is None or parsed.topic_partition.topic == METADATA_TOPIC:
+                continue
+            if not self._filesystem.is_directory(path):
+                continue
+            topic_partition, kind = parsed
+            if kind is Kind.DELETE:
+                self.removals.add_directory(now_ms, path)
+            elif kind is Kind.STRAY:
+                self.strays[path] = topic_partition
+            else:
+                log = self._open(directory, path, topic_partition)
+                if kind is Kind.CURRENT and is_stray(log):
+                    self._set_aside(log)
+                else:
+                    self._add(log, self.logs if kind is Kind.CURRENT else self.future_logs)
+
+    def _open(self, directory: LogDirectory, path: str, topic_partition: TopicPartition) -> Log:
+        log = self._open_log(
+            path,
+            topic_partition,
+            None,
+            recovery_point=directory.recovery_points.claim(topic_partition),
+            log_start_offset=directory.log_start_offsets.claim(topic_partition),
+            clean_shutdown=directory.was_clean,
+        )
+        log.set_high_watermark(directory.high_watermarks.claim(topic_partition))
+        return log
+
+    def _open_log(
+        self,
+        path: str,
+        topic_partition: TopicPartition,
+        topic_id: bytes | None,
+        *,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        clean_shutdown: bool = True,
+    ) -> Log:
+        keeper = _Keeper(self)
+        log = Log.open(
+            self._filesystem,
+            path,
+            topic_partition=topic_partition,
+            topic_id=topic_id,
+            config=self._config_for(topic_partition.topic),
+            now_ms=self._clock.wall_ms(),
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+            clean_shutdown=clean_shutdown,
+            producer_expiration_ms=self._producer_expiration_ms,
+            open_files=self._open_files,
+            listener=keeper,
+            chance=self._chance,
+        )
+        keeper.log = log
+        return log
+
+    def _add(self, log: Log, logs: dict[TopicPartition, Log]) -> None:
+        other = logs.setdefault(log.topic_partition, log)
+        if other is not log:
+            raise DuplicateLog(f"{log.directory} and {other.directory}")
+
+    def stop(self, broker_epoch: int = -1) -> None:
+        """Close everything so that the next start is a clean one."""
+        for directory in self.online_directories:
+            try:
+                self._close_logs(self._logs_in(directory))
+                self._write_checkpoints(directory)
+                directory.close_cleanly(broker_epoch)
+            except OSError as error:
+                self.fail_directory(directory.path, error)
+            except LogDirFailed as failure:
+                self.fail_directory(directory.path, failure.error)
+            directory.unlock()
+
+    def _close_logs(self, logs: list[Log]) -> None:
+        dirty = [log for log in logs if log.is_dirty]
+        now_ms = self._clock.wall_ms()
+        if len(dirty) <= CLOSED_ONE_BY_ONE_MAX:
+            for log in logs:
+                log.close(now_ms)
+            return
+        temporaries = [log.prepare_close() for log in logs]
+        self._filesystem.sync_all(logs[0].directory)
+        renamed = [path for path in temporaries if path is not None]
+        for path in renamed:
+            self._filesystem.rename(path, path.removesuffix(".tmp"))
+        self._filesystem.sync_all(logs[0].directory)
+        for log in logs:
+            log.closed()
+
+    def abandon(self) -> None:
+        """End without writing anything, as a crash does."""
+        for log in self._all_logs():
+            log.abandon()
+        for directory in self._by_path.values():
+            directory.unlock()
+
+    # Logs
+
+    def _all_logs(self) -> list[Log]:
+        return [*self.logs.values(), *self.future_logs.values()]
+
+    def _logs_in(self, directory: LogDirectory) -> list[Log]:
+        return [log for log in self._all_logs() if self.directory_of(log) is directory]
+
+    def get(self, topic_partition: TopicPartition) -> Log | None:
+        return self.logs.get(topic_partition)
+
+    def get_or_create(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: bytes,
+        *,
+        directory_id: bytes | None = None,
+        is_new: bool = True,
+    ) -> Log:
+        """The log of a partition; a new one in ``directory_id``, or where there are the fewest.
+
+        A partition that is not new may lie in a directory that is offline: it is not made again.
+        """
+        log = self.logs.get(topic_partition)
+        if log is None:
+            if not is_new and len(self.online_directories) < len(self._by_path):
+                raise KafkaStorageError(f"{topic_partition} may be in a directory that is offline")
+            directory = self._directory_for(topic_partition, directory_id)
+            name = directory_name(topic_partition)
+            log = self.logs[topic_partition] = self._create(
+                directory, name, topic_partition, topic_id
+            )
+        else:
+            log.assign_topic_id(topic_id)
+        return log
+
+    def _directory_for(
+        self, topic_partition: TopicPartition, directory_id: bytes | None
+    ) -> LogDirectory:
+        path = self._preferred.pop(topic_partition, None)
+        if path is not None:
+            return self._online(path)
+        if directory_id is not None and directory_id not in _NO_DIRECTORY:
+            directory = self.directory_by_id(directory_id)
+            if directory is not None:
+                return directory
+        online = self.online_directories
+        if not online:
+            raise KafkaStorageError("no log directory is online")
+        if len(online) == 1:
+            return online[0]
+        counts = dict.fromkeys(self._by_path, 0)
+        for log in self._all_logs():
+            counts[self.directory_of(log).path] += 1
+        return min(online, key=lambda directory: counts[directory.path])
+
+    def _online(self, path: str) -> LogDirectory:
+        directory = self._by_path.get(path)
+        if directory is None:
+            raise LogDirNotFound(f"{path} is none of this broker's log directories")
+        if not directory.is_online:
+            raise KafkaStorageError(f"log directory {path} is offline")
+        return directory
+
+    def _create(
+        self, directory: LogDirectory, name: str, topic_partition: TopicPartition, topic_id: bytes
+    ) -> Log:
+        self._lower_claims(directory, topic_partition, 0, 0)
+        try:
+            log = self._open_log(f"{directory.path}/{name}", topic_partition, topic_id)
+        except LogDirFailed as failure:
+            self.fail_directory(directory.path, failure.error)
+            raise
+        self.created[log] = None
+        self.on_work()
+        return log
+
+    def prefer_directory(self, topic_partition: TopicPartition, path: str) -> None:
+        """Where a log that is made later shall lie (AlterReplicaLogDirs before it exists)."""
+        self._online(path)
+        self._preferred[topic_partition] = path
+
+    def delete(self, topic_partition: TopicPartition) -> None:
+        """Forget a log, and the one that was to replace it; their files go after a while."""
+        self._preferred.pop(topic_partition, None)
+        for logs in (self.logs, self.future_logs):
+            log = logs.pop(topic_partition, None)
+            if log is not None:
+                self._retire(log)
+
+    def _retire(self, log: Log) -> None:
+        log.rename_directory(directory_name(log.topic_partition, Kind.DELETE, self._chance))
+        log.abandon()
+        self.rolled.pop(log, None)
+        self.created.pop(log, None)
+        due_ms = self._clock.wall_ms() + log.config.file_delete_delay_ms
+        self.removals.add_directory(due_ms, log.directory)
+        self.on_work()
+
+    def mark_stray(self, topic_partition: TopicPartition) -> None:
+        """Set a log aside that the cluster does not know; nothing is deleted."""
+        log = self.logs.pop(topic_partition, None)
+        if log is not None:
+            self._set_aside(log)
+
+    def _set_aside(self, log: Log) -> None:
+        log.close(self._clock.wall_ms())
+        log.rename_directory(directory_name(log.topic_partition, Kind.STRAY, self._chance))
+        self.strays[log.directory] = log.topic_partition
+
+    def configure(self, topic: str) -> None:
+        """The settings of a topic have changed."""
+        for log in self._all_logs():
+            if log.topic_partition.topic == topic:
+                log.configure(self._config_for(topic))
+
+    # Moving a log to another directory
+
+    def create_future(self, topic_partition: TopicPartition, path: str) -> Log:
+        """Begin a log in ``path`` that is to replace the current one when it has caught up."""
+        directory = self._online(path)
+        current = self.logs[topic_partition]
+        assert self.directory_of(current) is not directory
+        assert topic_partition not in self.future_logs
+        name = directory_name(topic_partition, Kind.FUTURE, self._chance)
+        assert current.topic_id is not None
+        log = self._create(directory, name, topic_partition, current.topic_id)
+        if current.log_start_offset:
+            log.truncate_fully_and_start_at(current.log_start_offset, self._clock.wall_ms())
+        self.future_logs[topic_partition] = log
+        return log
+
+    def copy_to_future(self, topic_partition: TopicPartition, max_bytes: int) -> bool:
+        """Copy the next batches, at least one; whether the future log has caught up."""
+        current, future = self.logs[topic_partition], self.future_logs[topic_partition]
+        now_ms = self._clock.wall_ms()
+        if future.log_end_offset > current.log_end_offset:
+            future.truncate_to(current.log_end_offset, now_ms)
+        if future.log_end_offset < current.log_start_offset:
+            future.truncate_fully_and_start_at(current.log_start_offset, now_ms)
+        fetched = current.read(
+            future.log_end_offset,
+            max_bytes,
+            upper_bound_offset=current.log_end_offset,
+            at_least_one=True,
+        )
+        if fetched.region is not None:
+            future.append_as_follower(fetched.region.read(), now_ms=now_ms)
+        future.set_high_watermark(min(current.high_watermark, future.log_end_offset))
+        if future.high_watermark >= current.log_start_offset:
+            future.delete_records_before(current.log_start_offset)
+        return future.log_end_offset == current.log_end_offset
+
+    def _truncate_future(self, log: Log) -> None:
+        """What the current log has lost its copy must lose too, before other records come."""
+        future = self.future_logs.get(log.topic_partition)
+        if future is not None and future is not log:
+            future.truncate_to(log.log_end_offset, self._clock.wall_ms())
+
+    def replace_current_with_future(self, topic_partition: TopicPartition) -> Log:
+        """Let the future log, which has caught up, be the current one; the old one goes."""
+        current = self.logs.get(topic_partition)
+        future = self.future_logs.pop(topic_partition)
+        future.flush(self._clock.wall_ms())
+        future.rename_directory(directory_name(topic_partition))
+        self.logs[topic_partition] = future
+        if current is not None:
+            future.set_high_watermark(current.high_watermark)
+            self._retire(current)
+        return future
+
+    def abandon_future(self, topic_partition: TopicPartition) -> None:
+        """Stop moving a log."""
+        log = self.future_logs.pop(topic_partition, None)
+        if log is not None:
+            self._retire(log)
+
+    # What is done now and then
+
+    def logs_to_trim(self) -> list[Log]:
+        """Those that retention applies to; compacted ones are the cleaner's."""
+        return [log for log in self._all_logs() if "compact" not in log.config.cleanup_policy]
+
+    def delete_old_segments(self, logs: Iterable[Log]) -> int:
+        """Apply retention; how many segments went. A directory that fails is dealt with."""
+        now_ms = self._clock.wall_ms()
+        count = 0
+        for log in logs:
+            with contextlib.suppress(LogDirFailed):
+                count += log.delete_old_segments(now_ms)
+        return count
+
+    def remove_expired_producers(self) -> None:
+        now_ms = self._clock.wall_ms()
+        for log in self._all_logs():
+            log.producers.remove_expired(now_ms)
+
+    def logs_to_flush(self) -> list[Log]:
+        """Those that were not flushed for as long as ``flush.ms`` allows."""
+        now_ms = self._clock.wall_ms()
+        return [
+            log
+            for log in self._all_logs()
+            if log.recovery_point < log.log_end_offset
+            and now_ms - log.last_flush_ms >= log.config.flush_ms
+        ]
+
+    def take_rolled(self) -> list[Log]:
+        """Those with closed segments that were not flushed yet."""
+        rolled, self.rolled = self.rolled, {}
+        return list(rolled)
+
+    def take_created(self) -> Callable[[], list[tuple[str, OSError]]]:
+        """The work of syncing whose new logs are: before their records, as Kafka does it."""
+        created, self.created = self.created, {}
+        directories = sorted({self.directory_of(log).path for log in created})
+        partitions = [log.directory for log in created]
+        filesystem = self._filesystem
+
+        def sync(path: str) -> None:
+            if len(partitions) > CLOSED_ONE_BY_ONE_MAX:
+                filesystem.sync_all(path)
+                return
+            for partition in partitions:
+                if partition.startswith(f"{path}/"):
+                    with contextlib.suppress(FileNotFoundError):
+                        file = filesystem.open(f"{partition}/{PARTITION_METADATA}")
+                        file.sync()
+                        file.close()
+                        filesystem.sync_directory(partition)
+            filesystem.sync_directory(path)
+
+        return lambda: failures(directories, sync)
+
+    # Checkpoints
+
+    def recovery_points(self, directory: LogDirectory) -> Offsets:
+        return {log.topic_partition: log.recovery_point for log in self._logs_in(directory)}
+
+    def log_start_offsets(self, directory: LogDirectory) -> Offsets:
+        """Only where the first segment does not say it."""
+        return {
+            log.topic_partition: log.log_start_offset
+            for log in self._logs_in(directory)
+            if log.log_start_offset > log.segments[0].base_offset
+        }
+
+    def high_watermarks(self, directory: LogDirectory) -> Offsets:
+        return {
+            log.topic_partition: log.high_watermark
+            for log in self.logs.values()
+            if self.directory_of(log) is directory
+        }
+
+    def _write_checkpoints(self, directory: LogDirectory) -> None:
+        directory.recovery_points.write(self.recovery_points(directory))
+        directory.log_start_offsets.write(self.log_start_offsets(directory))
+        directory.high_watermarks.write(self.high_watermarks(directory))
+
+    def _lower_claims(
+        self,
+        directory: LogDirectory,
+        topic_partition: TopicPartition,
+        recovery_point: int,
+        log_start_offset: int,
+    ) -> None:
+        """See the first rule."""
+        try:
+            if directory.recovery_points.claim(topic_partition) > recovery_point:
+                directory.recovery_points.write(self.recovery_points(directory))
+            if directory.log_start_offsets.claim(topic_partition) > log_start_offset:
+                directory.log_start_offsets.write(self.log_start_offsets(directory))
+        except OSError as error:
+            self.fail_directory(directory.path, error)
+            raise LogDirFailed(directory.path, error) from error
+
+
+def failures(paths: list[str], work: Callable[[str], None]) -> list[tuple[str, OSError]]:
+    """Do ``work`` for each directory; those for which it failed."""
+    failed = []
+    for path in paths:
+        try:
+            work(path)
+        except OSError as error:
+            failed.append((path, error))
+    return failed
+
+
+class _Keeper:
+    """What the manager does for one log."""
+
+    __slots__ = ("_manager", "log")
+
+    def __init__(self, manager: LogManager) -> None:
+        self._manager = manager
+        self.log: Log | None = None
+
+    def rolled(self) -> None:
+        if self.log is not None:
+            self._manager.rolled[self.log] = None
+            self._manager.on_work()
+
+    def files_deleted(self, paths: list[str]) -> None:
+        manager, log = self._manager, self.log
+        delay_ms = 0 if log is None else log.config.file_delete_delay_ms
+        manager.removals.add_files(manager._clock.wall_ms() + delay_ms, paths)
+        manager.on_work()
+
+    def recovery_point_lowered(self) -> None:
+        manager, log = self._manager, self.log
+        if log is not None:
+            manager._lower_claims(
+                manager.directory_of(log),
+                log.topic_partition,
+                log.recovery_point,
+                log.log_start_offset,
+            )
+            manager._truncate_future(log)
+
+    def failed(self, failure: LogDirFailed) -> None:
+        self._manager.fail_directory(failure.directory, failure.error)
