@@ -120,6 +120,10 @@ class LogDirectory:
     def is_online(self) -> bool:
         return self.failure is None
 
+    def space(self) -> tuple[int, int]:
+        """Bytes of the disk in all, and those that are left."""
+        return self._filesystem.space(self.path)
+
     def open(self) -> None:
         """Lock it and take note of how it was left; it counts as left uncleanly from now on."""
         filesystem = self._filesystem

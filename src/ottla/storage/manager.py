@@ -286,7 +286,7 @@ class LogManager:
     ) -> LogDirectory:
         path = self._preferred.pop(topic_partition, None)
         if path is not None:
-            return self._online(path)
+            return self.online_directory(path)
         if directory_id is not None and directory_id not in _NO_DIRECTORY:
             directory = self.directory_by_id(directory_id)
             if directory is not None:
@@ -301,7 +301,7 @@ class LogManager:
             counts[self.directory_of(log).path] += 1
         return min(online, key=lambda directory: counts[directory.path])
 
-    def _online(self, path: str) -> LogDirectory:
+    def online_directory(self, path: str) -> LogDirectory:
         directory = self._by_path.get(path)
         if directory is None:
             raise LogDirNotFound(f"{path} is none of this broker's log directories")
@@ -324,7 +324,7 @@ class LogManager:
 
     def prefer_directory(self, topic_partition: TopicPartition, path: str) -> None:
         """Where a log that is made later shall lie (AlterReplicaLogDirs before it exists)."""
-        self._online(path)
+        self.online_directory(path)
         self._preferred[topic_partition] = path
 
     def delete(self, topic_partition: TopicPartition) -> None:
@@ -365,7 +365,7 @@ class LogManager:
 
     def create_future(self, topic_partition: TopicPartition, path: str) -> Log:
         """Begin a log in ``path`` that is to replace the current one when it has caught up."""
-        directory = self._online(path)
+        directory = self.online_directory(path)
         current = self.logs[topic_partition]
         assert self.directory_of(current) is not directory
         assert topic_partition not in self.future_logs
