@@ -4,13 +4,17 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.common.environment import Scheduler
 from ottla.common.promise import Promise
+from ottla.config.changes import Resource
+from ottla.config.layers import Layers
 from ottla.metadata.image import MetadataImage
 
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
     from ottla.controller.driver import ControllerDriver
     from ottla.coordinator.group.service import GroupService
+    from ottla.replication.log_moves import LogMoves
     from ottla.replication.replicas import Replicas
+    from ottla.storage.manager import LogManager
 
 
 class Peer(Protocol):
@@ -105,11 +109,14 @@ class Services:
         "config",
         "controller",
         "groups",
+        "log_moves",
+        "logs",
         "metadata",
         "node_id",
         "producer_ids",
         "replicas",
         "scheduler",
+        "settings_of_file",
     )
 
     def __init__(
@@ -121,6 +128,8 @@ class Services:
         metadata: MetadataSource,
         controller: "ControllerDriver",
         replicas: "Replicas",
+        logs: "LogManager",
+        log_moves: "LogMoves",
         groups: "GroupService",
         auto_topics: AutoTopics,
         producer_ids: ProducerIds,
@@ -130,10 +139,23 @@ class Services:
         self.cluster_id = cluster_id
         self.config = config
         """The broker's current settings; replaced when a dynamic one changes."""
+        self.settings_of_file = config.originals
+        """What the broker was started with; never replaced."""
         self.metadata = metadata
         self.controller = controller
         self.replicas = replicas
+        self.logs = logs
+        self.log_moves = log_moves
         self.groups = groups
         self.auto_topics = auto_topics
         self.producer_ids = producer_ids
         self.scheduler = scheduler
+
+    def layers(self) -> Layers:
+        """The broker's settings by their origin: its file, all brokers', its own."""
+        configs_of = self.metadata.image.configs_of
+        return Layers(
+            self.settings_of_file,
+            configs_of(Resource.BROKER, ""),
+            configs_of(Resource.BROKER, str(self.node_id)),
+        )

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from ottla.common.errors import UnsupportedVersion
+from ottla.config.changes import Resource
 from ottla.handlers.context import RequestContext, Services
-from ottla.metadata.configs import ResourceType
 from ottla.metadata.image import MetadataImage
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.list_config_resources import (
@@ -21,11 +21,11 @@ from ottla.protocol.generated.list_config_resources import (
 KEY: Final = ApiKey.LIST_CONFIG_RESOURCES
 VERSIONS: Final = (0, 1)
 LISTED: Final = (
-    ResourceType.GROUP,
-    ResourceType.CLIENT_METRICS,
-    ResourceType.BROKER_LOGGER,
-    ResourceType.BROKER,
-    ResourceType.TOPIC,
+    Resource.GROUP,
+    Resource.CLIENT_METRICS,
+    Resource.BROKER_LOGGER,
+    Resource.BROKER,
+    Resource.TOPIC,
 )
 
 
@@ -34,7 +34,7 @@ async def handle(
 ) -> ListConfigResourcesResponse:
     wanted = set(request.resource_types) or set(LISTED)
     if context.version == 0:
-        wanted = {ResourceType.CLIENT_METRICS}
+        wanted = {Resource.CLIENT_METRICS}
     if not wanted.issubset(LISTED):
         raise UnsupportedVersion
     image = services.metadata.image
@@ -48,11 +48,11 @@ async def handle(
     )
 
 
-def _names(kind: ResourceType, image: MetadataImage) -> Iterable[str]:
+def _names(kind: Resource, image: MetadataImage) -> Iterable[str]:
     match kind:
-        case ResourceType.TOPIC:
+        case Resource.TOPIC:
             return sorted(image.topics.by_name)
-        case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
+        case Resource.BROKER | Resource.BROKER_LOGGER:
             return [str(node_id) for node_id in sorted(image.brokers)]
         case _:
             return sorted(name for resource, name in image.configs if resource == kind)

@@ -1,0 +1,85 @@
+"""AlterConfigs (key 33): replace all settings of a resource; what is not named is reset.
+
+IncrementalAlterConfigs came in its place (KIP-339), because nobody can change one setting safely
+with this.
+
+v1 as v0; v2 is flexible.
+"""
+
+from typing import Final
+
+from ottla.common.errors import ApiError, ErrorCode
+from ottla.config.changes import Operation, Resource
+from ottla.handlers.config_changes import (
+    check_broker_replacement,
+    check_forwarded,
+    check_names_and_values,
+    precheck,
+)
+from ottla.handlers.context import RequestContext, Services
+from ottla.protocol.api import ApiKey
+from ottla.protocol.generated.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+KEY: Final = ApiKey.ALTER_CONFIGS
+VERSIONS: Final = (0, 2)
+
+
+async def handle(
+    request: AlterConfigsRequest, _context: RequestContext, services: Services
+) -> AlterConfigsResponse:
+    rest, outcomes = precheck(request.resources, lambda resource: _check(resource, services))
+    response = AlterConfigsResponse()
+    if rest:
+        response = await services.controller.alter_configs(
+            AlterConfigsRequest(resources=rest, validate_only=request.validate_only)
+        )
+    answered = {(each.resource_type, each.resource_name): each for each in response.responses}
+    return AlterConfigsResponse(
+        responses=[
+            _outcome(resource, outcomes[position])
+            if position in outcomes
+            else answered[resource.resource_type, resource.resource_name]
+            for position, resource in enumerate(request.resources)
+        ]
+    )
+
+
+def _check(resource: AlterConfigsResource, services: Services) -> bool:
+    settings = [(config.name, Operation.SET, config.value) for config in resource.configs]
+    check_names_and_values(settings)
+    check_forwarded(resource.resource_type)
+    if resource.resource_type == Resource.BROKER:
+        wanted = {name: value for name, _, value in settings if value is not None}
+        check_broker_replacement(services, resource.resource_name, wanted)
+    return True
+
+
+def _outcome(
+    resource: AlterConfigsResource, error: ApiError | None
+) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=ErrorCode.NONE if error is None else error.code,
+        error_message=None if error is None else error.message or None,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def refuse(request: AlterConfigsRequest, code: ErrorCode, message: str) -> AlterConfigsResponse:
+    """Each resource that was named gets the error."""
+    return AlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=code,
+                error_message=message or None,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ]
+    )

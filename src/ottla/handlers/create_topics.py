@@ -1,0 +1,46 @@
+"""CreateTopics (key 19): made by the controller, each topic for itself.
+
+One that is refused says why, and the others are made. The answer comes when the topics are written
+to the metadata log, and this broker serves its partitions from then on.
+
+v2 is the first that is served: validate_only came in v1, error messages too; v3 as v2; v4 -1 for
+the default number of partitions and replicas (KIP-464); v5 flexible, the settings in the answer
+(KIP-525); v6 THROTTLING_QUOTA_EXCEEDED (KIP-599); v7 the topic id (KIP-516).
+"""
+
+from typing import Final
+
+from ottla.common.errors import ErrorCode
+from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.deadlines import within
+from ottla.protocol.api import ApiKey
+from ottla.protocol.generated.create_topics import (
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+KEY: Final = ApiKey.CREATE_TOPICS
+VERSIONS: Final = (2, 7)
+
+
+async def handle(
+    request: CreateTopicsRequest, _context: RequestContext, services: Services
+) -> CreateTopicsResponse:
+    return await within(
+        services.scheduler,
+        request.timeout_ms,
+        lambda: services.controller.create_topics(request),
+    )
+
+
+def refuse(request: CreateTopicsRequest, code: ErrorCode, message: str) -> CreateTopicsResponse:
+    """Each topic that was named gets the error."""
+    return CreateTopicsResponse(
+        topics=[
+            CreatableTopicResult(
+                name=name, error_code=code, error_message=message or None, configs=[]
+            )
+            for name in dict.fromkeys(topic.name for topic in request.topics)
+        ]
+    )

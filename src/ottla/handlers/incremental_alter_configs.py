@@ -1,0 +1,92 @@
+"""IncrementalAlterConfigs (key 44): change single settings, and leave the others (KIP-339).
+
+A setting is set, removed, or, if it is a list, appended to or subtracted from. v1 is flexible.
+"""
+
+from typing import Final
+
+from ottla.common.errors import ApiError, ErrorCode
+from ottla.config.changes import Resource
+from ottla.handlers.config_changes import (
+    check_broker_change,
+    check_forwarded,
+    check_names_and_values,
+    precheck,
+)
+from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.loggers import change_log_levels
+from ottla.protocol.api import ApiKey
+from ottla.protocol.generated.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+KEY: Final = ApiKey.INCREMENTAL_ALTER_CONFIGS
+VERSIONS: Final = (0, 1)
+
+
+async def handle(
+    request: IncrementalAlterConfigsRequest, _context: RequestContext, services: Services
+) -> IncrementalAlterConfigsResponse:
+    def check(resource: AlterConfigsResource) -> bool:
+        return _check(resource, services, validate_only=request.validate_only)
+
+    rest, outcomes = precheck(request.resources, check)
+    response = IncrementalAlterConfigsResponse()
+    if rest:
+        response = await services.controller.incremental_alter_configs(
+            IncrementalAlterConfigsRequest(resources=rest, validate_only=request.validate_only)
+        )
+    answered = {(each.resource_type, each.resource_name): each for each in response.responses}
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            _outcome(resource, outcomes[position])
+            if position in outcomes
+            else answered[resource.resource_type, resource.resource_name]
+            for position, resource in enumerate(request.resources)
+        ]
+    )
+
+
+def _check(resource: AlterConfigsResource, services: Services, *, validate_only: bool) -> bool:
+    """Refuse, or do what is the broker's to do; tell whether the controller is to be asked."""
+    changes = [(config.name, config.config_operation, config.value) for config in resource.configs]
+    check_names_and_values(changes)
+    name = resource.resource_name
+    if resource.resource_type == Resource.BROKER_LOGGER:
+        change_log_levels(services.node_id, name, changes, validate_only=validate_only)
+        return False
+    check_forwarded(resource.resource_type)
+    if resource.resource_type == Resource.BROKER:
+        check_broker_change(services, name, changes)
+    return True
+
+
+def _outcome(
+    resource: AlterConfigsResource, error: ApiError | None
+) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=ErrorCode.NONE if error is None else error.code,
+        error_message=None if error is None else error.message or None,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def refuse(
+    request: IncrementalAlterConfigsRequest, code: ErrorCode, message: str
+) -> IncrementalAlterConfigsResponse:
+    """Each resource that was named gets the error."""
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=code,
+                error_message=message or None,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ]
+    )

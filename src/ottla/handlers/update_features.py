@@ -1,0 +1,33 @@
+"""UpdateFeatures (key 57): raise or lower what the whole cluster has agreed to use (KIP-584).
+
+All updates are made or none. v0 says by a flag that a level may be lowered; v1 by an upgrade type,
+and can be asked what would happen (KIP-778); v2 answers with one error for all.
+"""
+
+from typing import Final
+
+from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.deadlines import within
+from ottla.protocol.api import ApiKey
+from ottla.protocol.generated.update_features import (
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+KEY: Final = ApiKey.UPDATE_FEATURES
+VERSIONS: Final = (0, 2)
+_SAFE_DOWNGRADE: Final = 2
+
+
+async def handle(
+    request: UpdateFeaturesRequest, context: RequestContext, services: Services
+) -> UpdateFeaturesResponse:
+    if context.version == 0:
+        for update in request.feature_updates:
+            if update.allow_downgrade:
+                update.upgrade_type = _SAFE_DOWNGRADE
+    return await within(
+        services.scheduler,
+        request.timeout_ms,
+        lambda: services.controller.update_features(request),
+    )

@@ -1,0 +1,167 @@
+"""Topics that come to be because somebody asked for them.
+
+A topic of a client is made with the broker's defaults; those that coordinators keep their state in
+are made with settings of their own, so that a cluster has them from the first use on.
+
+Rules:
+1. A name is asked for once at a time: who comes meanwhile shares the outcome.
+2. Names under way are bounded; beyond that a client hears UNKNOWN_TOPIC_OR_PARTITION, and asks
+   again.
+"""
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from ottla.common.errors import ApiError, ErrorCode
+from ottla.common.promise import Promise, fulfilled
+from ottla.config.broker import BrokerConfig
+from ottla.handlers.context import MetadataSource
+from ottla.handlers.topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from ottla.protocol.generated.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+UNDER_WAY_MAX: Final = 1_000
+
+
+class TopicCreator(Protocol):
+    """The controller, as far as new topics are concerned."""
+
+    def create_topics(self, request: CreateTopicsRequest) -> Promise[CreateTopicsResponse]: ...
+
+
+class ControllerAutoTopics:
+    """See the module. ``config`` gives the broker's settings as they are now."""
+
+    def __init__(
+        self,
+        controller: TopicCreator,
+        metadata: MetadataSource,
+        config: Callable[[], BrokerConfig],
+    ) -> None:
+        self._controller = controller
+        self._metadata = metadata
+        self._config = config
+        self._under_way: dict[str, Promise[int]] = {}
+
+    def create(self, names: list[str]) -> Promise[dict[str, int]]:
+        """Ask the controller for the topics; an error code for each, NONE when it is there."""
+        self._ask([name for name in names if name not in self._under_way])
+        outcomes: dict[str, int] = {}
+        answer: Promise[dict[str, int]] = Promise()
+
+        def note(name: str, code: int) -> None:
+            outcomes[name] = code
+            if len(outcomes) == len(wanted):
+                answer.fulfil(outcomes)
+
+        wanted = dict.fromkeys(names)
+        promises = {name: self._promise(name) for name in wanted}
+        if not promises:
+            return fulfilled({})
+        for name, promise in promises.items():
+            promise.when_done(lambda done, name=name: note(name, done.result()))  # type: ignore[misc]
+        return answer
+
+    def ensure_internal(self, name: str) -> Promise[int]:
+        """See that a topic exists; answers an error code, NONE when it is there."""
+        if name in self._metadata.image.topics.by_name:
+            return fulfilled(int(ErrorCode.NONE))
+        if name not in self._under_way:
+            self._ask([name])
+        return self._promise(name)
+
+    def _promise(self, name: str) -> Promise[int]:
+        """What becomes of a name: under way, there already, or not to be had now."""
+        promise = self._under_way.get(name)
+        if promise is not None:
+            return promise
+        exists = name in self._metadata.image.topics.by_name
+        return fulfilled(int(ErrorCode.NONE if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+
+    def _ask(self, names: list[str]) -> None:
+        names = list(dict.fromkeys(names))[: UNDER_WAY_MAX - len(self._under_way)]
+        if not names:
+            return
+        config = self._config()
+        for name in names:
+            self._under_way[name] = Promise()
+        request = CreateTopicsRequest(
+            topics=[new_topic(name, config) for name in names],
+            timeout_ms=config.request_timeout_ms,
+        )
+        self._controller.create_topics(request).when_done(lambda done: self._made(names, done))
+
+    def _made(self, names: list[str], answered: Promise[CreateTopicsResponse]) -> None:
+        codes: dict[str, int] = {}
+        other: int = ErrorCode.UNKNOWN_SERVER_ERROR
+        try:
+            codes = {topic.name: topic.error_code for topic in answered.result().topics}
+        except ApiError as error:
+            other = error.code
+        for name in names:
+            code = codes.get(name, other)
+            if code == ErrorCode.TOPIC_ALREADY_EXISTS:
+                code = ErrorCode.NONE
+            self._under_way.pop(name).fulfil(int(code))
+
+
+def new_topic(name: str, config: BrokerConfig) -> CreatableTopic:
+    """A topic as it is made when nobody says how."""
+    partitions, replicas = _size(name, config)
+    return CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replicas,
+        configs=[
+            CreatableTopicConfig(name=key, value=value)
+            for key, value in internal_settings(name, config).items()
+        ],
+    )
+
+
+def _size(name: str, config: BrokerConfig) -> tuple[int, int]:
+    """How many partitions, and of how many replicas."""
+    if name == CONSUMER_OFFSETS:
+        return config.offsets_topic_num_partitions, config.offsets_topic_replication_factor
+    if name == TRANSACTION_STATE:
+        return (
+            config.transaction_state_log_num_partitions,
+            config.transaction_state_log_replication_factor,
+        )
+    if name == SHARE_GROUP_STATE:
+        return (
+            config.share_coordinator_state_topic_num_partitions,
+            config.share_coordinator_state_topic_replication_factor,
+        )
+    return config.num_partitions, config.default_replication_factor
+
+
+def internal_settings(name: str, config: BrokerConfig) -> dict[str, str]:
+    """What a coordinator's topic must be, whatever the broker's defaults are; else nothing."""
+    if name == CONSUMER_OFFSETS:
+        return {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(config.offsets_topic_segment_bytes),
+        }
+    if name == TRANSACTION_STATE:
+        return {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": str(config.transaction_state_log_min_isr),
+            "segment.bytes": str(config.transaction_state_log_segment_bytes),
+            "unclean.leader.election.enable": "false",
+        }
+    if name == SHARE_GROUP_STATE:
+        return {
+            "cleanup.policy": "delete",
+            "compression.type": "producer",
+            "min.insync.replicas": str(config.share_coordinator_state_topic_min_isr),
+            "retention.ms": "-1",
+            "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
+        }
+    return {}
