@@ -7,8 +7,8 @@ A peer that breaks the protocol raises :class:`ProtocolViolation`, which ends it
 
 from typing import ClassVar
 
-from ottla.common.error_codes import RETRIABLE as RETRIABLE  # found beside the exceptions
-from ottla.common.error_codes import ErrorCode as ErrorCode
+from ottla.common.error_codes import RETRIABLE as RETRIABLE  # noqa: PLC0414 - found here too
+from ottla.common.error_codes import ErrorCode as ErrorCode  # noqa: PLC0414
 
 
 class ProtocolViolation(Exception):
