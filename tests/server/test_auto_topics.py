@@ -1,0 +1,197 @@
+"""Topics on demand: the broker's defaults, the coordinators' own settings, once at a time."""
+
+import pytest
+
+from ottla.common.errors import ErrorCode, NotController
+from ottla.common.promise import Promise
+from ottla.config.broker import BrokerConfig
+from ottla.metadata.image import MetadataImage
+from ottla.metadata.topics import TopicImage, TopicsImage
+from ottla.protocol.generated.create_topics import (
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ottla.server import auto_topics
+from ottla.server.auto_topics import ControllerAutoTopics, new_topic
+
+
+class ControllerThatWaits:
+    """Creates topics when it is told to."""
+
+    def __init__(self) -> None:
+        self.requests: list[CreateTopicsRequest] = []
+        self._promises: list[Promise[CreateTopicsResponse]] = []
+
+    def create_topics(self, request: CreateTopicsRequest) -> Promise[CreateTopicsResponse]:
+        self.requests.append(request)
+        self._promises.append(Promise())
+        return self._promises[-1]
+
+    def answer(self, code: ErrorCode = ErrorCode.NONE) -> None:
+        number = len(self.requests) - len(self._promises)
+        topics = self.requests[number].topics
+        self._promises.pop(0).fulfil(
+            CreateTopicsResponse(
+                topics=[CreatableTopicResult(name=topic.name, error_code=code) for topic in topics]
+            )
+        )
+
+    def be_gone(self) -> None:
+        self._promises.pop(0).fail(NotController())
+
+    def asked(self) -> list[list[str]]:
+        return [[topic.name for topic in request.topics] for request in self.requests]
+
+
+class Metadata:
+    def __init__(self) -> None:
+        topic = TopicImage("there", bytes(15) + b"\x09", {})
+        topics = TopicsImage({topic.name: topic}, {topic.topic_id: topic})
+        self.image = MetadataImage(topics=topics)
+
+
+def configured(**settings: str) -> BrokerConfig:
+    properties = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "listeners": "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": "1@localhost:9093",
+    }
+    properties.update({name.replace("_", "."): value for name, value in settings.items()})
+    return BrokerConfig.from_properties(properties)
+
+
+class Topics:
+    def __init__(self, **settings: str) -> None:
+        self.controller = ControllerThatWaits()
+        config = configured(**settings)
+        self.auto = ControllerAutoTopics(self.controller, Metadata(), lambda: config)
+
+
+def test_a_topic_of_a_client_gets_the_brokers_defaults() -> None:
+    topics = Topics(num_partitions="4", default_replication_factor="2")
+    topics.auto.create(["new"])
+    (request,) = topics.controller.requests
+    (topic,) = request.topics
+    assert (topic.num_partitions, topic.replication_factor, topic.configs) == (4, 2, [])
+    assert request.timeout_ms == 30_000
+
+
+def test_the_outcome_of_each_topic_is_told() -> None:
+    topics = Topics()
+    outcome = topics.auto.create(["a", "b"])
+    assert not outcome.done
+    topics.controller.answer(ErrorCode.INVALID_REPLICATION_FACTOR)
+    assert outcome.result() == {
+        "a": ErrorCode.INVALID_REPLICATION_FACTOR,
+        "b": ErrorCode.INVALID_REPLICATION_FACTOR,
+    }
+
+
+def test_a_topic_that_somebody_else_made_meanwhile_is_there() -> None:
+    topics = Topics()
+    outcome = topics.auto.create(["a"])
+    topics.controller.answer(ErrorCode.TOPIC_ALREADY_EXISTS)
+    assert outcome.result() == {"a": ErrorCode.NONE}
+
+
+def test_a_name_is_asked_for_once_at_a_time_and_who_comes_later_shares_the_outcome() -> None:
+    topics = Topics()
+    first = topics.auto.create(["a", "a"])
+    second = topics.auto.create(["b", "a"])
+    assert topics.controller.asked() == [["a"], ["b"]]
+    topics.controller.answer()
+    assert first.result() == {"a": ErrorCode.NONE}
+    assert not second.done
+    topics.controller.answer()
+    assert second.result() == {"a": ErrorCode.NONE, "b": ErrorCode.NONE}
+    topics.auto.create(["a"])
+    assert topics.controller.asked()[2:] == [["a"]]
+
+
+def test_without_a_controller_the_topic_is_not_made_and_may_be_asked_for_again() -> None:
+    topics = Topics()
+    outcome = topics.auto.create(["a"])
+    topics.controller.be_gone()
+    assert outcome.result() == {"a": ErrorCode.NOT_CONTROLLER}
+    topics.auto.create(["a"])
+    assert len(topics.controller.requests) == 2
+
+
+def test_names_under_way_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auto_topics, "UNDER_WAY_MAX", 2)
+    topics = Topics()
+    outcome = topics.auto.create(["a", "b", "c"])
+    assert topics.controller.asked() == [["a", "b"]]
+    topics.controller.answer()
+    assert outcome.result()["c"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_nothing_asked_nothing_done() -> None:
+    topics = Topics()
+    assert topics.auto.create([]).result() == {}
+    assert topics.controller.requests == []
+
+
+def test_an_internal_topic_that_is_there_needs_nobody() -> None:
+    topics = Topics()
+    assert topics.auto.ensure_internal("there").result() == ErrorCode.NONE
+    assert topics.controller.requests == []
+
+
+def test_an_internal_topic_is_made_once_for_all_who_wait_for_it() -> None:
+    topics = Topics()
+    first = topics.auto.ensure_internal("__consumer_offsets")
+    second = topics.auto.ensure_internal("__consumer_offsets")
+    assert len(topics.controller.requests) == 1
+    topics.controller.answer()
+    assert first.result() == second.result() == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("name", "partitions", "replicas", "settings"),
+    [
+        (
+            "__consumer_offsets",
+            50,
+            3,
+            {
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": "104857600",
+            },
+        ),
+        (
+            "__transaction_state",
+            50,
+            3,
+            {
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "min.insync.replicas": "2",
+                "segment.bytes": "104857600",
+                "unclean.leader.election.enable": "false",
+            },
+        ),
+        (
+            "__share_group_state",
+            50,
+            3,
+            {
+                "cleanup.policy": "delete",
+                "compression.type": "producer",
+                "min.insync.replicas": "2",
+                "retention.ms": "-1",
+                "segment.bytes": "104857600",
+            },
+        ),
+    ],
+)
+def test_coordinators_topics_are_made_as_kafka_makes_them(
+    name: str, partitions: int, replicas: int, settings: dict[str, str]
+) -> None:
+    topic = new_topic(name, configured())
+    assert (topic.num_partitions, topic.replication_factor) == (partitions, replicas)
+    assert {config.name: config.value for config in topic.configs} == settings
