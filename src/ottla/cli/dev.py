@@ -1,0 +1,108 @@
+"""``ottla dev``: a broker for this moment, with nothing to configure."""
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from ottla.cli.files import parse_assignments
+
+if TYPE_CHECKING:
+    from ottla.server.main import Running
+
+DEFAULT_PORT: Final = 9092
+NAMED: Final = Path(".ottla")
+"""Where data with a name goes, below the current directory."""
+
+
+@click.command()
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=DEFAULT_PORT,
+    show_default=True,
+    help="The port to serve on.",
+)
+@click.option("--any-port", is_flag=True, help="Any free port.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to serve on.")
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False),
+    default=None,
+    help="Keep data in this directory. [default: a temporary one]",
+)
+@click.option("--name", default=None, help="Keep data in .ottla/NAME.")
+@click.option(
+    "--override",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting of the broker; may be repeated.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Show what the broker logs.")
+@click.pass_context
+def dev(
+    ctx: click.Context,
+    *,
+    port: int,
+    any_port: bool,
+    host: str,
+    data: str | None,
+    name: str | None,
+    overrides: tuple[str, ...],
+    verbose: bool,
+) -> None:
+    """Start a broker at once and serve until Ctrl-C.
+
+    Topics are created when they are used. Without --data or --name everything is gone afterwards.
+    """
+    from ottla.cli.server import checked_config
+    from ottla.observability.logging import configure_logging
+    from ottla.server.defaults import development_properties
+    from ottla.server.main import run_server
+    from ottla.server.prepare import prepare_storage
+
+    if data is not None and name is not None:
+        raise click.UsageError("--data and --name exclude each other")
+    configure_logging("INFO" if verbose else "WARN")
+    directory, temporary = _directory(data, name)
+    properties = development_properties(directory, port=0 if any_port else port, host=host)
+    properties.update(parse_assignments(overrides, "--override"))
+    try:
+        config = checked_config(properties)
+        prepare_storage(config)
+
+        def ready(running: "Running") -> None:
+            click.echo(banner(host, running.node.port, directory, temporary=temporary))
+
+        ctx.exit(run_server(config, ready=ready))
+    finally:
+        if temporary:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def _directory(data: str | None, name: str | None) -> tuple[str, bool]:
+    """Where the data goes, and whether it goes away with the broker."""
+    if data is None and name is None:
+        return tempfile.mkdtemp(prefix="ottla-dev-"), True
+    directory = Path(data) if data is not None else NAMED / str(name)
+    directory.mkdir(parents=True, exist_ok=True)
+    return str(directory.resolve()), False
+
+
+def banner(host: str, port: int, directory: str, *, temporary: bool) -> str:
+    """Where it is, and lines to copy."""
+    shown = "127.0.0.1" if host in {"", "0.0.0.0"} else host  # noqa: S104
+    address = f"[{shown}]:{port}" if ":" in shown else f"{shown}:{port}"
+    kept = "temporary" if temporary else "kept"
+    return f"""\
+ottla is ready   bootstrap.servers={address}   data {directory} ({kept})   Ctrl-C stops
+
+  produce    echo hello | ottla produce events -b {address}
+  consume    ottla consume events -b {address} --from-beginning
+  kcat       kcat -b {address} -t events -C
+  python     Producer({{"bootstrap.servers": "{address}"}}).produce("events", b"hello")
+  spark      spark.readStream.format("kafka").option("kafka.bootstrap.servers", "{address}")
+"""

@@ -1,0 +1,80 @@
+"""``ottla``: finds the command and loads only that one, and turns refusals into exit codes."""
+
+import importlib
+import sys
+from typing import Any, Final
+
+import click
+
+from ottla.cli.output import Output, broken_pipe, current_output
+
+COMMANDS: Final = {
+    "dev": ("ottla.cli.dev:dev", "Start a broker without any configuration."),
+    "server": ("ottla.cli.server:server", "Start a node from a server.properties file."),
+    "storage": ("ottla.cli.storage:storage", "Prepare the directories of a node."),
+    "topics": ("ottla.cli.topics:topics", "List, describe, create, change and delete topics."),
+    "configs": ("ottla.cli.configs:configs", "Show and change the settings of topics and brokers."),
+    "offsets": ("ottla.cli.offsets:offsets", "Show offsets of partitions, delete old records."),
+    "produce": ("ottla.cli.produce:produce", "Write records from standard input to a topic."),
+    "consume": ("ottla.cli.consume:consume", "Read records of a topic to standard output."),
+    "log": ("ottla.cli.log:log", "Look into the files of a log, without a broker."),
+    "wire": ("ottla.cli.wire:wire", "Translate messages between the wire and JSON."),
+    "version": ("ottla.cli.version:version", "Say what this is."),
+    "completion": ("ottla.cli.completion:completion", "Print the completion script of a shell."),
+}
+"""What there is: where it stands, and the line that --help shows of it."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are used, not when they are listed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; what the cluster or the system refuses is said and ends with 1."""
+        from ottla.common.errors import ApiError
+
+        try:
+            return super().invoke(ctx)
+        except ApiError as refusal:
+            current_output(ctx).refuse(refusal.code.name, str(refusal))
+        except BrokenPipeError:
+            broken_pipe()
+        except OSError as error:
+            current_output(ctx).refuse(type(error).__name__, str(error))
+        return ctx.exit(1)
+
+
+@click.group(cls=LazyGroup, invoke_without_command=True)
+@click.option("--version", "show_version", is_flag=True, help="Say what this is, and end.")
+@click.pass_context
+def cli(ctx: click.Context, *, show_version: bool) -> None:
+    """An event streaming platform that speaks Apache Kafka's protocol.
+
+    Try `ottla dev`: a broker in a second, with lines to copy. `ottla COMMAND --help` tells more.
+    """
+    if show_version:
+        from ottla import __version__
+
+        Output().line(f"ottla {__version__}")
+        ctx.exit()
+    if ctx.invoked_subcommand is None:
+        Output().line(ctx.get_help())
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code."""
+    sys.exit(cli.main(prog_name="ottla", standalone_mode=True))

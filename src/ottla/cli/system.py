@@ -1,0 +1,14 @@
+"""Time and chance of the operating system, for commands that hand them on."""
+
+import time
+
+from ottla.common.chance import Chance
+
+
+def wall_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def system_chance() -> Chance:
+    return Chance()
