@@ -127,14 +127,26 @@ class LogManager:
     # Start and stop
 
     def start(self, is_stray: Callable[[Log], bool] = lambda _log: False) -> None:
-        """Lock the directories and open every log in them.
+        """Lock the directories and open every log in them: ``lock`` and ``load`` in one."""
+        self.lock()
+        self.load(is_stray)
 
-        A directory that cannot be read is offline from the start; one that another process uses
-        raises DirectoryInUse.
+    def lock(self) -> None:
+        """Take the directories; nothing else may touch them before this.
+
+        One that cannot be read is offline from the start; one that another process uses raises
+        DirectoryInUse.
         """
         for directory in self._by_path.values():
             try:
                 directory.open()
+            except OSError as error:
+                self.fail_directory(directory.path, error)
+
+    def load(self, is_stray: Callable[[Log], bool] = lambda _log: False) -> None:
+        """Open every log in the directories that were locked."""
+        for directory in self.online_directories:
+            try:
                 directory.read_checkpoints()
                 self._load(directory, is_stray)
             except OSError as error:
