@@ -13,6 +13,7 @@ Rules:
 from ottla.common.errors import (
     FencedLeaderEpoch,
     NotEnoughReplicas,
+    NotLeaderOrFollower,
     OffsetOutOfRange,
     UnknownLeaderEpoch,
 )
@@ -69,6 +70,8 @@ class Partition:
 
     def append(self, frame: memoryview, start: int, end: int, acks: int, now_ms: int) -> AppendInfo:
         log = self.log
+        if self.leader != self.node_id:
+            raise NotLeaderOrFollower
         if acks == -1 and len(self.isr) < self.min_insync_replicas:
             raise NotEnoughReplicas(
                 f"The size of the current ISR {list(self.isr)} is insufficient to satisfy the "
@@ -128,6 +131,8 @@ class Partition:
     ) -> FetchedPartition:
         if current_leader_epoch != NO_EPOCH:
             self.check_epoch(current_leader_epoch)
+        if self.leader != self.node_id:
+            raise NotLeaderOrFollower
         log = self.log
         high_watermark = log.high_watermark
         last_stable = log.last_stable_offset
