@@ -45,16 +45,19 @@ class LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; what the cluster or the system refuses is said and ends with 1."""
-        from ottla.common.errors import ApiError
-
         try:
             return super().invoke(ctx)
-        except ApiError as refusal:
-            current_output(ctx).refuse(refusal.code.name, str(refusal))
         except BrokenPipeError:
             broken_pipe()
         except OSError as error:
             current_output(ctx).refuse(type(error).__name__, str(error))
+        except Exception as error:
+            # Loaded only now: most commands end without a refusal.
+            from ottla.common.errors import ApiError
+
+            if not isinstance(error, ApiError):
+                raise
+            current_output(ctx).refuse(error.code.name, str(error))
         return ctx.exit(1)
 
 

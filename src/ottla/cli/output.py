@@ -97,14 +97,15 @@ class Output:
         cells = [[_text(row.get(each.key)) for each in columns] for row in rows]
         titles = [each.title for each in columns]
         widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
-        right = [
-            all(isinstance(row.get(each.key), int | float | None) for row in rows)
-            for each in columns
-        ]
+        right = [all(_is_number(row.get(each.key)) for row in rows) for each in columns]
         colour = sys.stdout.isatty()
         click.echo(_style(_aligned(titles, widths, right), "bold", colour))
         for line in cells:
             click.echo(_aligned(line, widths, right))
+
+
+def _is_number(value: object) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def _aligned(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:

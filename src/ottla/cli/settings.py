@@ -1,0 +1,134 @@
+"""How a command reaches a cluster, and which of the places that say so wins.
+
+A flag goes before ``-X``, that before ``OTTLA_`` variables, those before a profile, that before the
+rest of the file, and that before the defaults. Names are those of Kafka's clients.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
+
+import click
+
+from ottla.cli.files import parse_assignments, process_environment, read_properties
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PREFIX: Final = "OTTLA_"
+DEFAULTS: Final = {"bootstrap.servers": "localhost:9092", "client.id": "ottla"}
+DEFAULT_FILE: Final = "~/.config/ottla/config.properties"
+_SECONDS: Final = 10.0
+
+
+class ClientSettings(NamedTuple):
+    """How to reach the cluster."""
+
+    properties: Mapping[str, str]
+    timeout: float
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self.properties["bootstrap.servers"]
+
+    @property
+    def client_id(self) -> str:
+        return self.properties["client.id"]
+
+
+def resolve_settings(
+    *,
+    flags: Mapping[str, str | None],
+    extras: Mapping[str, str],
+    environment: Mapping[str, str],
+    file: Mapping[str, str],
+    profile: str | None,
+) -> dict[str, str]:
+    """One dictionary of all that was said, the strongest last."""
+    variables = {
+        name.removeprefix(PREFIX).lower().replace("_", "."): value
+        for name, value in environment.items()
+        if name.startswith(PREFIX)
+    }
+    common = {key: value for key, value in file.items() if not key.startswith("profile.")}
+    prefix = f"profile.{profile}."
+    chosen = {
+        key.removeprefix(prefix): value
+        for key, value in file.items()
+        if profile is not None and key.startswith(prefix)
+    }
+    given = {key: value for key, value in flags.items() if value is not None}
+    return {**DEFAULTS, **common, **chosen, **variables, **extras, **given}
+
+
+def _file(path: str | None) -> dict[str, str]:
+    if path is not None:
+        return read_properties(path)
+    default = Path(DEFAULT_FILE).expanduser()
+    return read_properties(str(default)) if default.exists() else {}
+
+
+def connection_options(command: F) -> F:
+    """Give a command ``-b``, ``-X`` and friends, and the argument ``client`` made of them."""
+
+    def options(function: F) -> F:
+        for option in (
+            click.option(
+                "-b",
+                "--bootstrap-server",
+                metavar="HOST:PORT,...",
+                default=None,
+                help="Where the cluster is. [default: localhost:9092]",
+            ),
+            click.option(
+                "-X",
+                "extras",
+                multiple=True,
+                metavar="KEY=VALUE",
+                help="A setting of the client; may be repeated.",
+            ),
+            click.option(
+                "--config",
+                "config_file",
+                default=None,
+                envvar="OTTLA_CONFIG",
+                type=click.Path(exists=True, dir_okay=False),
+                help=f"A file of settings. [default: {DEFAULT_FILE}]",
+            ),
+            click.option(
+                "--profile",
+                default=None,
+                envvar="OTTLA_PROFILE",
+                help="Settings of the file that begin with profile.NAME.",
+            ),
+            click.option(
+                "--timeout",
+                type=click.FloatRange(0.1),
+                default=_SECONDS,
+                show_default=True,
+                help="Seconds to wait for an answer.",
+            ),
+        ):
+            function = option(function)
+        return function
+
+    def wrapped(
+        *args: Any,
+        bootstrap_server: str | None,
+        extras: tuple[str, ...],
+        config_file: str | None,
+        profile: str | None,
+        timeout: float,
+        **kwargs: Any,
+    ) -> Any:
+        properties = resolve_settings(
+            flags={"bootstrap.servers": bootstrap_server},
+            extras=parse_assignments(extras, "-X"),
+            environment=process_environment(),
+            file=_file(config_file),
+            profile=profile,
+        )
+        return command(*args, client=ClientSettings(properties, timeout), **kwargs)
+
+    wrapped.__doc__ = command.__doc__
+    wrapped.__name__ = command.__name__
+    return options(wrapped)  # type: ignore[arg-type]
