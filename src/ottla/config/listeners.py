@@ -4,7 +4,6 @@ A listener is written ``NAME://host:port``. An empty host means all interfaces t
 when advertised, the address that the client dialled. Port 0 lets the system choose.
 """
 
-import ipaddress
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
@@ -155,6 +154,8 @@ def _check_shared_port(port: int, versions: list[int], shown: str) -> None:
 
 def _ip_version(host: str) -> int:
     """4, 6, or 0 when the host is a name."""
+    import ipaddress
+
     try:
         return ipaddress.ip_address(host).version
     except ValueError:

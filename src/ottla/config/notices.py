@@ -1,6 +1,5 @@
 """What a person should hear about a node's settings before it starts: typing errors above all."""
 
-import difflib
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -26,6 +25,8 @@ def unknown_settings(names: Iterable[str]) -> list[str]:
 
 def did_you_mean(name: str) -> str | None:
     """The known setting that looks most like ``name``, if any comes near."""
+    import difflib
+
     close = difflib.get_close_matches(name, BrokerConfig.keys, n=1, cutoff=0.75)
     return close[0] if close else None
 
