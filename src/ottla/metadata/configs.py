@@ -1,26 +1,13 @@
 """Dynamic configs: what was set for topics, brokers, groups and client metrics."""
 
 from collections.abc import Mapping
-from enum import IntEnum
 from typing import TypeAlias
 
 from ottla.protocol.generated.metadata_records import ConfigRecord
 
-
-class ResourceType(IntEnum):
-    """What a config belongs to, by Kafka's numbers."""
-
-    UNKNOWN = 0
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
-
-
-Resource: TypeAlias = tuple[int, str]
+ConfigResource: TypeAlias = tuple[int, str]
 """Type and name; the broker of name ``""`` is the default for all brokers."""
-ConfigsImage: TypeAlias = Mapping[Resource, Mapping[str, str]]
+ConfigsImage: TypeAlias = Mapping[ConfigResource, Mapping[str, str]]
 
 NO_CONFIGS: Mapping[str, str] = {}
 
@@ -32,7 +19,7 @@ class ConfigsDelta:
 
     def __init__(self, base: ConfigsImage) -> None:
         self.base = base
-        self.changed: dict[Resource, dict[str, str]] = {}
+        self.changed: dict[ConfigResource, dict[str, str]] = {}
 
     def __bool__(self) -> bool:
         return bool(self.changed)
@@ -44,11 +31,11 @@ class ConfigsDelta:
         else:
             configs[record.name] = record.value
 
-    def forget(self, resource: Resource) -> None:
+    def forget(self, resource: ConfigResource) -> None:
         if resource in self.changed or resource in self.base:
             self._configs(resource).clear()
 
-    def _configs(self, resource: Resource) -> dict[str, str]:
+    def _configs(self, resource: ConfigResource) -> dict[str, str]:
         configs = self.changed.get(resource)
         if configs is None:
             configs = self.changed[resource] = dict(self.base.get(resource, NO_CONFIGS))

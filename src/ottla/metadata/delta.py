@@ -7,10 +7,11 @@ partitions must not look at all of them because one has a new leader.
 from collections.abc import Callable
 from typing import Any, Final
 
+from ottla.config.changes import Resource
 from ottla.metadata.acls import AclsDelta
 from ottla.metadata.brokers import BrokersDelta
 from ottla.metadata.client_quotas import ClientQuotasDelta
-from ottla.metadata.configs import ConfigsDelta, ResourceType
+from ottla.metadata.configs import ConfigsDelta
 from ottla.metadata.delegation_tokens import DelegationTokensDelta
 from ottla.metadata.features import FeaturesDelta
 from ottla.metadata.image import MetadataImage
@@ -56,7 +57,7 @@ class MetadataDelta:
 
     def _remove_topic(self, record: r.RemoveTopicRecord) -> None:
         name = self.topics.replay_remove_topic(record)
-        self.configs.forget((ResourceType.TOPIC, name))
+        self.configs.forget((Resource.TOPIC, name))
 
     def _producer_ids(self, record: r.ProducerIdsRecord) -> None:
         self.next_producer_id = record.next_producer_id

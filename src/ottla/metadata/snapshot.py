@@ -145,3 +145,9 @@ def _read_control(content: SnapshotContent, control_type: ControlType, value: by
     elif control_type is ControlType.KRAFT_VOTERS:
         content.voters = from_bytes(VotersRecord, value, 0)
     return control_type is ControlType.SNAPSHOT_FOOTER
+
+
+def read_header_timestamp(head: bytes) -> int:
+    """The last contained log timestamp, from the first batch of a container."""
+    opening = iterate(head)[0]
+    return from_bytes(SnapshotHeaderRecord, opening.value or b"", 0).last_contained_log_timestamp

@@ -40,6 +40,9 @@ METADATA_VERSION_NAMES: Final[dict[int, str]] = {
     30: "4.3-IV0",
 }
 
+METADATA_CHANGED_AT: Final = frozenset({8, 11, 13, 14, 15, 17, 23, 30})
+"""Levels that brought new records or fields: going back below one would lose what they hold."""
+
 SUPPORTED_FEATURES: Final[dict[str, tuple[int, int]]] = {
     METADATA_VERSION: (MINIMUM_METADATA_VERSION, LATEST_METADATA_VERSION),
     ELIGIBLE_LEADER_REPLICAS_VERSION: (0, 1),
@@ -71,14 +74,24 @@ def metadata_version_name(level: int) -> str:
 
 
 def metadata_version_from_text(text: str) -> int:
-    """The level that a release (``4.3``, ``4.3-IV0``) stands for; ValueError when there is none."""
-    best = None
-    for level, name in METADATA_VERSION_NAMES.items():
-        if text == name or name.startswith(f"{text.removesuffix('.0').removesuffix('.1')}-IV"):
-            best = level
-    if best is None:
-        raise ValueError(f"unknown release {text}")
-    return best
+    """The level that a release (``4.3``, ``4.3.1``, ``4.3-IV0``) means; ValueError if none."""
+    release = ".".join(text.split(".")[:2])
+    found = [
+        level
+        for level, name in METADATA_VERSION_NAMES.items()
+        if name == text or name.startswith(f"{release}-IV")
+    ]
+    exact = [level for level in found if METADATA_VERSION_NAMES[level] == text]
+    if not found or ("-IV" in text and not exact):
+        known = ", ".join(METADATA_VERSION_NAMES.values())
+        raise ValueError(
+            f"Unknown metadata.version '{text}'. Supported metadata.version are: {known}"
+        )
+    return exact[0] if exact else found[-1]
+
+
+def downgrade_loses_metadata(old: int, new: int) -> bool:
+    return any(new < level <= old for level in METADATA_CHANGED_AT)
 
 
 def default_feature_levels(metadata_version: int) -> dict[str, int]:

@@ -34,16 +34,22 @@ from ottla.raft.effects import (
     SetTimer,
 )
 from ottla.raft.events import Appended, Flushed, RaftEvent, Resign, Started, Tick
-from ottla.raft.log import LogBatch, RaftLog, read_batches
+from ottla.raft.log import BATCH_BYTES_MAX, LogBatch, RaftLog, read_batches
 from ottla.raft.node import RaftNode, RaftTimeouts
 from ottla.raft.quorum_state import QuorumState, decode_quorum_state, encode_quorum_state
-from ottla.raft.snapshots import BOOTSTRAP_SNAPSHOT, SnapshotId, SnapshotStore
+from ottla.raft.snapshots import (
+    BOOTSTRAP_SNAPSHOT,
+    SnapshotId,
+    SnapshotRetention,
+    SnapshotStore,
+    snapshots_to_remove,
+)
 from ottla.raft.voters import ReplicaKey, VoterSet
 from ottla.records.builder import BatchBuilder
 from ottla.records.control import ControlType, control_batch
+from ottla.storage.directories import LogDirFailed
 from ottla.storage.files import Filesystem
 
-BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
 EVENTS_KEPT: Final = 1_000
 QUORUM_STATE: Final = "quorum-state"
 
@@ -57,6 +63,10 @@ class RaftListener(Protocol):
 
     def replay(self, batch: LogBatch) -> None:
         """A committed batch that was not appended through this driver in this epoch."""
+        ...
+
+    def replayed(self) -> None:
+        """No more batches for now: show what they made."""
         ...
 
     def became_leader(self, epoch: int) -> None:
@@ -111,7 +121,7 @@ class RaftDriver:
         self._timer: Cancellable | None = None
         self._next_replay = 0
         self._active_epoch: int | None = None
-        self._sync: Promise[int] | None = None
+        self._sync: Promise[None] | None = None
         self._synced = 0
         self._stopped = False
 
@@ -174,7 +184,7 @@ class RaftDriver:
         content = self.snapshots.read(latest)
         self.control.load(content, is_bootstrap=latest == BOOTSTRAP_SNAPSHOT)
         if self._log.end_offset < latest.end_offset:
-            self._log.restart_at(latest.end_offset, latest.epoch)
+            self._log.restart_at(latest.end_offset, latest.epoch, self._scheduler.wall_ms())
         self._next_replay = latest.end_offset
         if latest != BOOTSTRAP_SNAPSHOT:
             self._listener.load_snapshot(content, latest)
@@ -186,21 +196,21 @@ class RaftDriver:
         return decode_quorum_state(self._filesystem.read(path))
 
     def stop(self) -> None:
-        """Give up leading; what is being synced is left to finish by itself."""
+        """Give up leading and close the log. Appends that are not committed may yet be."""
         if self._stopped:
             return
         self._step(Resign(self._scheduler.monotonic()))
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
-        self._log.close()
+        self._log.close(self._scheduler.wall_ms())
 
     # Appending
 
     def append(self, values: Iterable[bytes], now_ms: int) -> int:
-        """Append one batch as leader, all of it or nothing; return its last offset.
+        """Append one batch as leader, all of it or nothing; return how many bytes it has.
 
-        It is committed when ``committed`` is told of a high watermark beyond that.
+        It ends at ``end_offset`` then, and is committed when ``committed`` is told of that.
         """
         if self._active_epoch is None:
             raise NotController("No controller appears to be active.")
@@ -212,12 +222,12 @@ class RaftDriver:
         assert len(batch) <= BATCH_BYTES_MAX
         self._append(batch)
         self._sync_if_needed()
-        return self._log.end_offset - 1
+        return len(batch)
 
     def _append(self, batch: bytearray) -> None:
         try:
-            self._log.append(batch)
-        except Exception as error:
+            self._log.append(batch, self._scheduler.wall_ms())
+        except LogDirFailed as error:
             self._fail(error)
             raise
         self._step(Appended(self._scheduler.monotonic(), self._log.end_offset))
@@ -248,13 +258,13 @@ class RaftDriver:
             self._sync = self._scheduler.run_in_background(self._log.prepare_sync())
             self._sync.when_done(self._synced_now)
 
-    def _synced_now(self, sync: Promise[int]) -> None:
+    def _synced_now(self, sync: Promise[None]) -> None:
         self._sync = None
         if self._stopped:
             return
         try:
-            self._synced = sync.result()
-        except Exception as error:  # noqa: BLE001 - whatever it was, the log is in doubt
+            self._synced = self._log.synced(self._scheduler.wall_ms(), _os_error(sync))
+        except LogDirFailed as error:
             self._fail(error)
             return
         self._step(Flushed(self._scheduler.monotonic(), self._synced))
@@ -272,12 +282,17 @@ class RaftDriver:
         """Write a snapshot in the background; ``batches`` is consumed there."""
         return self._scheduler.run_in_background(lambda: self.snapshots.write(snapshot_id, batches))
 
-    def delete_before(self, snapshot_id: SnapshotId) -> None:
-        """Forget log and snapshots that ``snapshot_id`` makes superfluous."""
-        for older in self.snapshots.ids():
-            if older < snapshot_id:
-                self.snapshots.remove(older)
-        self._log.delete_before(snapshot_id.end_offset)
+    def clean(self, retention: SnapshotRetention) -> None:
+        """Remove snapshots that are too old or too many, and the log before those that stay."""
+        now_ms = self._scheduler.wall_ms()
+        snapshots = self.snapshots.described()
+        removed = snapshots_to_remove(
+            snapshots, log_bytes=self._log.size, now_ms=now_ms, retention=retention
+        )
+        for snapshot_id in removed:
+            self.snapshots.remove(snapshot_id)
+        if removed:
+            self._log.delete_before(snapshots[len(removed)].id.end_offset, now_ms)
 
     # Driving the core
 
@@ -310,10 +325,12 @@ class RaftDriver:
         self._filesystem.write_atomically(f"{self._settings.directory}/{QUORUM_STATE}", data)
 
     def _advance(self, high_watermark: int) -> None:
+        self._log.committed(high_watermark)
         if self._active_epoch is None:
             for batch in read_batches(self._log, self._next_replay, high_watermark):
                 self._listener.replay(batch)
                 self._next_replay = batch.last_offset + 1
+            self._listener.replayed()
             if self.node.is_leader:
                 self._active_epoch = self.node.epoch
                 self._listener.became_leader(self.node.epoch)
@@ -335,3 +352,11 @@ class RaftDriver:
     def _tick(self) -> None:
         if not self._stopped:
             self._step(Tick(self._scheduler.monotonic()))
+
+
+def _os_error(sync: Promise[None]) -> OSError | None:
+    try:
+        sync.result()
+    except OSError as error:
+        return error
+    return None

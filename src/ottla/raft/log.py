@@ -1,18 +1,29 @@
 """What the quorum needs of a log, and the metadata log as that.
 
 The metadata log is a log like any other on disk. The leader writes batches whose offsets and epoch
-it has already set. Syncing is split in two: ``prepare_sync`` takes, on the loop, what there is to
-sync, and returns the work, which may run in the background while more is appended.
+it has already set. Syncing is split in three: ``prepare_sync`` takes, on the loop, what there is to
+sync, and returns the work, which may run in the background while more is appended; ``synced`` then
+tells, on the loop again, how far the log is safe.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
+from ottla.common.identifiers import METADATA_TOPIC_ID
+from ottla.common.topic_partition import TopicPartition
+from ottla.config.broker import BrokerConfig
+from ottla.config.topic import TopicConfig
 from ottla.metadata.records import MetadataRecord, decode_record
 from ottla.records.batch import BatchHeader, batches, read_header
 from ottla.records.record import Record, iterate
+from ottla.records.rules import AppendOrigin
+from ottla.storage.files import Filesystem
+from ottla.storage.flush import Flush
+from ottla.storage.log import Log
 
 READ_BYTES: Final = 4 * 1024 * 1024
+BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
+METADATA_PARTITION: Final = TopicPartition("__cluster_metadata", 0)
 
 
 class LogBatch:
@@ -69,7 +80,7 @@ class RaftLog(Protocol):
         """Bytes on disk."""
         ...
 
-    def append(self, batch: bytearray) -> None:
+    def append(self, batch: bytearray, now_ms: int) -> None:
         """Write a batch that begins at ``end_offset``."""
         ...
 
@@ -77,21 +88,139 @@ class RaftLog(Protocol):
         """Whole batches, the first of which contains ``offset``; at least one when there is any."""
         ...
 
-    def prepare_sync(self) -> Callable[[], int]:
-        """The work that syncs all that is written now; it returns the offset that it syncs to."""
+    def prepare_sync(self) -> Callable[[], None]:
+        """The work that syncs all that is written now."""
         ...
 
-    def truncate_to(self, offset: int) -> None: ...
+    def synced(self, now_ms: int, error: OSError | None = None) -> int:
+        """The work was done; return the offset up to which the log is on disk."""
+        ...
 
-    def restart_at(self, offset: int, epoch: int) -> None:
+    def committed(self, offset: int) -> None:
+        """What lies below ``offset`` stays."""
+        ...
+
+    def truncate_to(self, offset: int, now_ms: int) -> None: ...
+
+    def restart_at(self, offset: int, epoch: int, now_ms: int) -> None:
         """Forget everything and go on at ``offset``, where a snapshot of ``epoch`` ends."""
         ...
 
-    def delete_before(self, offset: int) -> None:
+    def delete_before(self, offset: int, now_ms: int) -> None:
         """What lies before ``offset`` is no longer needed."""
         ...
 
-    def close(self) -> None: ...
+    def close(self, now_ms: int) -> None: ...
+
+
+class MetadataLog:
+    """``__cluster_metadata-0`` in a log directory."""
+
+    __slots__ = ("_flush", "_log", "_snapshot_epoch")
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._flush: Flush | None = None
+        self._snapshot_epoch = 0
+
+    @staticmethod
+    def open(
+        filesystem: Filesystem, log_dir: str, config: BrokerConfig, now_ms: int
+    ) -> "MetadataLog":
+        """Open the log, checking all of it: what it says decides what the cluster is."""
+        log = Log.open(
+            filesystem,
+            metadata_directory(log_dir),
+            topic_partition=METADATA_PARTITION,
+            topic_id=METADATA_TOPIC_ID,
+            config=metadata_log_config(config),
+            now_ms=now_ms,
+            recovery_point=0,
+            log_start_offset=0,
+            clean_shutdown=False,
+        )
+        return MetadataLog(log)
+
+    @property
+    def start_offset(self) -> int:
+        return self._log.log_start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self._log.log_end_offset
+
+    @property
+    def last_epoch(self) -> int:
+        return max(self._log.latest_epoch, self._snapshot_epoch)
+
+    @property
+    def size(self) -> int:
+        return self._log.size()
+
+    def append(self, batch: bytearray, now_ms: int) -> None:
+        self._log.append_as_leader(
+            batch,
+            0,
+            len(batch),
+            leader_epoch=read_header(batch).partition_leader_epoch,
+            now_ms=now_ms,
+            origin=AppendOrigin.RAFT_LEADER,
+        )
+
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        end = self._log.log_end_offset
+        found = self._log.read(offset, max_bytes, upper_bound_offset=end, at_least_one=True)
+        return b"" if found.region is None else found.region.read()
+
+    def prepare_sync(self) -> Callable[[], None]:
+        assert self._flush is None
+        self._flush = self._log.prepare_flush()
+        return _nothing if self._flush is None else self._flush.run
+
+    def synced(self, now_ms: int, error: OSError | None = None) -> int:
+        flush, self._flush = self._flush, None
+        if flush is not None:
+            self._log.flushed(flush, now_ms, error)
+        return self._log.recovery_point
+
+    def committed(self, offset: int) -> None:
+        self._log.set_high_watermark(offset)
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        self._log.truncate_to(offset, now_ms)
+
+    def restart_at(self, offset: int, epoch: int, now_ms: int) -> None:
+        self._log.truncate_fully_and_start_at(offset, now_ms)
+        self._snapshot_epoch = epoch
+
+    def delete_before(self, offset: int, now_ms: int) -> None:
+        self._log.delete_records_before(offset)
+        self._log.delete_old_segments(now_ms)
+
+    def close(self, now_ms: int) -> None:
+        self._log.close(now_ms)
+
+
+def metadata_directory(log_dir: str) -> str:
+    return f"{log_dir}/{METADATA_PARTITION}"
+
+
+def metadata_log_config(config: BrokerConfig) -> TopicConfig:
+    """Segments go only when a snapshot makes them superfluous, never by age or size."""
+    segment_bytes = config.internal_metadata_log_segment_bytes or config.metadata_log_segment_bytes
+    return TopicConfig(
+        {
+            "internal.segment.bytes": str(segment_bytes),
+            "segment.ms": str(config.metadata_log_segment_ms),
+            "max.message.bytes": str(BATCH_BYTES_MAX),
+            "retention.ms": "-1",
+            "retention.bytes": "-1",
+        }
+    )
+
+
+def _nothing() -> None:
+    """All is synced."""
 
 
 def read_batches(log: RaftLog, start: int, end: int) -> Iterator[LogBatch]:

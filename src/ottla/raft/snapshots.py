@@ -9,12 +9,14 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from ottla.metadata.snapshot import SnapshotContent, read_container
+from ottla.metadata.snapshot import SnapshotContent, read_container, read_header_timestamp
 from ottla.storage.files import Filesystem
 
 _NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 _LEFTOVER: Final = re.compile(r"\d{20}-\d{10}.*\.checkpoint\.(part|deleted)")
 _READ_ONLY: Final = 0o400
+_HEAD_BYTES: Final = 64 * 1024
+"""The first batch, with header and voters, lies within these."""
 
 
 class SnapshotId(NamedTuple):
@@ -30,14 +32,24 @@ class SnapshotId(NamedTuple):
 BOOTSTRAP_SNAPSHOT: Final = SnapshotId(0, 0)
 
 
+class Snapshot(NamedTuple):
+    """What retention looks at."""
+
+    id: SnapshotId
+    size: int
+    last_contained_timestamp_ms: int
+
+
 class SnapshotStore:
     """The snapshots of one metadata log, oldest first."""
 
-    __slots__ = ("_directory", "_filesystem")
+    __slots__ = ("_described", "_directory", "_filesystem")
 
     def __init__(self, filesystem: Filesystem, directory: str) -> None:
         self._filesystem = filesystem
         self._directory = directory
+        self._described: dict[SnapshotId, Snapshot] = {}
+        """Those that were looked into; they never change."""
 
     def ids(self) -> list[SnapshotId]:
         found = []
@@ -60,8 +72,20 @@ class SnapshotStore:
     def read(self, snapshot_id: SnapshotId) -> SnapshotContent:
         return read_container(self._filesystem.read(self._path(snapshot_id.file_name)))
 
-    def size(self, snapshot_id: SnapshotId) -> int:
-        return self._filesystem.size(self._path(snapshot_id.file_name))
+    def described(self) -> list[Snapshot]:
+        ids = self.ids()
+        self._described = {each: self._described.get(each) or self._describe(each) for each in ids}
+        return list(self._described.values())
+
+    def _describe(self, snapshot_id: SnapshotId) -> Snapshot:
+        path = self._path(snapshot_id.file_name)
+        file = self._filesystem.open(path)
+        try:
+            head = file.read_at(0, _HEAD_BYTES)
+        finally:
+            file.close()
+        timestamp_ms = read_header_timestamp(head)
+        return Snapshot(snapshot_id, self._filesystem.size(path), timestamp_ms)
 
     def write(self, snapshot_id: SnapshotId, batches: Iterable[bytes | bytearray]) -> None:
         """Write a whole snapshot; may run in the background."""
@@ -95,23 +119,47 @@ class SnapshotRetention(NamedTuple):
 
 
 def snapshots_to_remove(
-    snapshots: list[tuple[SnapshotId, int, int]],
+    snapshots: list[Snapshot],
     *,
     log_bytes: int,
     now_ms: int,
     retention: SnapshotRetention,
 ) -> list[SnapshotId]:
-    """Which of ``snapshots`` (id, size, last contained timestamp), oldest first, are to go.
+    """Which of ``snapshots``, oldest first, are to go.
 
     The newest stays in any case: the log before it may be gone.
     """
     removed = []
-    total = log_bytes + sum(size for _, size, _ in snapshots)
-    for snapshot_id, size, timestamp_ms in snapshots[:-1]:
+    total = log_bytes + sum(snapshot.size for snapshot in snapshots)
+    for snapshot in snapshots[:-1]:
         too_many = 0 <= retention.bytes_max < total
-        too_old = 0 <= retention.age_max_ms < now_ms - timestamp_ms
-        if not too_many and not too_old:
+        age_ms = now_ms - snapshot.last_contained_timestamp_ms
+        if not too_many and not 0 <= retention.age_max_ms < age_ms:
             break
-        removed.append(snapshot_id)
-        total -= size
+        removed.append(snapshot.id)
+        total -= snapshot.size
     return removed
+
+
+class SnapshotSchedule:
+    """When the next snapshot is due: after so many bytes, or so much time with anything new."""
+
+    __slots__ = ("_bytes", "_bytes_max", "_interval", "_since")
+
+    def __init__(self, bytes_max: int, interval_ms: int, now: float) -> None:
+        self._bytes_max = bytes_max
+        self._interval = interval_ms / 1000
+        self._bytes = 0
+        self._since = now
+
+    def appended(self, size: int) -> None:
+        self._bytes += size
+
+    def is_due(self, now: float) -> bool:
+        if self._bytes >= self._bytes_max:
+            return True
+        return self._bytes > 0 and 0 < self._interval <= now - self._since
+
+    def taken(self, now: float) -> None:
+        self._bytes = 0
+        self._since = now

@@ -1,0 +1,348 @@
+"""BrokerRegistration, BrokerHeartbeat, UnregisterBroker, ControllerRegistration; and fencing.
+
+A broker registers fenced, reads the metadata log up to its own registration, and is unfenced by the
+heartbeat that says so. Silence for a session fences it again. A broker whose last life did not end
+cleanly (it cannot name its last epoch) loses its places in every ISR: its log may be short.
+"""
+
+from ottla.common.errors import (
+    BrokerIdNotRegistered,
+    DuplicateBrokerRegistration,
+    InconsistentClusterId,
+    InvalidRegistration,
+    UnsupportedVersion,
+)
+from ottla.common.identifiers import uuid_text
+from ottla.controller.partitions import PartitionsManager
+from ottla.controller.result import ControllerResult
+from ottla.controller.state import ControllerState
+from ottla.metadata import versions
+from ottla.metadata.brokers import BrokerImage
+from ottla.metadata.records import MetadataRecord
+from ottla.metadata.topics import NO_LEADER, PartitionImage
+from ottla.protocol.generated import broker_heartbeat as bh
+from ottla.protocol.generated import broker_registration as br
+from ottla.protocol.generated import controller_registration as cr
+from ottla.protocol.generated import unregister_broker as ub
+from ottla.protocol.generated.metadata_records import (
+    BrokerEndpoint,
+    BrokerFeature,
+    BrokerRegistrationChangeRecord,
+    ControllerEndpoint,
+    ControllerFeature,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    UnregisterBrokerRecord,
+)
+
+FENCE = 1
+UNFENCE = -1
+_RESERVED_DIRECTORY_IDS = 100
+
+
+class BrokersManager:
+    def __init__(self, state: ControllerState, partitions: PartitionsManager) -> None:
+        self._state = state
+        self._partitions = partitions
+
+    # BrokerRegistration
+
+    def register_broker(
+        self, request: br.BrokerRegistrationRequest, now: float
+    ) -> ControllerResult[br.BrokerRegistrationResponse]:
+        state = self._state
+        broker_id = request.broker_id
+        old = state.image.brokers.get(broker_id)
+        self._check_registration(request, old, now)
+        record = RegisterBrokerRecord(
+            broker_id=broker_id,
+            incarnation_id=request.incarnation_id,
+            broker_epoch=state.next_offset,
+            end_points=[
+                BrokerEndpoint(
+                    name=listener.name,
+                    host=listener.host,
+                    port=listener.port,
+                    security_protocol=listener.security_protocol,
+                )
+                for listener in request.listeners
+            ],
+            features=[
+                BrokerFeature(
+                    name=feature.name,
+                    min_supported_version=feature.min_supported_version,
+                    max_supported_version=feature.max_supported_version,
+                )
+                for feature in request.features
+            ],
+            rack=request.rack,
+            fenced=True,
+        )
+        if versions.directory_assignment_supported(state.metadata_version):
+            record.log_dirs = list(request.log_dirs)
+        records: list[MetadataRecord] = []
+        if old is not None and old.incarnation_id == request.incarnation_id:
+            record.broker_epoch = old.epoch
+            record.fenced = old.fenced
+            record.in_controlled_shutdown = old.in_controlled_shutdown
+        elif old is not None:
+            clean = request.previous_broker_epoch == old.epoch
+            records += self._previous_life_ended(broker_id, clean=clean)
+        records.append(record)
+        state.heartbeats.remove(broker_id)
+        return ControllerResult(
+            br.BrokerRegistrationResponse(broker_epoch=record.broker_epoch), records
+        )
+
+    def _check_registration(
+        self, request: br.BrokerRegistrationRequest, old: BrokerImage | None, now: float
+    ) -> None:
+        state = self._state
+        if request.cluster_id != state.cluster_id:
+            raise InconsistentClusterId(
+                f"Expected cluster ID {state.cluster_id}, but got cluster ID {request.cluster_id}"
+            )
+        if (
+            old is not None
+            and old.incarnation_id != request.incarnation_id
+            and not old.in_controlled_shutdown
+            and state.heartbeats.has_valid_session(old.node_id, old.epoch, now)
+        ):
+            raise DuplicateBrokerRegistration(
+                "Another broker is registered with that broker id. If the broker was recently "
+                "restarted this should self-resolve once the heartbeat manager expires the "
+                "broker's session."
+            )
+        if request.is_migrating_zk_broker:
+            raise UnsupportedVersion("Controller does not support registering ZK brokers.")
+        if versions.directory_assignment_supported(state.metadata_version):
+            self._check_directories(request)
+        self._check_features(
+            {f.name: (f.min_supported_version, f.max_supported_version) for f in request.features}
+        )
+
+    def _check_directories(self, request: br.BrokerRegistrationRequest) -> None:
+        directories = request.log_dirs
+        if not directories:
+            raise InvalidRegistration("No directories specified in request")
+        if any(int.from_bytes(each, "big") < _RESERVED_DIRECTORY_IDS for each in directories):
+            raise InvalidRegistration("Reserved directory ID in request")
+        if len(set(directories)) != len(directories):
+            raise InvalidRegistration("Duplicate directory ID in request")
+        for other in self._state.image.brokers.values():
+            for directory in directories:
+                if other.node_id != request.broker_id and directory in other.log_dirs:
+                    raise InvalidRegistration(
+                        f"Broker {other.node_id} is already registered with directory "
+                        f"{uuid_text(directory)}"
+                    )
+
+    def _check_features(self, ranges: dict[str, tuple[int, int]]) -> None:
+        """Every finalized feature must be within what the broker supports."""
+        features = self._state.image.features
+        if versions.METADATA_VERSION not in ranges:
+            raise InvalidRegistration("Request features do not contain 'metadata.version'")
+        finalized = {versions.METADATA_VERSION: features.metadata_version, **features.finalized}
+        for name, level in finalized.items():
+            low, high = ranges.get(name, (0, 0))
+            if not low <= level <= high:
+                raise UnsupportedVersion(
+                    "Unable to register because the broker does not support finalized version "
+                    f"{level} of {name}. The broker wants a version between {low} and {high}, "
+                    "inclusive."
+                )
+
+    def _previous_life_ended(self, broker_id: int, *, clean: bool) -> list[MetadataRecord]:
+        who = frozenset({broker_id})
+        if clean or not versions.elr_supported(self._state.metadata_version):
+            return self._partitions.leader_changes(
+                concerned=lambda p: broker_id in p.isr, removed=who
+            )
+        return self._partitions.leader_changes(
+            concerned=lambda p: broker_id in p.isr or broker_id in p.elr, unclean_shutdown=who
+        )
+
+    # BrokerHeartbeat
+
+    def heartbeat(
+        self, request: bh.BrokerHeartbeatRequest, now: float
+    ) -> ControllerResult[bh.BrokerHeartbeatResponse]:
+        broker_id, epoch = request.broker_id, request.broker_epoch
+        self._partitions.check_broker_epoch(broker_id, epoch)
+        broker = self._state.image.brokers[broker_id]
+        caught_up = request.current_metadata_offset >= broker.epoch
+        response = bh.BrokerHeartbeatResponse(is_caught_up=caught_up, is_fenced=broker.fenced)
+        session = self._state.heartbeats.touch(broker_id, epoch, now)
+        session.metadata_offset = request.current_metadata_offset
+        records: list[MetadataRecord] = []
+        if broker.fenced:
+            if request.want_shut_down:
+                response.should_shut_down = True
+            elif not request.want_fence and caught_up:
+                records += self._unfenced(broker)
+                response.is_fenced = False
+        elif broker.in_controlled_shutdown:
+            if self._may_stop(broker_id):
+                records += self._fenced(broker)
+                response.is_fenced = response.should_shut_down = True
+        elif request.want_fence:
+            records += self._fenced(broker)
+            response.is_fenced = True
+            response.should_shut_down = request.want_shut_down
+        elif request.want_shut_down:
+            if self._has_leaderships(broker_id):
+                records += self._stopping(broker)
+                end_offset = self._state.next_offset + len(records)
+                session.controlled_shutdown_offset = end_offset - 1
+            else:
+                records += self._fenced(broker)
+                response.is_fenced = response.should_shut_down = True
+        records += self._directory_changes(request, broker)
+        return ControllerResult(response, records, atomic=False)
+
+    def _may_stop(self, broker_id: int) -> bool:
+        """Whether it leads nothing any more, and everybody has heard of that."""
+        if self._has_leaderships(broker_id):
+            return False
+        session = self._state.heartbeats.session(broker_id)
+        assert session is not None
+        lowest = self._state.heartbeats.lowest_active_offset()
+        return session.controlled_shutdown_offset <= lowest
+
+    def _has_leaderships(self, broker_id: int) -> bool:
+        return any(
+            partition.leader == broker_id
+            for topic in self._state.image.topics
+            for partition in topic.partitions.values()
+        )
+
+    def _fenced(self, broker: BrokerImage) -> list[MetadataRecord]:
+        broker_id = broker.node_id
+        records = self._partitions.leader_changes(
+            concerned=lambda p: broker_id in p.isr, removed=frozenset({broker_id})
+        )
+        records.append(
+            BrokerRegistrationChangeRecord(
+                broker_id=broker_id, broker_epoch=broker.epoch, fenced=FENCE
+            )
+        )
+        return records
+
+    def _unfenced(self, broker: BrokerImage) -> list[MetadataRecord]:
+        change = BrokerRegistrationChangeRecord(
+            broker_id=broker.node_id, broker_epoch=broker.epoch, fenced=UNFENCE
+        )
+        changes = self._partitions.leader_changes(
+            concerned=lambda p: p.leader == NO_LEADER, added=frozenset({broker.node_id})
+        )
+        return [change, *changes]
+
+    def _stopping(self, broker: BrokerImage) -> list[MetadataRecord]:
+        broker_id = broker.node_id
+        change = BrokerRegistrationChangeRecord(
+            broker_id=broker_id, broker_epoch=broker.epoch, in_controlled_shutdown=1
+        )
+        changes = self._partitions.leader_changes(
+            concerned=lambda p: broker_id in p.isr, removed=frozenset({broker_id})
+        )
+        return [change, *changes]
+
+    def _directory_changes(
+        self, request: bh.BrokerHeartbeatRequest, broker: BrokerImage
+    ) -> list[MetadataRecord]:
+        """Directories that went offline, or take no new replicas any more."""
+        records: list[MetadataRecord] = []
+        offline = frozenset(request.offline_log_dirs) & frozenset(broker.log_dirs)
+        if offline and versions.directory_assignment_supported(self._state.metadata_version):
+            remaining = [each for each in broker.log_dirs if each not in offline]
+            records.append(self._change(broker, log_dirs=remaining))
+            records += self._partitions.leader_changes(
+                concerned=lambda p: _is_on(p, broker.node_id, offline),
+                removed=frozenset({broker.node_id}),
+            )
+        cordoned = request.cordoned_log_dirs
+        if (
+            cordoned is not None
+            and versions.cordoned_log_dirs_supported(self._state.metadata_version)
+            and (broker.cordoned_log_dirs is None or set(cordoned) != set(broker.cordoned_log_dirs))
+        ):
+            records.append(self._change(broker, cordoned_log_dirs=cordoned))
+        return records
+
+    def _change(
+        self,
+        broker: BrokerImage,
+        log_dirs: list[bytes] | None = None,
+        cordoned_log_dirs: list[bytes] | None = None,
+    ) -> BrokerRegistrationChangeRecord:
+        return BrokerRegistrationChangeRecord(
+            broker_id=broker.node_id,
+            broker_epoch=broker.epoch,
+            log_dirs=log_dirs or [],
+            cordoned_log_dirs=cordoned_log_dirs,
+        )
+
+    # Sessions
+
+    def expire_sessions(self, now: float) -> ControllerResult[None]:
+        """Fence the first broker whose session has ended; the caller comes again for the next."""
+        heartbeats = self._state.heartbeats
+        for broker_id in heartbeats.expired(now):
+            heartbeats.remove(broker_id)
+            broker = self._state.image.brokers.get(broker_id)
+            if broker is not None and not broker.fenced:
+                return ControllerResult(None, self._fenced(broker), atomic=False)
+        return ControllerResult(None)
+
+    # UnregisterBroker
+
+    def unregister_broker(
+        self, request: ub.UnregisterBrokerRequest
+    ) -> ControllerResult[ub.UnregisterBrokerResponse]:
+        broker_id = request.broker_id
+        broker = self._state.image.brokers.get(broker_id)
+        if broker is None:
+            raise BrokerIdNotRegistered(f"Broker ID {broker_id} is not currently registered")
+        records = self._partitions.leader_changes(
+            concerned=lambda p: broker_id in p.isr, removed=frozenset({broker_id})
+        )
+        records.append(UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch))
+        self._state.heartbeats.remove(broker_id)
+        return ControllerResult(ub.UnregisterBrokerResponse(), records, atomic=False)
+
+    # ControllerRegistration
+
+    def register_controller(
+        self, request: cr.ControllerRegistrationRequest
+    ) -> ControllerResult[cr.ControllerRegistrationResponse]:
+        if not versions.controller_registration_supported(self._state.metadata_version):
+            raise UnsupportedVersion(
+                "The current MetadataVersion is too old to support controller registrations."
+            )
+        record = RegisterControllerRecord(
+            controller_id=request.controller_id,
+            incarnation_id=request.incarnation_id,
+            zk_migration_ready=request.zk_migration_ready,
+            end_points=[
+                ControllerEndpoint(
+                    name=listener.name,
+                    host=listener.host,
+                    port=listener.port,
+                    security_protocol=listener.security_protocol,
+                )
+                for listener in request.listeners
+            ],
+            features=[
+                ControllerFeature(
+                    name=feature.name,
+                    min_supported_version=feature.min_supported_version,
+                    max_supported_version=feature.max_supported_version,
+                )
+                for feature in request.features
+            ],
+        )
+        return ControllerResult(cr.ControllerRegistrationResponse(), [record])
+
+
+def _is_on(partition: PartitionImage, broker_id: int, directories: frozenset[bytes]) -> bool:
+    return broker_id in partition.isr and partition.directory_of(broker_id) in directories

@@ -1,0 +1,384 @@
+"""The controller over the quorum: one queue, and answers that wait for the commit.
+
+A request is decided at once, its records are appended and replayed at once, and its answer is given
+when they are committed; so later requests see what earlier ones did, and nobody hears of anything
+that could still be lost. Images are shown to listeners in the order of the log, each when it is
+committed and before the answers that depend on it.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from ottla.common.chance import Chance
+from ottla.common.environment import Scheduler
+from ottla.common.errors import ApiError, NotController
+from ottla.common.identifiers import random_uuid
+from ottla.common.promise import Promise, fulfilled
+from ottla.config.broker import BrokerConfig
+from ottla.controller.batches import split_into_batches
+from ottla.controller.bootstrap import default_bootstrap, registration_request
+from ottla.controller.machine import ControllerMachine
+from ottla.controller.result import ControllerResult
+from ottla.controller.tasks import ControllerTasks
+from ottla.metadata.brokers import Endpoint
+from ottla.metadata.cache import ImageListener, MetadataCache
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
+from ottla.metadata.records import MetadataRecord, encode_record
+from ottla.metadata.replay import Published
+from ottla.metadata.snapshot import (
+    SnapshotContent,
+    container,
+    image_to_records,
+    read_container,
+)
+from ottla.protocol.generated import (
+    allocate_producer_ids,
+    alter_configs,
+    alter_partition,
+    alter_partition_reassignments,
+    assign_replicas_to_dirs,
+    broker_heartbeat,
+    broker_registration,
+    controller_registration,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_quorum,
+    elect_leaders,
+    incremental_alter_configs,
+    list_partition_reassignments,
+    unregister_broker,
+    update_features,
+)
+from ottla.raft.describe import describe_quorum as described_quorum
+from ottla.raft.driver import RaftDriver, RaftSettings
+from ottla.raft.log import LogBatch, MetadataLog, metadata_directory
+from ottla.raft.snapshots import SnapshotId, SnapshotRetention, SnapshotSchedule
+from ottla.raft.voters import ReplicaKey, static_voters
+from ottla.storage.files import Filesystem
+
+R = TypeVar("R")
+BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
+
+
+class _Pending:
+    """A batch that is appended and not yet committed."""
+
+    __slots__ = ("end_offset", "images", "settle")
+
+    def __init__(self, end_offset: int, images: list[Published]) -> None:
+        self.end_offset = end_offset
+        self.images = images
+        self.settle: list[Callable[[ApiError | None], None]] = []
+        """Answers: given with None when the batch is committed."""
+
+
+class ControllerDriver:
+    """A controller of the quorum, active or not. Implements ``ControllerClient``."""
+
+    def __init__(
+        self,
+        *,
+        config: BrokerConfig,
+        cluster_id: str,
+        directory_id: bytes,
+        endpoints: Sequence[Endpoint],
+        filesystem: Filesystem,
+        scheduler: Scheduler,
+        chance: Chance,
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        """``directory_id`` is that of the metadata log dir, ``endpoints`` are this controller's."""
+        self.cache = MetadataCache()
+        """What is committed."""
+        self.ready: Promise[None] = Promise()
+        """Fulfilled when this controller has become active for the first time."""
+        self._config = config
+        self._endpoints = endpoints
+        self._filesystem = filesystem
+        self._scheduler = scheduler
+        self._incarnation_id = random_uuid(chance)
+        self._machine = ControllerMachine(config, cluster_id, chance)
+        self._tasks = ControllerTasks(config, self._machine, scheduler, self._write)
+        self._pending: deque[_Pending] = deque()
+        self._epoch: int | None = None
+        self._schedule = SnapshotSchedule(
+            config.metadata_log_max_record_bytes_between_snapshots,
+            config.metadata_log_max_snapshot_interval_ms,
+            scheduler.monotonic(),
+        )
+        self._snapshotting = False
+        log_dir = config.metadata_log_dir
+        names = config.controller_listener_names
+        voters = config.controller_quorum_voters
+        self.raft = RaftDriver(
+            key=ReplicaKey(config.node_id, directory_id),
+            settings=RaftSettings(
+                metadata_directory(log_dir), config.controller_quorum_election_timeout_ms
+            ),
+            static_voters=static_voters(voters, names[0]) if voters else None,
+            log=MetadataLog.open(filesystem, log_dir, config, scheduler.wall_ms()),
+            filesystem=filesystem,
+            scheduler=scheduler,
+            chance=chance,
+            listener=self,
+            on_failure=on_failure,
+        )
+
+    def start(self) -> None:
+        self.raft.start()
+
+    def stop(self) -> None:
+        """Give up leading and close the log; requests that wait are refused."""
+        self.raft.stop()
+        self._tasks.stop()
+
+    @property
+    def is_active(self) -> bool:
+        return self._epoch is not None
+
+    @property
+    def image(self) -> MetadataImage:
+        """What is committed."""
+        return self.cache.image
+
+    def on_image(self, listener: ImageListener) -> None:
+        """Call ``listener(image, delta)`` for each image that is committed from now on."""
+        self.cache.on_image(listener)
+
+    # Writing
+
+    def _write(self, make: Callable[[], ControllerResult[R]]) -> Promise[R]:
+        """Decide a request, write its records, and promise its answer for when they are safe."""
+        promise: Promise[R] = Promise()
+        if self._epoch is None:
+            promise.fail(NotController("No controller appears to be active."))
+            return promise
+        self._machine.state.next_offset = self.raft.end_offset
+        try:
+            result = make()
+            self._append(result.records, atomic=result.atomic)
+        except ApiError as error:
+            promise.fail(error)
+            return promise
+        response = result.response
+        if not self._pending:
+            promise.fulfil(response)
+            return promise
+
+        def settle(error: ApiError | None) -> None:
+            if error is None:
+                promise.fulfil(response)
+            else:
+                promise.fail(error)
+
+        # An answer without records may tell of what the last batch did: it waits for it too.
+        self._pending[-1].settle.append(settle)
+        return promise
+
+    def _append(self, records: list[MetadataRecord], *, atomic: bool) -> None:
+        if not records:
+            return
+        version = self._machine.state.metadata_version
+        assert self._epoch is not None
+        for batch, values in list(split_into_batches(records, version, atomic=atomic)):
+            base_offset = self.raft.end_offset
+            now_ms = self._scheduler.wall_ms()
+            self._schedule.appended(self.raft.append(values, now_ms))
+            images = self._machine.replay(
+                batch, base_offset=base_offset, epoch=self._epoch, timestamp_ms=now_ms
+            )
+            self._pending.append(_Pending(self.raft.end_offset, images))
+        self._tasks.wrote()
+
+    # What the quorum tells
+
+    def load_snapshot(self, content: SnapshotContent, snapshot_id: SnapshotId) -> None:
+        delta = MetadataDelta(EMPTY_IMAGE)
+        for record in content.records:
+            delta.replay(record)
+        image = delta.apply(
+            snapshot_id.end_offset - 1, snapshot_id.epoch, content.last_contained_log_timestamp
+        )
+        self._machine.reset(image)
+        self.cache.publish(image, delta)
+
+    def replay(self, batch: LogBatch) -> None:
+        self._schedule.appended(len(batch.data))
+        self._machine.replay_batch(batch)
+
+    def replayed(self) -> None:
+        self._publish(self._machine.replayed())
+
+    def became_leader(self, epoch: int) -> None:
+        self._epoch = epoch
+        now = self._scheduler.monotonic()
+        bootstrap = self._read_bootstrap()
+        self._write(lambda: ControllerResult(None, self._machine.activate(bootstrap, now)))
+        registered = self.register_controller(
+            registration_request(self._config.node_id, self._incarnation_id, self._endpoints)
+        )
+        self._tasks.start()
+        registered.when_done(lambda _: self._activated())
+
+    def _activated(self) -> None:
+        if not self.ready.done and self.is_active:
+            self.ready.fulfil(None)
+
+    def _read_bootstrap(self) -> list[MetadataRecord]:
+        """What formatting left for the first controller of a new cluster."""
+        path = f"{self._config.metadata_log_dir}/{BOOTSTRAP_CHECKPOINT}"
+        if not self._filesystem.exists(path):
+            return default_bootstrap()
+        return read_container(self._filesystem.read(path)).records
+
+    def lost_leadership(self, epoch: int) -> None:
+        self._epoch = None
+        self._tasks.stop()
+        refused = NotController(f"No longer the active controller of epoch {epoch}.")
+        pending, self._pending = self._pending, deque()
+        self._machine.reset(self.cache.image)
+        for batch in pending:
+            for settle in batch.settle:
+                settle(refused)
+
+    def committed(self, high_watermark: int) -> None:
+        while self._pending and self._pending[0].end_offset <= high_watermark:
+            batch = self._pending.popleft()
+            self._publish(batch.images)
+            for settle in batch.settle:
+                settle(None)
+        if self._schedule.is_due(self._scheduler.monotonic()):
+            self.take_snapshot()
+
+    def _publish(self, images: list[Published]) -> None:
+        for image, delta in images:
+            self.cache.publish(image, delta)
+
+    # Snapshots
+
+    def take_snapshot(self) -> Promise[None]:
+        """Write what is committed as a snapshot, in the background, and drop what is too old."""
+        image = self.cache.image
+        latest = self.raft.snapshots.latest()
+        if self._snapshotting or (latest is not None and latest.end_offset > image.offset):
+            return fulfilled(None)
+        self._snapshotting = True
+        self._schedule.taken(self._scheduler.monotonic())
+        version = image.features.metadata_version
+        values = (encode_record(record, version) for record in image_to_records(image))
+        dynamic = self.raft.kraft_version > 0
+        batches = container(
+            values,
+            epoch=image.epoch,
+            now_ms=self._scheduler.wall_ms(),
+            last_contained_log_timestamp=image.timestamp_ms,
+            voters=self.raft.voters.to_record() if dynamic else None,
+            kraft_version=self.raft.kraft_version,
+        )
+        written = self.raft.write_snapshot(SnapshotId(image.offset + 1, image.epoch), batches)
+        written.when_done(self._snapshot_written)
+        return written
+
+    def _snapshot_written(self, written: Promise[None]) -> None:
+        self._snapshotting = False
+        written.result()
+        self.raft.clean(
+            SnapshotRetention(
+                self._config.metadata_max_retention_bytes, self._config.metadata_max_retention_ms
+            )
+        )
+
+    # Requests
+
+    def create_topics(
+        self,
+        request: create_topics.CreateTopicsRequest,
+        describable: Callable[[str], bool] = lambda _topic: True,
+    ) -> Promise[create_topics.CreateTopicsResponse]:
+        return self._write(lambda: self._machine.topics.create_topics(request, describable))
+
+    def delete_topics(
+        self, request: delete_topics.DeleteTopicsRequest
+    ) -> Promise[delete_topics.DeleteTopicsResponse]:
+        return self._write(lambda: self._machine.topics.delete_topics(request))
+
+    def create_partitions(
+        self, request: create_partitions.CreatePartitionsRequest
+    ) -> Promise[create_partitions.CreatePartitionsResponse]:
+        return self._write(lambda: self._machine.partition_counts.create_partitions(request))
+
+    def alter_configs(
+        self, request: alter_configs.AlterConfigsRequest
+    ) -> Promise[alter_configs.AlterConfigsResponse]:
+        return self._write(lambda: self._machine.configs.alter_configs(request))
+
+    def incremental_alter_configs(
+        self, request: incremental_alter_configs.IncrementalAlterConfigsRequest
+    ) -> Promise[incremental_alter_configs.IncrementalAlterConfigsResponse]:
+        return self._write(lambda: self._machine.configs.incremental_alter_configs(request))
+
+    def update_features(
+        self, request: update_features.UpdateFeaturesRequest
+    ) -> Promise[update_features.UpdateFeaturesResponse]:
+        kraft_version = self.raft.kraft_version
+        return self._write(lambda: self._machine.features.update_features(request, kraft_version))
+
+    def elect_leaders(
+        self, request: elect_leaders.ElectLeadersRequest
+    ) -> Promise[elect_leaders.ElectLeadersResponse]:
+        return self._write(lambda: self._machine.partitions.elect_leaders(request))
+
+    def alter_partition_reassignments(
+        self, request: alter_partition_reassignments.AlterPartitionReassignmentsRequest
+    ) -> Promise[alter_partition_reassignments.AlterPartitionReassignmentsResponse]:
+        return self._write(lambda: self._machine.reassignments.alter_reassignments(request))
+
+    def list_partition_reassignments(
+        self, request: list_partition_reassignments.ListPartitionReassignmentsRequest
+    ) -> Promise[list_partition_reassignments.ListPartitionReassignmentsResponse]:
+        return self._write(lambda: self._machine.reassignments.list_reassignments(request))
+
+    def unregister_broker(
+        self, request: unregister_broker.UnregisterBrokerRequest
+    ) -> Promise[unregister_broker.UnregisterBrokerResponse]:
+        return self._write(lambda: self._machine.brokers.unregister_broker(request))
+
+    def describe_quorum(
+        self, request: describe_quorum.DescribeQuorumRequest
+    ) -> Promise[describe_quorum.DescribeQuorumResponse]:
+        return fulfilled(described_quorum(self.raft.node, request, self._scheduler.wall_ms()))
+
+    def register_broker(
+        self, request: broker_registration.BrokerRegistrationRequest
+    ) -> Promise[broker_registration.BrokerRegistrationResponse]:
+        now = self._scheduler.monotonic()
+        return self._write(lambda: self._machine.brokers.register_broker(request, now))
+
+    def broker_heartbeat(
+        self, request: broker_heartbeat.BrokerHeartbeatRequest
+    ) -> Promise[broker_heartbeat.BrokerHeartbeatResponse]:
+        now = self._scheduler.monotonic()
+        return self._write(lambda: self._machine.brokers.heartbeat(request, now))
+
+    def allocate_producer_ids(
+        self, request: allocate_producer_ids.AllocateProducerIdsRequest
+    ) -> Promise[allocate_producer_ids.AllocateProducerIdsResponse]:
+        return self._write(lambda: self._machine.producer_ids.allocate(request))
+
+    def alter_partition(
+        self, request: alter_partition.AlterPartitionRequest
+    ) -> Promise[alter_partition.AlterPartitionResponse]:
+        return self._write(lambda: self._machine.partitions.alter_partition(request))
+
+    def assign_replicas_to_dirs(
+        self, request: assign_replicas_to_dirs.AssignReplicasToDirsRequest
+    ) -> Promise[assign_replicas_to_dirs.AssignReplicasToDirsResponse]:
+        return self._write(lambda: self._machine.partitions.assign_replicas_to_dirs(request))
+
+    def register_controller(
+        self, request: controller_registration.ControllerRegistrationRequest
+    ) -> Promise[controller_registration.ControllerRegistrationResponse]:
+        return self._write(lambda: self._machine.brokers.register_controller(request))

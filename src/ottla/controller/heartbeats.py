@@ -1,0 +1,76 @@
+"""Which brokers are alive: sessions by heartbeat, kept by the active controller only.
+
+Nothing here is in the log: a new controller gives every unfenced broker one whole session to say
+that it is there.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class BrokerSession:
+    epoch: int
+    last_heartbeat: float
+    metadata_offset: int = -1
+    """How far the broker has read the metadata log."""
+    controlled_shutdown_offset: int = -1
+    """It may stop when all others have read up to here; -1 when it is not stopping."""
+
+
+class Heartbeats:
+    """Sessions by broker id."""
+
+    __slots__ = ("_sessions", "_timeout")
+
+    def __init__(self, session_timeout_ms: int) -> None:
+        self._timeout = session_timeout_ms / 1000
+        self._sessions: dict[int, BrokerSession] = {}
+
+    def clear(self) -> None:
+        self._sessions.clear()
+
+    def touch(self, broker_id: int, epoch: int, now: float) -> BrokerSession:
+        """The broker was heard of; a session of an earlier epoch is forgotten."""
+        session = self._sessions.get(broker_id)
+        if session is None or session.epoch != epoch:
+            session = self._sessions[broker_id] = BrokerSession(epoch, now)
+        session.last_heartbeat = now
+        return session
+
+    def session(self, broker_id: int) -> BrokerSession | None:
+        return self._sessions.get(broker_id)
+
+    def remove(self, broker_id: int) -> None:
+        self._sessions.pop(broker_id, None)
+
+    def has_valid_session(self, broker_id: int, epoch: int, now: float) -> bool:
+        session = self._sessions.get(broker_id)
+        return session is not None and session.epoch == epoch and not self._expired(session, now)
+
+    def _expired(self, session: BrokerSession, now: float) -> bool:
+        return now - session.last_heartbeat >= self._timeout
+
+    def expired(self, now: float) -> list[int]:
+        """Brokers whose sessions ended, in order of their ids."""
+        return sorted(
+            broker_id
+            for broker_id, session in self._sessions.items()
+            if self._expired(session, now)
+        )
+
+    def next_expiry(self) -> float | None:
+        """When the first session ends if nothing is heard."""
+        if not self._sessions:
+            return None
+        return min(s.last_heartbeat for s in self._sessions.values()) + self._timeout
+
+    def lowest_active_offset(self) -> int:
+        """How far every broker that is not stopping has read; very far when there is none."""
+        return min(
+            (
+                s.metadata_offset
+                for s in self._sessions.values()
+                if s.controlled_shutdown_offset < 0
+            ),
+            default=1 << 62,
+        )

@@ -1,0 +1,152 @@
+"""AlterPartitionReassignments and ListPartitionReassignments.
+
+While a partition moves, its replicas are the old and the new together: ``adding`` are to come into
+the ISR, ``removing`` go once they have. Completing is no step of its own: the AlterPartition that
+brings the last one in does it.
+"""
+
+from ottla.common.errors import (
+    ApiError,
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    NoReassignmentInProgress,
+    UnknownTopicOrPartition,
+)
+from ottla.controller.assignments import check_assignment
+from ottla.controller.result import ControllerResult
+from ottla.controller.state import ControllerState
+from ottla.metadata.election import Election
+from ottla.metadata.partition_change import PartitionTargets, partition_change
+from ottla.metadata.records import MetadataRecord
+from ottla.metadata.topics import PartitionImage, TopicImage
+from ottla.protocol.generated import alter_partition_reassignments as apr
+from ottla.protocol.generated import list_partition_reassignments as lpr
+
+
+class ReassignmentsManager:
+    def __init__(self, state: ControllerState) -> None:
+        self._state = state
+
+    # AlterPartitionReassignments
+
+    def alter_reassignments(
+        self, request: apr.AlterPartitionReassignmentsRequest
+    ) -> ControllerResult[apr.AlterPartitionReassignmentsResponse]:
+        """Replicas to move to, or None to undo a move."""
+        response = apr.AlterPartitionReassignmentsResponse(
+            allow_replication_factor_change=request.allow_replication_factor_change
+        )
+        records: list[MetadataRecord] = []
+        for topic in request.topics:
+            answer = apr.ReassignableTopicResponse(name=topic.name)
+            response.responses.append(answer)
+            for wanted in topic.partitions:
+                result = apr.ReassignablePartitionResponse(partition_index=wanted.partition_index)
+                answer.partitions.append(result)
+                try:
+                    record = self._alter(
+                        topic.name,
+                        wanted,
+                        may_change_factor=request.allow_replication_factor_change,
+                    )
+                except ApiError as error:
+                    result.error_code = error.code
+                    result.error_message = error.message or None
+                else:
+                    if record is not None:
+                        records.append(record)
+        return ControllerResult(response, records, atomic=False)
+
+    def _alter(
+        self, name: str, wanted: apr.ReassignablePartition, *, may_change_factor: bool
+    ) -> MetadataRecord | None:
+        topic = self._state.image.topics.by_name.get(name)
+        if topic is None:
+            raise UnknownTopicOrPartition(f"Unable to find a topic named {name}.")
+        partition_id = wanted.partition_index
+        partition = topic.partitions.get(partition_id)
+        if partition is None:
+            raise UnknownTopicOrPartition(f"Unable to find partition {name}:{partition_id}.")
+        if wanted.replicas is None:
+            targets = self._undone(topic, partition_id, partition)
+        else:
+            check_assignment(self._state, wanted.replicas, None)
+            before = [r for r in partition.replicas if r not in partition.adding_replicas]
+            if not may_change_factor and len(wanted.replicas) != len(before):
+                raise InvalidReplicationFactor(
+                    f"The replication factor is changed from {len(before)} to "
+                    f"{len(wanted.replicas)}"
+                )
+            targets = _moved(before, wanted.replicas)
+        rules = self._state.rules(name, partition)
+        return partition_change(topic.topic_id, partition_id, partition, targets, rules)
+
+    def _undone(
+        self, topic: TopicImage, partition_id: int, partition: PartitionImage
+    ) -> PartitionTargets:
+        if not partition.is_reassigning:
+            raise NoReassignmentInProgress
+        adding = partition.adding_replicas
+        isr = [replica for replica in partition.isr if replica not in adding]
+        rules = self._state.rules(topic.name, partition)
+        if not any(rules.is_acceptable(replica) for replica in isr) and (
+            rules.election is not Election.UNCLEAN
+        ):
+            raise InvalidReplicaAssignment(
+                f"Unable to revert partition assignment for {topic.name}:{partition_id} because "
+                "it would require an unclean leader election."
+            )
+        return PartitionTargets(
+            isr=isr,
+            replicas=[replica for replica in partition.replicas if replica not in adding],
+            removing_replicas=[],
+            adding_replicas=[],
+        )
+
+    # ListPartitionReassignments
+
+    def list_reassignments(
+        self, request: lpr.ListPartitionReassignmentsRequest
+    ) -> ControllerResult[lpr.ListPartitionReassignmentsResponse]:
+        """All partitions that move, or those of the ones named that do."""
+        topics = self._state.image.topics
+        if request.topics is None:
+            asked = [(topic, sorted(topic.partitions)) for topic in topics]
+        else:
+            asked = [
+                (topics.by_name[wanted.name], wanted.partition_indexes)
+                for wanted in request.topics
+                if wanted.name in topics.by_name
+            ]
+        response = lpr.ListPartitionReassignmentsResponse()
+        for topic, partition_ids in asked:
+            moving = [
+                _ongoing(partition_id, partition)
+                for partition_id in partition_ids
+                if (partition := topic.partitions.get(partition_id)) is not None
+                and partition.is_reassigning
+            ]
+            if moving:
+                response.topics.append(
+                    lpr.OngoingTopicReassignment(name=topic.name, partitions=moving)
+                )
+        return ControllerResult(response)
+
+
+def _moved(before: list[int], after: list[int]) -> PartitionTargets:
+    adding = [replica for replica in after if replica not in before]
+    removing = [replica for replica in before if replica not in after]
+    return PartitionTargets(
+        replicas=[*after, *removing],
+        removing_replicas=removing,
+        adding_replicas=adding,
+    )
+
+
+def _ongoing(partition_id: int, partition: PartitionImage) -> lpr.OngoingPartitionReassignment:
+    return lpr.OngoingPartitionReassignment(
+        partition_index=partition_id,
+        replicas=list(partition.replicas),
+        adding_replicas=list(partition.adding_replicas),
+        removing_replicas=list(partition.removing_replicas),
+    )
