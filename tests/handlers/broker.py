@@ -1,0 +1,311 @@
+"""A broker without sockets and without a quorum: real logs on a disk in memory, images by hand.
+
+``ask`` runs a handler to its end and sends the answer through the codec of the request's version,
+so that a test sees what a client would see.
+"""
+
+from collections.abc import Coroutine, Mapping
+from types import ModuleType
+from typing import Any, TypeVar, cast
+
+from ottla.common.chance import Chance
+from ottla.common.errors import ApiError, ErrorCode
+from ottla.common.identifiers import UNASSIGNED_DIRECTORY
+from ottla.common.promise import Promise, run
+from ottla.common.topic_partition import TopicPartition
+from ottla.config.broker import BrokerConfig
+from ottla.config.changes import Resource
+from ottla.config.topic import TopicConfig
+from ottla.handlers.context import RequestContext, Services
+from ottla.metadata.brokers import BrokerImage, Endpoint
+from ottla.metadata.features import FeaturesImage
+from ottla.metadata.image import MetadataImage
+from ottla.metadata.topics import PartitionImage, TopicImage, TopicsImage
+from ottla.protocol.message import Message, from_bytes, to_bytes
+from ottla.records.builder import build_batch
+from ottla.records.record import Record
+from ottla.replication.log_moves import LogMoves
+from ottla.replication.partition import Partition
+from ottla.replication.replicas import Replicas
+from ottla.simulation.scheduler import SimulatedScheduler
+from ottla.storage.manager import LogManager
+from ottla.testing.files import MemoryFilesystem
+
+NODE_ID = 1
+CLUSTER_ID = "b74TbEKpQjGDJY5u9JqGeQ"
+LISTENER = "PLAINTEXT"
+PATHS = ("/data/first", "/data/second")
+
+R = TypeVar("R", bound=Message)
+
+
+class Metadata:
+    def __init__(self) -> None:
+        self.image = MetadataImage()
+
+
+class Peer:
+    """A client that dialled 10.0.0.1:9092."""
+
+    def __init__(self, listener_name: str = LISTENER, local_host: str = "10.0.0.1") -> None:
+        self.listener_name = listener_name
+        self.peer_host = "10.0.0.9"
+        self.local_host = local_host
+        self.local_port = 9092
+
+
+class AutoTopicsNoted:
+    """Takes note of the topics that somebody asked for, and makes none."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def create(self, names: list[str]) -> Promise[dict[str, int]]:
+        self.names += names
+        return Promise()
+
+    def ensure_internal(self, name: str) -> Promise[int]:
+        self.names.append(name)
+        return Promise()
+
+
+class ProducerIdsInOrder:
+    def __init__(self) -> None:
+        self._next = 4000
+
+    def next(self) -> Promise[int]:
+        promise: Promise[int] = Promise()
+        self._next += 1
+        promise.fulfil(self._next)
+        return promise
+
+
+class ControllerOnOrder:
+    """Takes note of what it is asked, and answers what the test has prepared."""
+
+    def __init__(self) -> None:
+        self.asked: list[Message] = []
+        self.answers: list[Message | ApiError] = []
+        self.waiting: list[Promise[Message]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        def ask(request: Message) -> Promise[Message]:
+            self.asked.append(request)
+            promise: Promise[Message] = Promise()
+            if not self.answers:
+                self.waiting.append(promise)
+                return promise
+            answer = self.answers.pop(0)
+            if isinstance(answer, ApiError):
+                promise.fail(answer)
+            else:
+                promise.fulfil(answer)
+            return promise
+
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return ask
+
+
+def registered(
+    node_id: int,
+    *,
+    host: str | None = None,
+    port: int = 9092,
+    listeners: tuple[str, ...] = (LISTENER,),
+    fenced: bool = False,
+    rack: str | None = None,
+    log_dirs: tuple[bytes, ...] = (),
+) -> BrokerImage:
+    address = f"broker-{node_id}" if host is None else host
+    return BrokerImage(
+        node_id=node_id,
+        epoch=10 + node_id,
+        incarnation_id=bytes(16),
+        listeners={name: Endpoint(name, address, port, 0) for name in listeners},
+        features={},
+        rack=rack,
+        fenced=fenced,
+        in_controlled_shutdown=False,
+        log_dirs=log_dirs,
+    )
+
+
+def topic_id_of(name: str) -> bytes:
+    return (name.encode() + bytes(16))[:16]
+
+
+class Broker:
+    def __init__(self, properties: Mapping[str, str] | None = None) -> None:
+        self.scheduler = SimulatedScheduler(Chance(5))
+        self.filesystem = MemoryFilesystem()
+        self.filesystem.make_directory("/data")
+        self.config = BrokerConfig.from_properties(
+            {
+                "process.roles": "broker,controller",
+                "node.id": str(NODE_ID),
+                "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+                "controller.listener.names": "CONTROLLER",
+                "controller.quorum.voters": f"{NODE_ID}@localhost:9093",
+                "log.dirs": ",".join(PATHS),
+                **(properties or {}),
+            }
+        )
+        self.metadata = Metadata()
+        self.logs = LogManager(
+            self.filesystem,
+            PATHS,
+            clock=self.scheduler,
+            chance=Chance(6),
+            config_for=self._topic_config,
+        )
+        self.logs.start()
+        self.replicas = Replicas(
+            node_id=NODE_ID,
+            logs=self.logs,
+            scheduler=self.scheduler,
+            chance=Chance(7),
+            fetch_session_slots=10,
+        )
+        self.log_moves = LogMoves(self.logs, self.replicas, self.scheduler)
+        self.controller = ControllerOnOrder()
+        self.auto_topics = AutoTopicsNoted()
+        self.services = Services(
+            node_id=NODE_ID,
+            cluster_id=CLUSTER_ID,
+            config=self.config,
+            metadata=self.metadata,
+            controller=cast("Any", self.controller),
+            replicas=self.replicas,
+            logs=self.logs,
+            log_moves=self.log_moves,
+            groups=cast("Any", None),
+            auto_topics=self.auto_topics,
+            producer_ids=ProducerIdsInOrder(),
+            scheduler=self.scheduler,
+        )
+        self.set_image(
+            offset=55,
+            features=FeaturesImage(metadata_version=30, finalized={"group.version": 1}),
+            brokers={NODE_ID: registered(NODE_ID, host="")},
+        )
+
+    def _topic_config(self, topic: str) -> TopicConfig:
+        own = self.metadata.image.configs_of(Resource.TOPIC, topic)
+        return TopicConfig.from_broker(self.config, own)
+
+    # The cluster
+
+    def set_image(self, **changed: object) -> None:
+        image = self.metadata.image
+        fields = {name: getattr(image, name) for name in image.__slots__}
+        self.metadata.image = MetadataImage(**{**fields, **changed})
+
+    def add_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        replicas: tuple[int, ...] = (NODE_ID,),
+        leader: int = NODE_ID,
+        leader_epoch: int = 0,
+        **changed: Any,
+    ) -> bytes:
+        """Let the metadata log have a topic, and this broker its partitions."""
+        state = PartitionImage(
+            **{
+                "replicas": replicas,
+                "isr": replicas,
+                "leader": leader,
+                "leader_epoch": leader_epoch,
+                "partition_epoch": 0,
+                "directories": (UNASSIGNED_DIRECTORY,) * len(replicas),
+                **changed,
+            }
+        )
+        topic_id = topic_id_of(name)
+        topic = TopicImage(name, topic_id, dict.fromkeys(range(partitions), state))
+        topics = self.metadata.image.topics
+        self.set_image(
+            topics=TopicsImage({**topics.by_name, name: topic}, {**topics.by_id, topic_id: topic})
+        )
+        for index in range(partitions if NODE_ID in replicas else 0):
+            self.replicas.apply(name, topic_id, index, state, is_new=True)
+        return topic_id
+
+    def set_configs(self, resource: Resource, name: str, settings: dict[str, str]) -> None:
+        self.set_image(configs={**self.metadata.image.configs, (resource, name): settings})
+
+    def partition(self, topic: str, index: int = 0) -> Partition:
+        found = self.replicas.partition(topic, index)
+        assert found is not None
+        return found
+
+    def produce(self, topic: str, index: int = 0, timestamps: tuple[int, ...] = (1,)) -> None:
+        """Append one batch per timestamp."""
+        for timestamp in timestamps:
+            self.append(topic, index, build_batch([Record(timestamp=timestamp, value=b"v")]))
+
+    def append(self, topic: str, index: int, batch: bytes | bytearray) -> None:
+        frame = bytearray(batch)
+        now_ms = self.scheduler.wall_ms()
+        self.partition(topic, index).append(memoryview(frame), 0, len(frame), -1, now_ms)
+
+    def log_of(self, topic: str, index: int = 0) -> Any:
+        return self.logs.logs[TopicPartition(topic, index)]
+
+    # Requests
+
+    def context(self, version: int, peer: Peer | None = None) -> RequestContext:
+        return RequestContext(version=version, peer=peer or Peer(), now_ms=self.scheduler.wall_ms())
+
+    def start(
+        self, handler: ModuleType, request: Message, version: int, peer: Peer | None = None
+    ) -> Promise[Message]:
+        lowest, highest = handler.VERSIONS
+        assert lowest <= version <= highest
+        asked = from_bytes(type(request), to_bytes(request, version), version)
+        coroutine: Coroutine[Any, None, Message] = handler.handle(
+            asked, self.context(version, peer), self.services
+        )
+        return run(coroutine)
+
+    def ask(
+        self,
+        handler: ModuleType,
+        request: Message,
+        version: int,
+        response: type[R],
+        peer: Peer | None = None,
+    ) -> R:
+        """The answer as the client gets it; a refusal becomes an answer as in the dispatcher."""
+        promise = self.start(handler, request, version, peer)
+        return self.answer(handler, request, promise, version, response)
+
+    def answer(
+        self,
+        handler: ModuleType,
+        request: Message,
+        promise: Promise[Message],
+        version: int,
+        response: type[R],
+    ) -> R:
+        try:
+            answered = promise.result()
+        except ApiError as error:
+            answered = self.refused(handler, request, error.code, error.message, response)
+        assert type(answered) is response
+        return from_bytes(response, to_bytes(answered, version), version)
+
+    @staticmethod
+    def refused(
+        handler: ModuleType, request: Message, code: ErrorCode, message: str, response: type[R]
+    ) -> Message:
+        refuse = getattr(handler, "refuse", None)
+        if refuse is not None:
+            return cast("Message", refuse(request, code, message))
+        answer: Any = response()
+        answer.error_code = int(code)
+        if hasattr(answer, "error_message"):
+            answer.error_message = message or None
+        return cast("Message", answer)

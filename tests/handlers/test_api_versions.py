@@ -1,0 +1,99 @@
+"""ApiVersions says what the dispatcher serves, to clients of every age."""
+
+from importlib import import_module
+
+import pytest
+from tests.handlers.broker import Broker
+
+from ottla.common.errors import ErrorCode
+from ottla.handlers import api_versions
+from ottla.handlers.dispatch import HANDLERS
+from ottla.metadata.image import MetadataImage
+from ottla.protocol.api import APIS, ApiKey
+from ottla.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.protocol.message import from_bytes, to_bytes
+
+
+def ask(broker: Broker, version: int, name: str = "x", software: str = "1") -> ApiVersionsResponse:
+    request = ApiVersionsRequest()
+    if version >= 3:
+        request = ApiVersionsRequest(client_software_name=name, client_software_version=software)
+    return broker.ask(api_versions, request, version, ApiVersionsResponse)
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_the_list_is_the_table_of_the_dispatcher(version: int) -> None:
+    listed = ask(Broker(), version).api_keys
+    assert [api.api_key for api in listed] == sorted(HANDLERS)
+
+
+@pytest.mark.parametrize("key", sorted(HANDLERS))
+def test_each_handler_serves_the_versions_that_are_advertised(key: ApiKey) -> None:
+    module = import_module(f"ottla.handlers.{HANDLERS[key]}")
+    advertised = api_versions._advertised(key)
+    lowest = 0 if key == ApiKey.PRODUCE else module.VERSIONS[0]
+    assert (advertised.min_version, advertised.max_version) == (lowest, module.VERSIONS[1])
+    assert key == module.KEY
+    api = APIS[key]
+    assert api.has_version(module.VERSIONS[0])
+    assert api.has_version(module.VERSIONS[1])
+
+
+@pytest.mark.parametrize("key", sorted(HANDLERS))
+def test_each_handler_speaks_of_its_versions(key: ApiKey) -> None:
+    module = import_module(f"ottla.handlers.{HANDLERS[key]}")
+    assert f"(key {int(key)})" in (module.__doc__ or "")
+    assert f"v{module.VERSIONS[1]}" in (module.__doc__ or "")
+
+
+def test_produce_is_said_to_begin_at_0() -> None:
+    produce = ask(Broker(), 4).api_keys[0]
+    assert (produce.api_key, produce.min_version, produce.max_version) == (0, 0, 13)
+
+
+def test_an_unstable_version_is_not_advertised() -> None:
+    versions = {api.api_key: api.max_version for api in ask(Broker(), 4).api_keys}
+    assert versions[ApiKey.INIT_PRODUCER_ID] == 5
+
+
+def test_features_are_told_from_version_3_on_and_those_from_level_0_from_4_on() -> None:
+    broker = Broker()
+    assert [f.name for f in ask(broker, 3).supported_features] == ["metadata.version"]
+    supported = {f.name: (f.min_version, f.max_version) for f in ask(broker, 4).supported_features}
+    assert supported["metadata.version"] == (7, 30)
+    assert supported["transaction.version"] == (0, 2)
+    assert ask(broker, 2).supported_features == []
+
+
+def test_finalized_features_come_with_the_offset_at_which_they_hold() -> None:
+    answer = ask(Broker(), 4)
+    assert answer.finalized_features_epoch == 55
+    levels = {f.name: (f.min_version_level, f.max_version_level) for f in answer.finalized_features}
+    assert levels == {"metadata.version": (30, 30), "group.version": (1, 1)}
+
+
+def test_before_any_metadata_no_feature_is_finalized() -> None:
+    broker = Broker()
+    broker.metadata.image = MetadataImage()
+    answer = ask(broker, 4)
+    assert (answer.finalized_features_epoch, answer.finalized_features) == (-1, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "software"),
+    [("", "1"), ("x", ""), ("a b", "1"), ("-x", "1"), ("x-", "1"), ("a_b", "1"), ("ä", "1")],
+)
+def test_a_client_with_an_odd_name_is_refused(name: str, software: str) -> None:
+    answer = ask(Broker(), 3, name, software)
+    assert (answer.error_code, answer.api_keys) == (ErrorCode.INVALID_REQUEST, [])
+
+
+def test_a_client_of_the_past_need_not_say_its_name() -> None:
+    assert ask(Broker(), 2).error_code == ErrorCode.NONE
+
+
+def test_a_client_of_the_future_is_told_which_versions_there_are() -> None:
+    answer = api_versions.unsupported(Broker().services)
+    read = from_bytes(ApiVersionsResponse, to_bytes(answer, 0), 0)
+    assert read.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [(a.api_key, a.min_version, a.max_version) for a in read.api_keys] == [(18, 0, 4)]
