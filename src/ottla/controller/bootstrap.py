@@ -1,7 +1,9 @@
 """The first records of a new cluster, and what a controller must set right when it takes over."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from ottla.config.broker import BrokerConfig
+from ottla.config.listeners import SECURITY_PROTOCOLS
 from ottla.controller.configs import ConfigsManager
 from ottla.controller.state import ControllerState
 from ottla.metadata import versions
@@ -62,6 +64,21 @@ def default_bootstrap() -> list[MetadataRecord]:
     level = versions.LATEST_METADATA_VERSION
     levels = {versions.METADATA_VERSION: level, **versions.default_feature_levels(level)}
     return [FeatureLevelRecord(name=name, feature_level=each) for name, each in levels.items()]
+
+
+def controller_endpoints(config: BrokerConfig, ports: Mapping[str, int]) -> list[Endpoint]:
+    """Where this controller is reached: advertised, or else where it listens."""
+    names = {name.upper() for name in config.controller_listener_names}
+    advertised = [each for each in config.advertised_listeners if each.name in names]
+    return [
+        Endpoint(
+            each.name,
+            each.host or "localhost",
+            each.port or ports.get(each.name, 0),
+            SECURITY_PROTOCOLS.index(each.security_protocol),
+        )
+        for each in advertised or config.controller_listeners
+    ]
 
 
 def registration_request(

@@ -7,7 +7,7 @@ committed and before the answers that depend on it.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from ottla.common.chance import Chance
@@ -17,7 +17,11 @@ from ottla.common.identifiers import random_uuid
 from ottla.common.promise import Promise, fulfilled
 from ottla.config.broker import BrokerConfig
 from ottla.controller.batches import split_into_batches
-from ottla.controller.bootstrap import default_bootstrap, registration_request
+from ottla.controller.bootstrap import (
+    controller_endpoints,
+    default_bootstrap,
+    registration_request,
+)
 from ottla.controller.machine import ControllerMachine
 from ottla.controller.result import ControllerResult
 from ottla.controller.tasks import ControllerTasks
@@ -80,23 +84,21 @@ class ControllerDriver:
 
     def __init__(
         self,
-        *,
         config: BrokerConfig,
+        *,
         cluster_id: str,
         directory_id: bytes,
-        endpoints: Sequence[Endpoint],
         filesystem: Filesystem,
         scheduler: Scheduler,
         chance: Chance,
+        metadata: MetadataCache,
         on_failure: Callable[[BaseException], None],
     ) -> None:
-        """``directory_id`` is that of the metadata log dir, ``endpoints`` are this controller's."""
-        self.cache = MetadataCache()
-        """What is committed."""
-        self.ready: Promise[None] = Promise()
-        """Fulfilled when this controller has become active for the first time."""
+        """``directory_id`` is that of the metadata log dir; ``metadata`` gets what is committed."""
+        self._metadata = metadata
+        self._ready: Promise[None] = Promise()
         self._config = config
-        self._endpoints = endpoints
+        self._endpoints: Sequence[Endpoint] = ()
         self._filesystem = filesystem
         self._scheduler = scheduler
         self._incarnation_id = random_uuid(chance)
@@ -127,13 +129,19 @@ class ControllerDriver:
             on_failure=on_failure,
         )
 
-    def start(self) -> None:
-        self.raft.start()
+    def start(self, ports: Mapping[str, int] | None = None) -> Promise[None]:
+        """Read the metadata log and join the quorum; fulfilled when this controller is active.
 
-    def stop(self) -> None:
+        ``ports`` are those that listeners were bound to, where the configuration leaves it open.
+        """
+        self._endpoints = controller_endpoints(self._config, ports or {})
+        self.raft.start()
+        return self._ready
+
+    def stop(self) -> Promise[None]:
         """Give up leading and close the log; requests that wait are refused."""
-        self.raft.stop()
         self._tasks.stop()
+        return self.raft.stop()
 
     @property
     def is_active(self) -> bool:
@@ -142,11 +150,11 @@ class ControllerDriver:
     @property
     def image(self) -> MetadataImage:
         """What is committed."""
-        return self.cache.image
+        return self._metadata.image
 
     def on_image(self, listener: ImageListener) -> None:
         """Call ``listener(image, delta)`` for each image that is committed from now on."""
-        self.cache.on_image(listener)
+        self._metadata.on_image(listener)
 
     # Writing
 
@@ -203,7 +211,7 @@ class ControllerDriver:
             snapshot_id.end_offset - 1, snapshot_id.epoch, content.last_contained_log_timestamp
         )
         self._machine.reset(image)
-        self.cache.publish(image, delta)
+        self._metadata.publish(image, delta)
 
     def replay(self, batch: LogBatch) -> None:
         self._schedule.appended(len(batch.data))
@@ -224,8 +232,8 @@ class ControllerDriver:
         registered.when_done(lambda _: self._activated())
 
     def _activated(self) -> None:
-        if not self.ready.done and self.is_active:
-            self.ready.fulfil(None)
+        if not self._ready.done and self.is_active:
+            self._ready.fulfil(None)
 
     def _read_bootstrap(self) -> list[MetadataRecord]:
         """What formatting left for the first controller of a new cluster."""
@@ -239,7 +247,7 @@ class ControllerDriver:
         self._tasks.stop()
         refused = NotController(f"No longer the active controller of epoch {epoch}.")
         pending, self._pending = self._pending, deque()
-        self._machine.reset(self.cache.image)
+        self._machine.reset(self._metadata.image)
         for batch in pending:
             for settle in batch.settle:
                 settle(refused)
@@ -255,13 +263,13 @@ class ControllerDriver:
 
     def _publish(self, images: list[Published]) -> None:
         for image, delta in images:
-            self.cache.publish(image, delta)
+            self._metadata.publish(image, delta)
 
     # Snapshots
 
     def take_snapshot(self) -> Promise[None]:
         """Write what is committed as a snapshot, in the background, and drop what is too old."""
-        image = self.cache.image
+        image = self._metadata.image
         latest = self.raft.snapshots.latest()
         if self._snapshotting or (latest is not None and latest.end_offset > image.offset):
             return fulfilled(None)

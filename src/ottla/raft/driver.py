@@ -195,15 +195,33 @@ class RaftDriver:
             return QuorumState()
         return decode_quorum_state(self._filesystem.read(path))
 
-    def stop(self) -> None:
-        """Give up leading and close the log. Appends that are not committed may yet be."""
+    def stop(self) -> Promise[None]:
+        """Give up leading and close the log, after a sync that is under way.
+
+        Appends that were not reported as committed may yet turn out to be.
+        """
+        closed: Promise[None] = Promise()
         if self._stopped:
-            return
-        self._step(Resign(self._scheduler.monotonic()))
+            closed.fulfil(None)
+            return closed
+        if self._node is not None:
+            self._step(Resign(self._scheduler.monotonic()))
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
-        self._log.close(self._scheduler.wall_ms())
+        if self._sync is None:
+            self._close(closed)
+        else:
+            self._sync.when_done(lambda _: self._close(closed))
+        return closed
+
+    def _close(self, closed: Promise[None]) -> None:
+        try:
+            self._log.close(self._scheduler.wall_ms())
+        except LogDirFailed as error:
+            closed.fail(error)
+        else:
+            closed.fulfil(None)
 
     # Appending
 
