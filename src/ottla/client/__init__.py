@@ -1,0 +1,6 @@
+"""A small blocking client: for the command line, for tests, and later for Spark.
+
+Called by ``cli``, ``testing`` and tests; calls ``protocol`` and ``records``. Counterpart in Apache
+Kafka: ``clients`` (producer, consumer, admin). Invariant: every wait has a deadline, every buffer a
+bound, and whoever fails to reach a broker is told what was tried.
+"""

@@ -1,0 +1,263 @@
+"""Looking after a cluster: topics, partitions, settings, offsets, directories.
+
+A method for several items does them all; if some are refused it raises SomeRefused, which holds the
+refusals by item beside what was done.
+"""
+
+import ssl
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from ottla.client import configs, topics
+from ottla.client.cluster import Cluster, Timing
+from ottla.client.connection import Address
+from ottla.client.descriptions import (
+    ClusterDescription,
+    ConfigChange,
+    ConfigEntry,
+    ConfigResource,
+    CreatedTopic,
+    DescribedBroker,
+    LogDirDescription,
+    NewTopic,
+    ReplicaSize,
+    TopicDescription,
+)
+from ottla.client.errors import SomeRefused, refusal
+from ottla.client.leaders import ask_leaders, by_topic
+from ottla.client.offsets import READ_UNCOMMITTED, ListedOffset, list_offsets
+from ottla.client.system_time import WaitingClock
+from ottla.common.errors import ApiError
+from ottla.common.topic_partition import TopicPartition
+from ottla.protocol.generated.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from ottla.protocol.generated.describe_cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from ottla.protocol.generated.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+)
+
+_FENCED_FROM = 2
+
+
+class Admin:
+    """Not safe for several threads. Close it, or use it in a ``with`` block."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Iterable[str],
+        *,
+        client_id: str = "ottla-admin",
+        timing: Timing | None = None,
+        tls: ssl.SSLContext | None = None,
+        clock: WaitingClock | None = None,
+    ) -> None:
+        self.cluster = Cluster(
+            bootstrap_servers, client_id=client_id, timing=timing, tls=tls, clock=clock
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.cluster.close()
+
+    def create_topics(
+        self,
+        wanted: Mapping[str, int] | Iterable[NewTopic],
+        *,
+        validate_only: bool = False,
+    ) -> dict[str, CreatedTopic]:
+        """Make topics, given in full or as names with their number of partitions."""
+        if isinstance(wanted, Mapping):
+            wanted = [NewTopic(name, partitions) for name, partitions in wanted.items()]
+        return topics.create_topics(self.cluster, wanted, validate_only=validate_only)
+
+    def delete_topics(self, names: Iterable[str]) -> None:
+        topics.delete_topics(self.cluster, names)
+
+    def list_topics(self, *, internal: bool = False) -> list[str]:
+        """The names of all topics, without Kafka's own unless they are asked for."""
+        known = self.cluster.refresh(None).topics.values()
+        return sorted(topic.name for topic in known if internal or not topic.internal)
+
+    def describe_topics(self, names: Iterable[str]) -> dict[str, TopicDescription]:
+        return topics.describe_topics(self.cluster, names)
+
+    def create_partitions(
+        self,
+        counts: Mapping[str, int],
+        *,
+        assignments: Mapping[str, Sequence[Sequence[int]]] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Raise topics to a new number of partitions; ``assignments`` are of the added ones."""
+        topics.create_partitions(
+            self.cluster, counts, assignments=assignments, validate_only=validate_only
+        )
+
+    def describe_configs(
+        self,
+        resources: Iterable[ConfigResource],
+        *,
+        keys: Sequence[str] | None = None,
+        synonyms: bool = False,
+        documentation: bool = False,
+    ) -> dict[ConfigResource, list[ConfigEntry]]:
+        """All settings of each resource, or those that ``keys`` names."""
+        return configs.describe_configs(
+            self.cluster, resources, keys=keys, synonyms=synonyms, documentation=documentation
+        )
+
+    def alter_configs(
+        self,
+        changes: Mapping[ConfigResource, Sequence[ConfigChange]],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Change the settings that are named and leave the others (incrementally)."""
+        configs.alter_configs(self.cluster, changes, validate_only=validate_only)
+
+    def list_config_resources(self, resource_types: Iterable[int] = ()) -> list[ConfigResource]:
+        """Who has settings of its own, of the given types or of all."""
+        return configs.list_config_resources(self.cluster, resource_types)
+
+    def list_offsets(
+        self,
+        wanted: Mapping[TopicPartition, int],
+        *,
+        isolation_level: int = READ_UNCOMMITTED,
+    ) -> dict[TopicPartition, ListedOffset]:
+        """The offset at a timestamp, or a special one such as EARLIEST, of each partition."""
+        listed, refused = list_offsets(self.cluster, wanted, isolation_level=isolation_level)
+        if refused:
+            raise SomeRefused(refused, listed)
+        return listed
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Delete what lies before an offset, -1 for everything; where each partition begins now."""
+        deadline = self.cluster.deadline()
+
+        def request(partitions: list[TopicPartition]) -> DeleteRecordsRequest:
+            return DeleteRecordsRequest(
+                topics=[
+                    DeleteRecordsTopic(
+                        name=topic,
+                        partitions=[
+                            DeleteRecordsPartition(
+                                partition_index=index, offset=before[TopicPartition(topic, index)]
+                            )
+                            for index in indexes
+                        ],
+                    )
+                    for topic, indexes in by_topic(partitions).items()
+                ],
+                timeout_ms=min(self.cluster.timing.request_timeout_ms, deadline.milliseconds),
+            )
+
+        done, refused = ask_leaders(
+            self.cluster, before, request, DeleteRecordsResponse, _deleted, deadline=deadline
+        )
+        if refused:
+            raise SomeRefused(refused, done)
+        return done
+
+    def describe_cluster(self, *, fenced: bool = False) -> ClusterDescription:
+        """The brokers that serve; with ``fenced`` those too that are known and do not."""
+
+        def request(version: int) -> DescribeClusterRequest:
+            return DescribeClusterRequest(include_fenced_brokers=fenced and version >= _FENCED_FROM)
+
+        response = self.cluster.ask_again(
+            request,
+            DescribeClusterResponse,
+            failed=lambda answer: (
+                refusal(answer.error_code, answer.error_message) if answer.error_code else None
+            ),
+        )
+        brokers = [
+            DescribedBroker(
+                broker.broker_id,
+                Address(broker.host, broker.port),
+                broker.rack,
+                broker.is_fenced,
+            )
+            for broker in sorted(response.brokers, key=lambda broker: broker.broker_id)
+        ]
+        return ClusterDescription(response.cluster_id, response.controller_id, brokers)
+
+    def describe_log_dirs(
+        self,
+        node_ids: Iterable[int] | None = None,
+        *,
+        partitions: Iterable[TopicPartition] | None = None,
+    ) -> dict[int, list[LogDirDescription]]:
+        """The directories of each broker with the replicas in them, or those that are named."""
+        asked = None if partitions is None else by_topic(partitions)
+        request = DescribeLogDirsRequest(
+            topics=None
+            if asked is None
+            else [
+                DescribableLogDirTopic(topic=topic, partitions=indexes)
+                for topic, indexes in asked.items()
+            ]
+        )
+        done: dict[int, list[LogDirDescription]] = {}
+        refused: dict[int, ApiError] = {}
+        if node_ids is None:
+            node_ids = sorted(self.cluster.refresh().brokers)
+        for node_id in node_ids:
+            self.cluster.node(node_id)
+            response = self.cluster.ask_again(request, DescribeLogDirsResponse, node_id=node_id)
+            if response.error_code:
+                refused[node_id] = refusal(response.error_code)
+            else:
+                done[node_id] = [_log_dir(result) for result in response.results]
+        if refused:
+            raise SomeRefused(refused, done)
+        return done
+
+
+def _deleted(response: DeleteRecordsResponse) -> Iterable[tuple[TopicPartition, int, int]]:
+    for topic in response.topics:
+        for item in topic.partitions:
+            partition = TopicPartition(topic.name, item.partition_index)
+            yield partition, item.error_code, item.low_watermark
+
+
+def _log_dir(result: DescribeLogDirsResult) -> LogDirDescription:
+    return LogDirDescription(
+        result.log_dir,
+        result.error_code,
+        [
+            ReplicaSize(
+                topic.name,
+                item.partition_index,
+                item.partition_size,
+                item.offset_lag,
+                item.is_future_key,
+            )
+            for topic in result.topics
+            for item in topic.partitions
+        ],
+        result.total_bytes,
+        result.usable_bytes,
+    )

@@ -1,0 +1,203 @@
+"""One connection to one broker: requests out, answers back, in order.
+
+A connection that failed in any way is closed and stays so: after a timeout or half an answer nobody
+knows where the next answer begins.
+"""
+
+import socket
+import ssl
+from collections import deque
+from collections.abc import Iterable
+from io import BufferedReader
+from struct import Struct
+from typing import Final, NamedTuple, TypeVar, cast
+
+from ottla import __version__
+from ottla.client.errors import check
+from ottla.common.errors import ErrorCode, ProtocolViolation, UnsupportedVersion
+from ottla.protocol.api import APIS, ApiKey
+from ottla.protocol.frame import frame
+from ottla.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.protocol.generated.response_header import ResponseHeader
+from ottla.protocol.headers import encode_request_header, response_header_version
+from ottla.protocol.message import Message, from_buffer
+from ottla.protocol.primitives import Writer
+
+M = TypeVar("M", bound=Message)
+
+SOFTWARE_NAME: Final = "ottla"
+_SIZE: Final = Struct(">i")
+_READ_BUFFER: Final = 64 << 10
+_CORRELATION_ID_MAX: Final = (1 << 31) - 1
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class _Sent(NamedTuple):
+    correlation_id: int
+    api_key: int
+    version: int
+
+
+class Connection:
+    """Knows which versions its broker speaks; several requests may be on their way at once."""
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        client_id: str,
+        timeout_seconds: float,
+        response_size_max: int,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.address = address
+        self._client_id = client_id
+        self._response_size_max = response_size_max
+        self._correlation_id = 0
+        self._sent: deque[_Sent] = deque()
+        self._versions: dict[int, tuple[int, int]] = {}
+        self._socket = socket.create_connection(address, timeout_seconds)
+        self._reader: BufferedReader | None = None
+        try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if tls is not None:
+                self._socket = tls.wrap_socket(self._socket, server_hostname=address.host)
+            self._reader = cast(
+                "BufferedReader", self._socket.makefile("rb", buffering=_READ_BUFFER)
+            )
+            self._learn_versions(timeout_seconds)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def closed(self) -> bool:
+        return self._reader is None
+
+    @property
+    def in_flight(self) -> int:
+        """How many answers are still to be received."""
+        return len(self._sent)
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+        self._sent.clear()
+        self._socket.close()
+
+    def _learn_versions(self, timeout_seconds: float) -> None:
+        """Ask for ApiVersions in our newest form, then in the oldest if the broker is older."""
+        request = ApiVersionsRequest(
+            client_software_name=SOFTWARE_NAME, client_software_version=__version__
+        )
+        highest = APIS[ApiKey.API_VERSIONS].highest_stable_version
+        response = self.ask(request, ApiVersionsResponse, highest, timeout_seconds)
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            response = self.ask(ApiVersionsRequest(), ApiVersionsResponse, 0, timeout_seconds)
+        check(response.error_code)
+        self._versions = {
+            item.api_key: (item.min_version, item.max_version) for item in response.api_keys
+        }
+
+    def version(self, api_key: int, highest: int | None = None) -> int:
+        """The newest version of an API that both sides speak, at most ``highest``."""
+        api = APIS[api_key]
+        ours = api.highest_stable_version if highest is None else highest
+        lowest, newest = self._versions.get(api_key, (0, -1))
+        version = min(ours, newest)
+        if version < max(lowest, api.lowest_version):
+            raise UnsupportedVersion(
+                f"{self.address} does not serve {api.name}"
+                if newest < 0
+                else f"{self.address} serves {api.name} in versions {lowest} to {newest}, "
+                f"we speak {api.lowest_version} to {ours}"
+            )
+        return version
+
+    def serves(self, api_key: int) -> bool:
+        return api_key in self._versions
+
+    def ask(self, request: Message, answer: type[M], version: int, timeout_seconds: float) -> M:
+        """Send a request and wait for its answer."""
+        self.send(request, version, timeout_seconds)
+        return self.receive(answer, timeout_seconds)
+
+    def send(
+        self, request: Message, version: int, timeout_seconds: float, *, answered: bool = True
+    ) -> None:
+        """Send a request; unless it is one without an answer, :meth:`receive` is to follow."""
+        self._correlation_id = (self._correlation_id + 1) & _CORRELATION_ID_MAX
+        out = Writer()
+        encode_request_header(
+            out,
+            api_key=request.API_KEY,
+            version=version,
+            correlation_id=self._correlation_id,
+            client_id=self._client_id,
+        )
+        request.encode(out, version)
+        try:
+            self._socket.settimeout(timeout_seconds)
+            self._socket.sendall(frame(out.getvalue()))
+        except OSError:
+            self.close()
+            raise
+        if answered:
+            self._sent.append(_Sent(self._correlation_id, request.API_KEY, version))
+
+    def receive(self, answer: type[M], timeout_seconds: float) -> M:
+        """The answer to the oldest request that has none yet."""
+        sent = self._sent.popleft()
+        assert sent.api_key == answer.API_KEY
+        try:
+            self._socket.settimeout(timeout_seconds)
+            return self._decode(answer, sent, self._receive_frame())
+        except (OSError, ProtocolViolation):
+            self.close()
+            raise
+
+    def _receive_frame(self) -> bytes:
+        (size,) = _SIZE.unpack(self._read(_SIZE.size))
+        if not _SIZE.size <= size <= self._response_size_max:
+            raise ProtocolViolation(
+                f"{self.address} sent an answer of {size} bytes, "
+                f"at most {self._response_size_max} are taken"
+            )
+        return self._read(size)
+
+    def _read(self, size: int) -> bytes:
+        if self._reader is None:
+            raise ConnectionResetError(f"the connection to {self.address} is closed")
+        data = self._reader.read(size)
+        if len(data) < size:
+            raise ConnectionResetError(f"{self.address} closed the connection")
+        return data
+
+    def _decode(self, answer: type[M], sent: _Sent, data: bytes) -> M:
+        version = sent.version
+        header, pos = from_buffer(
+            ResponseHeader, data, 0, response_header_version(sent.api_key, version)
+        )
+        if header.correlation_id != sent.correlation_id:
+            raise ProtocolViolation(f"{self.address} answered another request")
+        if sent.api_key == ApiKey.API_VERSIONS and data[pos : pos + 2] == b"\x00\x23":
+            version = 0  # an older broker refuses our version in the only form both know
+        message, end = from_buffer(answer, data, pos, version)
+        if end != len(data):
+            raise ProtocolViolation(f"{self.address}: {len(data) - end} bytes behind an answer")
+        return message
+
+
+def close_unanswered(connections: Iterable[Connection]) -> None:
+    """Close those whose answers nobody will read any more: the next reader would take them."""
+    for connection in connections:
+        if connection.in_flight:
+            connection.close()
