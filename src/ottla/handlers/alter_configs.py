@@ -39,6 +39,8 @@ async def handle(
             AlterConfigsRequest(resources=rest, validate_only=request.validate_only)
         )
     answered = {(each.resource_type, each.resource_name): each for each in response.responses}
+    for each in response.responses:
+        each.error_message = each.error_message or None
     return AlterConfigsResponse(
         responses=[
             _outcome(resource, outcomes[position])

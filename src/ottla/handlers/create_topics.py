@@ -27,11 +27,14 @@ VERSIONS: Final = (2, 7)
 async def handle(
     request: CreateTopicsRequest, _context: RequestContext, services: Services
 ) -> CreateTopicsResponse:
-    return await within(
+    response = await within(
         services.scheduler,
         request.timeout_ms,
         lambda: services.controller.create_topics(request),
     )
+    for topic in response.topics:
+        topic.error_message = topic.error_message or None
+    return response
 
 
 def refuse(request: CreateTopicsRequest, code: ErrorCode, message: str) -> CreateTopicsResponse:

@@ -21,7 +21,7 @@ from ottla.common.promise import Promise, run
 from ottla.handlers.context import Peer, RequestContext, Services
 from ottla.handlers.framing import frame_response
 from ottla.protocol.api import APIS, ApiKey
-from ottla.protocol.message import Message, from_bytes
+from ottla.protocol.message import Message, from_buffer
 
 _HEADER = Struct(">hhih")
 _PRODUCE: Final = 0
@@ -161,7 +161,8 @@ class Dispatcher:
         entry.requests += 1
         if context.version >= entry.api.flexible_from:
             pos = _skip_tags(frame, pos)
-        request = from_bytes(entry.request_class, bytes(frame[pos:]), context.version)
+        # Bytes behind the request are not looked at, as in Kafka: librdkafka sends some.
+        request, _ = from_buffer(entry.request_class, bytes(frame), pos, context.version)
         handled = run(entry.handle(request, context, self._services))
         if handled.done:
             return self._encode(entry, context, self._outcome(entry, request, handled))

@@ -25,7 +25,7 @@ from ottla.handlers.context import Services
 from ottla.protocol.api import ApiKey
 from ottla.protocol.fetch_response import FetchedPartition, encode_fetch_response
 from ottla.protocol.generated.fetch import FetchRequest
-from ottla.protocol.message import from_bytes
+from ottla.protocol.message import from_buffer
 from ottla.replication.fetch_sessions import FetchContext, FetchedFrom, TopicKey
 from ottla.replication.partition import Partition
 
@@ -39,7 +39,7 @@ Fetched = list[tuple[FetchedFrom, FetchedPartition]]
 def answer(
     frame: memoryview, pos: int, version: int, correlation_id: int, services: Services
 ) -> Answer | Promise[Answer]:
-    request = from_bytes(FetchRequest, bytes(frame[pos:]), version)
+    request, _ = from_buffer(FetchRequest, bytes(frame), pos, version)
     if request.replica_id >= 0 or request.replica_state.replica_id >= 0:
         # A client that calls itself a broker could move the high watermark (CVE-2018-1288).
         raise ProtocolViolation("a fetch in the name of a replica that this cluster does not have")

@@ -111,7 +111,8 @@ def _split(
     partitions: list[OffsetCommitRequestPartition], image: TopicImage
 ) -> tuple[list[OffsetCommitRequestPartition], list[OffsetCommitRequestPartition]]:
     """Those that exist, and those that do not."""
-    present, missing = [], []
+    present: list[OffsetCommitRequestPartition] = []
+    missing: list[OffsetCommitRequestPartition] = []
     for partition in partitions:
         exists = partition.partition_index in image.partitions
         (present if exists else missing).append(partition)

@@ -22,6 +22,9 @@ from ottla.common.buffers import Answer, ReadableFile, Region
 from ottla.common.errors import ProtocolViolation
 from ottla.common.promise import Promise
 from ottla.network.sockets import MSG_MORE, Network, StreamSocket
+from ottla.observability.logging import logger
+
+log = logger(__name__)
 
 _LENGTH = Struct(">i")
 RECEIVE_BYTES = 1 << 20
@@ -35,7 +38,7 @@ GROWTH_BYTES = 64 * 1024
 SMALL_FILE_REGION = 16 * 1024
 """Below this it is cheaper to copy records into the answer than to call sendfile."""
 
-AnswerFrame = Callable[["Connection", memoryview], "Answer | Promise[Answer | None] | None"]
+AnswerFrame = Callable[["Connection", memoryview], "Answer | Promise[Answer] | None"]
 """Answers a frame (without its length): now, later, or (acks=0) not at all."""
 
 
@@ -141,9 +144,10 @@ class Connection:
                 self._read_shared()
             else:
                 self._read_partial()
-        except (OSError, ProtocolViolation):
-            # The peer has gone, or what it says is no Kafka: either way it has said its last.
+        except OSError:
             self.close()
+        except ProtocolViolation as violation:
+            self._violated(violation)
         self._turn_over()
 
     def _read_shared(self) -> None:
@@ -241,10 +245,7 @@ class Connection:
                 self._slots.append(slot)
                 answer.when_done(lambda done: self._complete(slot, done))
                 return
-            answered = answer.result()
-            if answered is None:
-                return
-            answer = answered
+            answer = answer.result()
         if self._slots:
             slot = _Slot()
             slot.done = True
@@ -253,7 +254,7 @@ class Connection:
         else:
             self._send(answer)
 
-    def _complete(self, slot: _Slot, promise: Promise[Answer | None]) -> None:
+    def _complete(self, slot: _Slot, promise: Promise[Answer]) -> None:
         if self.closed:
             return
         try:
@@ -264,8 +265,11 @@ class Connection:
                 answer = slots.popleft().answer
                 if answer is not None:
                     self._send(answer)
-        except (OSError, ProtocolViolation):
+        except OSError:
             self.close()
+            return
+        except ProtocolViolation as violation:
+            self._violated(violation)
             return
         if not self._reading and self._reading_allowed():
             self._resume()
@@ -362,6 +366,10 @@ class Connection:
         if not self._reading and not self.closed:
             self._reading = True
             self._network.watch_reading(self._socket, self.readable)
+
+    def _violated(self, violation: ProtocolViolation) -> None:
+        log.info("connection closed: not the protocol", peer=self.peer_host, reason=str(violation))
+        self.close()
 
     def close(self) -> None:
         if self.closed:

@@ -81,14 +81,12 @@ class SocketServer:
         network: Network,
         scheduler: Scheduler,
         limits: SocketServerLimits,
-        answer_frame: AnswerFrame,
-        turn_over: Callable[[], None],
     ) -> None:
         self._network = network
         self._scheduler = scheduler
         self.limits = limits
-        self._answer_frame = answer_frame
-        self._turn_over = turn_over
+        self._answer_frame: AnswerFrame | None = None
+        self._turn_over: Callable[[], None] = lambda: None
         self._memory = _RequestMemory(limits)
         self._receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
         self._connections: dict[Connection, None] = {}
@@ -110,8 +108,13 @@ class SocketServer:
         self._listening.append(listening)
         return listening.port
 
-    def start(self) -> None:
-        """Serve: from now on clients are accepted."""
+    def start(self, answer_frame: AnswerFrame, turn_over: Callable[[], None]) -> None:
+        """Serve: from now on clients are accepted.
+
+        ``turn_over`` is called when the frames of one read of a socket were all handed on.
+        """
+        self._answer_frame = answer_frame
+        self._turn_over = turn_over
         for listening in self._listening:
             listening.start()
 
@@ -121,6 +124,7 @@ class SocketServer:
         except OSError:
             sock.close()
             return
+        assert self._answer_frame is not None
         limits = self.limits
         allowed = limits.connections_per_ip_overrides.get(host, limits.connections_per_ip)
         if self._per_ip[host] >= allowed or len(self._connections) >= limits.connections:

@@ -122,10 +122,6 @@ class LoopNetwork:
     ) -> None:
         self._loop = loop
         self._buffer_sizes = (send_buffer, receive_buffer)
-        self.watch_reading = loop.add_reader
-        self.unwatch_reading = loop.remove_reader
-        self.watch_writing = loop.add_writer
-        self.unwatch_writing = loop.remove_writer
 
     def listen(
         self, host: str, port: int, accepted: Callable[[StreamSocket], None]
@@ -158,3 +154,15 @@ class LoopNetwork:
                 sock.close()
             raise
         return LoopListening(self._loop, sockets, accepted, self._buffer_sizes)
+
+    def watch_reading(self, sock: StreamSocket, callback: Callable[[], None]) -> None:
+        self._loop.add_reader(sock, callback)
+
+    def unwatch_reading(self, sock: StreamSocket) -> None:
+        self._loop.remove_reader(sock)
+
+    def watch_writing(self, sock: StreamSocket, callback: Callable[[], None]) -> None:
+        self._loop.add_writer(sock, callback)
+
+    def unwatch_writing(self, sock: StreamSocket) -> None:
+        self._loop.remove_writer(sock)

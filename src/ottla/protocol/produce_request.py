@@ -104,7 +104,6 @@ def _read_flexible(frame: memoryview, pos: int, version: int) -> ProduceView:
         topics.append((topic, partitions))
         pos = pos + 1 if frame[pos] == 0 else skip_tagged_fields(frame, pos)
     pos = pos + 1 if frame[pos] == 0 else skip_tagged_fields(frame, pos)
-    _check_end(pos, limit)
     return ProduceView(transactional_id, acks, timeout_ms, topics)
 
 
@@ -139,7 +138,6 @@ def _read_plain(frame: memoryview, pos: int) -> ProduceView:
             partitions.append((index, pos, end))
             pos = end
         topics.append((topic, partitions))
-    _check_end(pos, limit)
     return ProduceView(transactional_id, acks, timeout_ms, topics)
 
 
@@ -153,8 +151,3 @@ def _text(frame: memoryview, pos: int, size: int, limit: int) -> tuple[str, int]
 def _check_count(count: int, remaining: int) -> None:
     if count < 0 or count > remaining:
         raise ProtocolViolation(f"an array of {count} elements in {remaining} bytes")
-
-
-def _check_end(pos: int, limit: int) -> None:
-    if pos != limit:
-        raise ProtocolViolation(f"{limit - pos} bytes follow the request")

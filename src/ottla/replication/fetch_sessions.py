@@ -6,7 +6,7 @@ next epoch and only what changed, and each answer only the partitions that have 
 Rules:
 1. A request with another epoch than the expected one is refused: the client begins anew.
 2. The number of sessions is bounded (``max.incremental.fetch.session.cache.slots``). A new one may
-   take the place of one that was unused for ``min.incremental.fetch.session.eviction.ms``, or of
+   take the place of one that was unused for two minutes, or of
    one that is as old as that and smaller.
 3. A session of which nothing is left ends.
 """
@@ -25,6 +25,8 @@ from ottla.protocol.generated.fetch import FetchRequest
 TopicKey: TypeAlias = str | bytes
 """A name up to version 12, a topic id from 13 on."""
 
+SESSION_EVICTION_MS = 120_000
+"""How long a session is safe from newer ones; not a setting in Kafka either."""
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 NO_SESSION = 0

@@ -10,7 +10,7 @@ from typing import Protocol
 from ottla.common.chance import Chance
 from ottla.common.environment import Scheduler
 from ottla.common.topic_partition import TopicPartition
-from ottla.replication.fetch_sessions import FetchSessions
+from ottla.replication.fetch_sessions import SESSION_EVICTION_MS, FetchSessions
 from ottla.replication.partition import Partition
 from ottla.replication.waiting import WaitingRequests
 from ottla.storage.log import Log
@@ -28,14 +28,20 @@ class PartitionState(Protocol):
     @property
     def isr(self) -> tuple[int, ...]: ...
 
-    @property
-    def replicas(self) -> tuple[int, ...]: ...
+    def directory_of(self, replica: int) -> bytes: ...
 
 
 class Logs(Protocol):
     """Where logs come from and go to."""
 
-    def get_or_create(self, topic_partition: TopicPartition, topic_id: bytes) -> Log: ...
+    def get_or_create(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: bytes,
+        *,
+        directory_id: bytes | None = None,
+        is_new: bool = True,
+    ) -> Log: ...
 
     def delete(self, topic_partition: TopicPartition) -> None: ...
 
@@ -49,7 +55,6 @@ class Replicas:
         scheduler: Scheduler,
         chance: Chance,
         fetch_session_slots: int,
-        fetch_session_eviction_ms: int,
     ) -> None:
         self._node_id = node_id
         self._logs = logs
@@ -57,7 +62,7 @@ class Replicas:
         """By name and by topic id; the values are shared."""
         self.waiting = WaitingRequests(scheduler)
         self.fetch_sessions = FetchSessions(
-            slots=fetch_session_slots, eviction_ms=fetch_session_eviction_ms, chance=chance
+            slots=fetch_session_slots, eviction_ms=SESSION_EVICTION_MS, chance=chance
         )
         self.produce_refused = 0
         self.topic = self._by_name.get
@@ -72,19 +77,25 @@ class Replicas:
             if isinstance(key, str):
                 yield from partitions.values()
 
-    def apply(self, topic: str, topic_id: bytes, index: int, state: PartitionState) -> None:
-        """Make or change a partition as the metadata log says."""
-        if self._node_id not in state.replicas:
-            return
+    def apply(
+        self, topic: str, topic_id: bytes, index: int, state: PartitionState, *, is_new: bool
+    ) -> Partition:
+        """Make or change a partition of which this broker has a replica."""
         partitions = self._by_name.get(topic_id)
         if partitions is None:
             partitions = self._by_name[topic_id] = self._by_name[topic] = {}
         partition = partitions.get(index)
         if partition is None:
-            log = self._logs.get_or_create(TopicPartition(topic, index), topic_id)
+            log = self._logs.get_or_create(
+                TopicPartition(topic, index),
+                topic_id,
+                directory_id=state.directory_of(self._node_id),
+                is_new=is_new,
+            )
             partition = Partition(self._node_id, topic, topic_id, index, log)
             partitions[index] = partition
         partition.lead(state.leader, state.leader_epoch, state.isr)
+        return partition
 
     def remove(self, topic_id: bytes) -> None:
         """Remove a topic's partitions and their logs; who waits for them is answered."""

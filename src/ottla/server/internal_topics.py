@@ -1,9 +1,9 @@
 """The partitions that coordinators live on, as they see them: append and be told, read once."""
 
+from ottla.common.environment import Scheduler
 from ottla.common.errors import ApiError, NotLeaderOrFollower
 from ottla.common.promise import Promise, fulfilled
-from ottla.common.environment import Scheduler
-from ottla.metadata.cache import MetadataCache
+from ottla.handlers.context import MetadataSource
 from ottla.records.rules import AppendOrigin
 from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
@@ -12,9 +12,7 @@ from ottla.replication.replicas import Replicas
 class InternalTopics:
     """Coordinators' view of replication: PartitionWriter, PartitionReader and Topics in one."""
 
-    def __init__(
-        self, replicas: Replicas, metadata: MetadataCache, scheduler: Scheduler
-    ) -> None:
+    def __init__(self, replicas: Replicas, metadata: MetadataSource, scheduler: Scheduler) -> None:
         self._replicas = replicas
         self._metadata = metadata
         self._scheduler = scheduler

@@ -21,7 +21,7 @@ log = logger(__name__)
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's when it is installed (``pip install ottla[fast]``), else asyncio's own."""
+    """Uvloop's when it is installed (``pip install ottla[fast]``), else asyncio's own."""
     try:
         import uvloop
     except ImportError:
@@ -67,9 +67,7 @@ class Running:
         promise.result()
 
 
-def run_server(
-    config: BrokerConfig, *, ready: Callable[[Running], None] | None = None
-) -> int:
+def run_server(config: BrokerConfig, *, ready: Callable[[Running], None] | None = None) -> int:
     """Run a node until SIGINT or SIGTERM; return the exit code."""
     _raise_open_file_limit()
     loop = new_event_loop()

@@ -1,0 +1,99 @@
+"""The broker half of a node follows the metadata log: partitions, settings, coordinators.
+
+Nothing reaches it by a call from the controller, so that it is the same when the controller is
+another process. Order within one change: settings first, since new logs are made with them; then
+topics that are gone, then those that are new or changed.
+"""
+
+from collections.abc import Callable
+
+from ottla.common.errors import KafkaStorageError
+from ottla.common.topic_partition import TopicPartition
+from ottla.config.broker import BrokerConfig
+from ottla.coordinator.group.service import GROUP_METADATA_TOPIC, GroupService
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import MetadataImage
+from ottla.metadata.topics import PartitionImage
+from ottla.observability.logging import logger
+from ottla.replication.replicas import Replicas
+from ottla.server.settings import Settings
+from ottla.storage.log import Log
+from ottla.storage.manager import LogManager
+
+log = logger(__name__)
+
+
+class MetadataFollower:
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        settings: Settings,
+        logs: LogManager,
+        replicas: Replicas,
+        groups: GroupService,
+        reconfigured: Callable[[BrokerConfig], None],
+    ) -> None:
+        self._node_id = node_id
+        self._settings = settings
+        self._logs = logs
+        self._replicas = replicas
+        self._groups = groups
+        self._reconfigured = reconfigured
+
+    def load(self, image: MetadataImage) -> None:
+        """Open the logs that are on disk and take on the partitions of ``image``."""
+        if self._settings.load(image):
+            self._reconfigured(self._settings.broker)
+        self._logs.load(lambda found: self._is_stray(found, image))
+        for topic in image.topics:
+            for index, state in topic.partitions.items():
+                self._apply(topic.name, topic.topic_id, index, state, is_new=False)
+
+    def _is_stray(self, found: Log, image: MetadataImage) -> bool:
+        """Whether the cluster knows nothing of this log: its topic is gone, or is another's now."""
+        topic = image.topics.by_name.get(found.topic_partition.topic)
+        if topic is None or (found.topic_id is not None and found.topic_id != topic.topic_id):
+            return True
+        partition = topic.partitions.get(found.topic_partition.partition)
+        return partition is None or self._node_id not in partition.replicas
+
+    def changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """The metadata log has moved on."""
+        changed_broker, changed_topics = self._settings.apply(image, delta)
+        if changed_broker:
+            self._reconfigured(self._settings.broker)
+        for topic_id, gone in delta.topics.deleted.items():
+            self._removed(topic_id, gone.name, list(gone.partitions))
+        for name in sorted(changed_topics):
+            self._logs.configure(name)
+            for partition in (self._replicas.topic(name) or {}).values():
+                partition.min_insync_replicas = self._settings.topic(name).min_insync_replicas
+        for topic_id, topic in delta.topics.changed.items():
+            for index, state in topic.changed.items():
+                is_new = topic.before(index) is None
+                self._apply(topic.name, topic_id, index, state, is_new=is_new)
+
+    def _apply(
+        self, topic: str, topic_id: bytes, index: int, state: PartitionImage, *, is_new: bool
+    ) -> None:
+        if self._node_id not in state.replicas:
+            return
+        try:
+            partition = self._replicas.apply(topic, topic_id, index, state, is_new=is_new)
+        except KafkaStorageError as error:
+            log.error("a partition has no log", topic=topic, partition=index, reason=error.message)
+            return
+        partition.min_insync_replicas = self._settings.topic(topic).min_insync_replicas
+        if topic == GROUP_METADATA_TOPIC:
+            if partition.is_leader:
+                self._groups.elected(index, state.leader_epoch)
+            else:
+                self._groups.resigned(index, state.leader_epoch)
+
+    def _removed(self, topic_id: bytes, name: str, partitions: list[int]) -> None:
+        if name == GROUP_METADATA_TOPIC:
+            for index in partitions:
+                self._groups.resigned(index)
+        self._replicas.remove(topic_id)
+        self._groups.partitions_deleted([TopicPartition(name, index) for index in partitions])

@@ -1,0 +1,277 @@
+"""A node: broker and controller in one process, put together and started in order.
+
+Start: lock the log directories; read the metadata log and lead its quorum; open the partitions'
+logs; register as a broker and be unfenced; only then accept clients. Stop: the other way round, so
+that what was acknowledged is on disk before the clean shutdown marker says so.
+"""
+
+from collections.abc import Callable
+
+from ottla.common.chance import Chance
+from ottla.common.environment import Scheduler
+from ottla.common.identifiers import random_uuid
+from ottla.common.promise import Promise, run
+from ottla.common.topic_partition import TopicPartition
+from ottla.config.broker import BrokerConfig
+from ottla.controller.driver import ControllerDriver
+from ottla.coordinator.group.service import GroupService
+from ottla.coordinator.group.settings import GroupSettings
+from ottla.handlers.context import Services
+from ottla.handlers.dispatch import Dispatcher
+from ottla.metadata.cache import MetadataCache
+from ottla.network.server import SocketServer, SocketServerLimits
+from ottla.network.sockets import Network
+from ottla.observability.logging import logger
+from ottla.replication.log_moves import LogMoves
+from ottla.replication.replicas import Replicas
+from ottla.server.auto_topics import ControllerAutoTopics
+from ottla.server.internal_topics import InternalTopics
+from ottla.server.lifecycle import NO_EPOCH, BrokerLifecycle
+from ottla.server.metadata_follower import MetadataFollower
+from ottla.server.producer_ids import ProducerIdBlocks
+from ottla.server.registration import registration_request
+from ottla.server.settings import Settings
+from ottla.storage.directories import LogDirectory
+from ottla.storage.driver import Intervals, StorageDriver
+from ottla.storage.files import DirectoryInUse, Filesystem
+from ottla.storage.manager import LogManager
+
+log = logger(__name__)
+
+
+class StartRefused(Exception):
+    """The node cannot start as it is; the text is for the person who started it."""
+
+
+class Node:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        filesystem: Filesystem,
+        network: Network,
+        scheduler: Scheduler,
+        chance: Chance,
+    ) -> None:
+        self.config = config
+        self.ports: dict[str, int] = {}
+        """The port of each listener, once it is bound."""
+        self.failure: BaseException | None = None
+        """Why the node ends by itself, when it does."""
+        self.on_failure: Callable[[], None] = lambda: None
+        self._filesystem = filesystem
+        self._scheduler = scheduler
+        self._chance = chance
+        self._metadata = MetadataCache()
+        self._settings = Settings(config)
+        self.logs = LogManager(
+            filesystem,
+            config.log_dirs,
+            clock=scheduler,
+            chance=chance,
+            config_for=self._settings.topic,
+            producer_expiration_ms=config.producer_id_expiration_ms,
+        )
+        self._replicas = Replicas(
+            node_id=config.node_id,
+            logs=self.logs,
+            scheduler=scheduler,
+            chance=chance,
+            fetch_session_slots=config.max_incremental_fetch_session_cache_slots,
+        )
+        self._log_moves = LogMoves(self.logs, self._replicas, scheduler)
+        self._server = SocketServer(network, scheduler, _limits(config))
+        self._services: Services | None = None
+        self._groups: GroupService | None = None
+        self._controller: ControllerDriver | None = None
+        self._lifecycle: BrokerLifecycle | None = None
+        self._storage: StorageDriver | None = None
+
+    @property
+    def port(self) -> int:
+        """The port of the first listener for clients."""
+        return self.ports[self.config.broker_listeners[0].name]
+
+    # Start
+
+    def start(self) -> Promise[None]:
+        return run(self._start())
+
+    async def _start(self) -> None:
+        try:
+            self.logs.lock()
+        except DirectoryInUse as error:
+            raise StartRefused(str(error)) from error
+        cluster_id = self._cluster_id()
+        self._bind()
+        controller = self._controller = self._make_controller(cluster_id)
+        groups = self._groups = self._make_groups()
+        services = self._services = self._make_services(cluster_id, controller, groups)
+        await controller.start(self.ports)
+        follower = MetadataFollower(
+            node_id=self.config.node_id,
+            settings=self._settings,
+            logs=self.logs,
+            replicas=self._replicas,
+            groups=groups,
+            reconfigured=self._reconfigured,
+        )
+        follower.load(self._metadata.image)
+        self._metadata.on_image(follower.changed)
+        self.logs.on_directory_failed = self._directory_failed
+        self._storage = StorageDriver(self.logs, self._scheduler, Intervals.of(self.config))
+        self._storage.start()
+        self._log_moves.resume()
+        await self._register(cluster_id, controller)
+        self._server.start(Dispatcher(services, log).answer, self._replicas.waiting.finish_ready)
+        log.info("serving", node=self.config.node_id, ports=self.ports)
+
+    def _cluster_id(self) -> str:
+        """The cluster id that all log directories agree on."""
+        ids = set()
+        for directory in self.logs.online_directories:
+            meta = directory.meta
+            if meta is None:
+                raise StartRefused(
+                    f"No `meta.properties` found in {directory.path} "
+                    "(have you run `ottla storage format` to format the directory?)"
+                )
+            if meta.node_id != self.config.node_id:
+                raise StartRefused(
+                    f"{directory.path}/meta.properties is of node {meta.node_id}, "
+                    f"and node.id is {self.config.node_id}"
+                )
+            ids.add(meta.cluster_id)
+        if not ids:
+            raise StartRefused("none of the log directories can be read")
+        if len(ids) > 1:
+            raise StartRefused(f"the log directories belong to different clusters: {sorted(ids)}")
+        return ids.pop()
+
+    def _bind(self) -> None:
+        for listener in self.config.listeners:
+            try:
+                port = self._server.listen(listener.name, listener.host, listener.port)
+            except OSError as error:
+                raise StartRefused(f"cannot listen on {listener}: {error}") from error
+            self.ports[listener.name] = port
+
+    def _make_controller(self, cluster_id: str) -> ControllerDriver:
+        path = self.config.metadata_log_dir
+        for directory in self.logs.online_directories:
+            if directory.path == path and directory.directory_id is not None:
+                return ControllerDriver(
+                    self.config,
+                    cluster_id=cluster_id,
+                    directory_id=directory.directory_id,
+                    filesystem=self._filesystem,
+                    scheduler=self._scheduler,
+                    chance=self._chance,
+                    metadata=self._metadata,
+                    on_failure=self._failed,
+                )
+        raise StartRefused(f"the metadata log directory {path} cannot be read")
+
+    def _make_groups(self) -> GroupService:
+        internal = InternalTopics(self._replicas, self._metadata, self._scheduler)
+        return GroupService(
+            settings=GroupSettings.from_broker(self.config),
+            writer=internal,
+            reader=internal,
+            scheduler=self._scheduler,
+            chance=self._chance,
+            topics=internal,
+        )
+
+    def _make_services(
+        self, cluster_id: str, controller: ControllerDriver, groups: GroupService
+    ) -> Services:
+        return Services(
+            node_id=self.config.node_id,
+            cluster_id=cluster_id,
+            config=self.config,
+            metadata=self._metadata,
+            controller=controller,
+            replicas=self._replicas,
+            logs=self.logs,
+            log_moves=self._log_moves,
+            groups=groups,
+            auto_topics=ControllerAutoTopics(
+                controller, self._metadata, lambda: self._settings.broker
+            ),
+            producer_ids=ProducerIdBlocks(
+                controller, self._metadata, self._scheduler, node_id=self.config.node_id
+            ),
+            scheduler=self._scheduler,
+        )
+
+    async def _register(self, cluster_id: str, controller: ControllerDriver) -> None:
+        self._lifecycle = BrokerLifecycle(
+            node_id=self.config.node_id,
+            controller=controller,
+            metadata=self._metadata,
+            scheduler=self._scheduler,
+            heartbeat_interval_ms=self.config.broker_heartbeat_interval_ms,
+        )
+        online = [directory.directory_id for directory in self.logs.online_directories]
+        request = registration_request(
+            self.config,
+            cluster_id=cluster_id,
+            incarnation_id=random_uuid(self._chance),
+            ports=self.ports,
+            log_dirs=[directory_id for directory_id in online if directory_id is not None],
+            previous_broker_epoch=self.logs.previous_broker_epoch(),
+        )
+        await self._lifecycle.register(request)
+
+    def _reconfigured(self, config: BrokerConfig) -> None:
+        """A dynamic setting of the broker has changed."""
+        assert self._services is not None
+        self._services.config = config
+        self._server.limits.connections = config.max_connections
+        self._server.limits.connections_per_ip = config.max_connections_per_ip
+        log.info("settings changed", node=config.node_id)
+
+    # When something breaks
+
+    def _failed(self, error: BaseException) -> None:
+        """The metadata log cannot be written: a controller that goes on could not keep its word."""
+        log.error("the node ends", reason=repr(error))
+        self.failure = error
+        self.on_failure()
+
+    def _directory_failed(self, directory: LogDirectory, lost: list[TopicPartition]) -> None:
+        log.error("log directory offline", path=directory.path, partitions=len(lost))
+        if directory.path == self.config.metadata_log_dir:
+            self._failed(directory.failure or OSError("metadata log directory failed"))
+        elif directory.directory_id is not None and self._lifecycle is not None:
+            self._lifecycle.tell_offline(directory.directory_id)
+
+    # Stop
+
+    def stop(self) -> Promise[None]:
+        return run(self._stop())
+
+    async def _stop(self) -> None:
+        self._server.close()
+        if self._groups is not None:
+            self._groups.stop()
+        if self._lifecycle is not None and self.failure is None:
+            await self._lifecycle.leave()
+        if self._controller is not None:
+            await self._controller.stop()
+        if self._storage is not None:
+            await self._storage.stop(NO_EPOCH if self._lifecycle is None else self._lifecycle.epoch)
+        else:
+            self.logs.abandon()
+
+
+def _limits(config: BrokerConfig) -> SocketServerLimits:
+    return SocketServerLimits(
+        connections=config.max_connections,
+        connections_per_ip=config.max_connections_per_ip,
+        connections_per_ip_overrides=dict(config.max_connections_per_ip_overrides),
+        frame_bytes=config.socket_request_max_bytes,
+        idle_ms=config.connections_max_idle_ms,
+        queued_request_bytes=config.queued_max_request_bytes,
+    )

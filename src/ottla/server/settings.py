@@ -1,0 +1,55 @@
+"""The settings that hold now: the file's, and over them what the metadata log says."""
+
+from ottla.config.broker import BrokerConfig
+from ottla.config.changes import Resource
+from ottla.config.layers import Layers
+from ottla.config.topic import TopicConfig
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import MetadataImage
+
+
+class Settings:
+    """``broker`` and ``topic(name)`` answer with what holds at this moment."""
+
+    def __init__(self, static: BrokerConfig) -> None:
+        self._static = static
+        self.broker = static
+        self._image = MetadataImage()
+        self._topics: dict[str, TopicConfig] = {}
+        """Topics' settings as far as they were asked for; all partitions of a topic share one."""
+
+    def topic(self, name: str) -> TopicConfig:
+        config = self._topics.get(name)
+        if config is None:
+            own = self._image.configs_of(Resource.TOPIC, name)
+            config = self._topics[name] = TopicConfig.from_broker(self.broker, own)
+        return config
+
+    def load(self, image: MetadataImage) -> bool:
+        """Begin with an image; return whether it changes the broker's settings."""
+        self._image = image
+        self._topics.clear()
+        return self._layer_broker()
+
+    def apply(self, image: MetadataImage, delta: MetadataDelta) -> tuple[bool, set[str]]:
+        """Follow the metadata log; return whether the broker's changed, and which topics' did."""
+        self._image = image
+        changed_broker = False
+        changed_topics: set[str] = set()
+        for resource_type, name in delta.configs.changed:
+            if resource_type == Resource.TOPIC:
+                changed_topics.add(name)
+            elif resource_type == Resource.BROKER and name in ("", str(self._static.node_id)):
+                changed_broker = True
+        if changed_broker:
+            self._layer_broker()
+            changed_topics |= self._topics.keys()
+        for name in changed_topics:
+            self._topics.pop(name, None)
+        return changed_broker, changed_topics
+
+    def _layer_broker(self) -> bool:
+        cluster = self._image.configs_of(Resource.BROKER, "")
+        own = self._image.configs_of(Resource.BROKER, str(self._static.node_id))
+        self.broker = Layers(self._static.originals, cluster, own).effective()
+        return bool(cluster or own)
