@@ -28,6 +28,7 @@ from ottla.replication.log_moves import LogMoves
 from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
 from ottla.simulation.scheduler import SimulatedScheduler
+from ottla.storage.log import Log
 from ottla.storage.manager import LogManager
 from ottla.testing.files import MemoryFilesystem
 
@@ -235,6 +236,7 @@ class Broker:
 
     def set_configs(self, resource: Resource, name: str, settings: dict[str, str]) -> None:
         self.set_image(configs={**self.metadata.image.configs, (resource, name): settings})
+        self.services.config = self.services.layers().effective()
 
     def partition(self, topic: str, index: int = 0) -> Partition:
         found = self.replicas.partition(topic, index)
@@ -251,7 +253,7 @@ class Broker:
         now_ms = self.scheduler.wall_ms()
         self.partition(topic, index).append(memoryview(frame), 0, len(frame), -1, now_ms)
 
-    def log_of(self, topic: str, index: int = 0) -> Any:
+    def log_of(self, topic: str, index: int = 0) -> Log:
         return self.logs.logs[TopicPartition(topic, index)]
 
     # Requests

@@ -1,0 +1,193 @@
+"""CreateTopics, DeleteTopics, CreatePartitions, UpdateFeatures, DescribeQuorum: the broker's half.
+
+The controller decides; here it is only a matter of what reaches it, and of who waits how long.
+"""
+
+from types import ModuleType
+from typing import Any
+
+import pytest
+from tests.handlers.broker import Broker
+
+from ottla.common.errors import ErrorCode, NotController
+from ottla.handlers import (
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_quorum,
+    update_features,
+)
+from ottla.protocol.generated.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from ottla.protocol.generated.create_topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ottla.protocol.generated.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from ottla.protocol.generated.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+)
+from ottla.protocol.generated.update_features import (
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from ottla.protocol.message import Message
+
+CREATE = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1)], timeout_ms=1000)
+GROW = CreatePartitionsRequest(
+    topics=[CreatePartitionsTopic(name="t", count=3, assignments=None)], timeout_ms=1000
+)
+DELETE = DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1000)
+FORWARDED: list[tuple[ModuleType, Message, Message]] = [
+    (create_topics, CREATE, CreateTopicsResponse(topics=[CreatableTopicResult(name="t")])),
+    (
+        create_partitions,
+        GROW,
+        CreatePartitionsResponse(results=[CreatePartitionsTopicResult(name="t")]),
+    ),
+    (delete_topics, DELETE, DeleteTopicsResponse(responses=[DeletableTopicResult(name="t")])),
+    (
+        update_features,
+        UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey(feature="f")], timeout_ms=1000),
+        UpdateFeaturesResponse(error_message=None),
+    ),
+]
+NAMES = [module.__name__.rpartition(".")[2] for module, _, _ in FORWARDED]
+
+
+def codes(answer: Message) -> list[int]:
+    """The error codes of an answer, whatever its shape."""
+    for field in ("topics", "results", "responses"):
+        items: list[Any] = getattr(answer, field, [])
+        if items:
+            return [item.error_code for item in items]
+    return [answer.error_code]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("handler", "request_", "answer"), FORWARDED, ids=NAMES)
+def test_the_controllers_answer_is_the_answer(
+    handler: ModuleType, request_: Message, answer: Message
+) -> None:
+    broker = Broker()
+    broker.controller.answers.append(answer)
+    version = handler.VERSIONS[1]
+    assert broker.ask(handler, request_, version, type(answer)) == answer
+    assert broker.controller.asked == [request_]
+
+
+@pytest.mark.parametrize(("handler", "request_", "answer"), FORWARDED, ids=NAMES)
+def test_the_answer_waits_for_the_controller_but_not_longer_than_the_client(
+    handler: ModuleType, request_: Message, answer: Message
+) -> None:
+    broker = Broker()
+    version = handler.VERSIONS[1]
+    promise = broker.start(handler, request_, version)
+    broker.scheduler.run_for(0.9)
+    assert not promise.done
+    broker.scheduler.run_for(0.2)
+    timed_out = broker.answer(handler, request_, promise, version, type(answer))
+    assert codes(timed_out) == [ErrorCode.REQUEST_TIMED_OUT]
+    broker.controller.waiting[0].fulfil(answer)  # too late, and nobody minds
+
+
+@pytest.mark.parametrize(("handler", "request_", "answer"), FORWARDED, ids=NAMES)
+def test_an_answer_in_time_leaves_no_timer_behind(
+    handler: ModuleType, request_: Message, answer: Message
+) -> None:
+    broker = Broker()
+    version = handler.VERSIONS[1]
+    promise = broker.start(handler, request_, version)
+    broker.controller.waiting[0].fulfil(answer)
+    assert promise.result() == answer
+    broker.scheduler.run_for(2.0)
+
+
+@pytest.mark.parametrize(("handler", "request_", "answer"), FORWARDED, ids=NAMES)
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_a_client_that_gives_no_time_gets_nothing_done(
+    handler: ModuleType, request_: Any, answer: Message, timeout_ms: int
+) -> None:
+    broker = Broker()
+    hasty = type(request_)(
+        **{name: getattr(request_, name) for name in request_.__slots__ if name != "timeout_ms"},
+        timeout_ms=timeout_ms,
+    )
+    refused = broker.ask(handler, hasty, handler.VERSIONS[1], type(answer))
+    assert codes(refused) == [ErrorCode.REQUEST_TIMED_OUT]
+    assert broker.controller.asked == []
+
+
+@pytest.mark.parametrize(("handler", "request_", "answer"), FORWARDED, ids=NAMES)
+def test_without_a_controller_everything_that_was_named_is_refused(
+    handler: ModuleType, request_: Message, answer: Message
+) -> None:
+    broker = Broker()
+    broker.controller.answers.append(NotController())
+    refused = broker.ask(handler, request_, handler.VERSIONS[1], type(answer))
+    assert codes(refused) == [ErrorCode.NOT_CONTROLLER]
+
+
+@pytest.mark.parametrize("version", range(2, 8))
+def test_older_clients_are_told_less_of_a_new_topic(version: int) -> None:
+    broker = Broker()
+    broker.controller.answers.append(
+        CreateTopicsResponse(
+            topics=[
+                CreatableTopicResult(
+                    name="t", topic_id=b"i" * 16, num_partitions=1, replication_factor=1
+                )
+            ]
+        )
+    )
+    (topic,) = broker.ask(create_topics, CREATE, version, CreateTopicsResponse).topics
+    assert topic.num_partitions == (1 if version >= 5 else -1)
+    assert topic.topic_id == (b"i" * 16 if version >= 7 else bytes(16))
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+def test_where_topics_may_not_be_deleted_clients_are_told_so_as_they_understand_it(
+    version: int,
+) -> None:
+    broker = Broker({"delete.topic.enable": "false"})
+    request = DELETE if version == 6 else DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000)
+    answer = broker.ask(delete_topics, request, version, DeleteTopicsResponse)
+    disabled = ErrorCode.TOPIC_DELETION_DISABLED
+    assert codes(answer) == [disabled if version >= 3 else ErrorCode.INVALID_REQUEST]
+    assert broker.controller.asked == []
+
+
+def test_version_0_allows_a_downgrade_by_a_flag() -> None:
+    broker = Broker()
+    broker.controller.answers.append(UpdateFeaturesResponse())
+    request = UpdateFeaturesRequest(
+        feature_updates=[
+            FeatureUpdateKey(feature="up", max_version_level=1),
+            FeatureUpdateKey(feature="down", max_version_level=1, allow_downgrade=True),
+        ]
+    )
+    broker.ask(update_features, request, 0, UpdateFeaturesResponse)
+    (asked,) = broker.controller.asked
+    assert isinstance(asked, UpdateFeaturesRequest)
+    assert [(u.feature, u.upgrade_type) for u in asked.feature_updates] == [("up", 1), ("down", 2)]
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_the_quorum_speaks_for_itself(version: int) -> None:
+    broker = Broker()
+    answer = DescribeQuorumResponse(error_code=0)
+    broker.controller.answers.append(answer)
+    request = DescribeQuorumRequest()
+    assert broker.ask(describe_quorum, request, version, DescribeQuorumResponse) == answer
