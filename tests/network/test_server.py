@@ -41,11 +41,9 @@ class Listener:
                 idle_ms=idle_ms,
                 queued_request_bytes=queued_request_bytes,
             ),
-            self._answer,
-            lambda: None,
         )
         self.port = self.server.listen("PLAINTEXT", "localhost", 0)
-        self.server.start()
+        self.server.start(self._answer, lambda: None)
 
     def _answer(self, _: Connection, body: memoryview) -> bytes:
         self.requests.append(bytes(body))
