@@ -1,0 +1,62 @@
+"""What is measured, in which unit, which way is better, and what we want against Apache Kafka.
+
+A row is one thing that is run; it gives one or more figures. Names are the keys of the JSON that is
+written, so that results of different days can be laid side by side.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+SIZES: Final = {"100 B": 100, "1 KB": 1_000, "10 KB": 10_000}
+BATCHES: Final = {"16 KiB": 16 << 10, "256 KiB": 256 << 10}
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A unit with its sense: ``wanted`` is the ratio ours / theirs that we are after."""
+
+    unit: str
+    higher_is_better: bool
+    wanted: float
+
+    def is_met(self, ratio: float) -> bool:
+        return ratio >= self.wanted if self.higher_is_better else ratio <= self.wanted
+
+
+THROUGHPUT: Final = Measure("MB/s", higher_is_better=True, wanted=1.0)
+CPU_PER_GB: Final = Measure("CPU s/GB", higher_is_better=False, wanted=0.5)
+REQUESTS: Final = Measure("requests/s", higher_is_better=True, wanted=1.5)
+CPU_PER_REQUEST: Final = Measure("CPU us/request", higher_is_better=False, wanted=0.5)
+LATENCY: Final = Measure("ms", higher_is_better=False, wanted=1.0)
+LATENCY_TAIL: Final = Measure("ms", higher_is_better=False, wanted=1.0)
+START: Final = Measure("s", higher_is_better=False, wanted=0.1)
+MEMORY_IDLE: Final = Measure("MB", higher_is_better=False, wanted=1 / 6)
+MEMORY_LOADED: Final = Measure("MB", higher_is_better=False, wanted=1.0)
+CREATE: Final = Measure("s", higher_is_better=False, wanted=1.0)
+
+Figures = dict[str, tuple[float, Measure]]
+"""What one row gave: the name of each figure, its value and its measure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How much of everything; ``scale`` shrinks it for a quick look."""
+
+    scale: float = 1.0
+
+    def records(self, size: int) -> int:
+        """Enough bytes for a few seconds, of which small records make fewer."""
+        payload = {100: 120_000_000, 1_000: 400_000_000, 10_000: 600_000_000}[size]
+        return max(20_000, int(payload * self.scale) // size)
+
+    @property
+    def one_record_seconds(self) -> float:
+        return max(1.5, 5 * self.scale)
+
+    @property
+    def latency_samples(self) -> int:
+        return max(1_000, int(6_000 * self.scale))
+
+    @property
+    def starts(self) -> int:
+        return 3 if self.scale >= 1 else 1

@@ -1,0 +1,66 @@
+"""Runs Apache Kafka and ottla by turns with the same clients, and prints how they compare.
+
+``python benchmarks/run.py [--rounds N] [--rows TEXT] [--quick] [--only ottla|kafka]``. Nothing else
+should run on the machine meanwhile. Apache Kafka comes from Maven by ``tools/kafka_peer/setup.py``.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[1]
+sys.path[:1] = [str(PROJECT), str(PROJECT / "src")]  # in place of this directory
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=0, help="rounds of both brokers (3)")
+    parser.add_argument("--rows", default="", help="only rows whose name contains this text")
+    parser.add_argument("--quick", action="store_true", help="one round with a sixth of the load")
+    parser.add_argument("--only", choices=("ottla", "kafka"), help="run one broker alone")
+    parser.add_argument("--directory", help="where the brokers keep their data (a temporary one)")
+    parser.add_argument("--no-files", action="store_true", help="write no JSON and no plot")
+    return parser.parse_args()
+
+
+def main() -> None:
+    from benchmarks.measures import Figures, Load
+    from benchmarks.report import Results, table, write
+    from benchmarks.turn import Turn
+    from tools.kafka_peer.broker_process import apache_kafka, ottla
+
+    options = arguments()
+    load = Load(1 / 6 if options.quick else 1.0)
+    rounds = options.rounds or (1 if options.quick else 3)
+    programs = {"kafka": apache_kafka, "ottla": ottla}
+    chosen = [options.only] if options.only else list(programs)
+    results = Results()
+    began = time.perf_counter()
+    for number in range(rounds):
+        for name in chosen if number % 2 == 0 else reversed(chosen):
+
+            def report(row: str, figures: Figures, name: str = name, number: int = number) -> None:
+                results.add(name, row, figures)
+                shown = ", ".join(
+                    f"{key} {value:,.3g} {measure.unit}"
+                    for key, (value, measure) in figures.items()
+                )
+                print(f"round {number + 1}  {name:<6} {row}: {shown}", file=sys.stderr, flush=True)
+
+            directory = Path(tempfile.mkdtemp(prefix=f"bench-{name}-", dir=options.directory))
+            try:
+                Turn(programs[name](), directory, load, options.rows).run(report)
+            finally:
+                shutil.rmtree(directory, ignore_errors=True)
+    print(table(results))
+    print(f"\n{rounds} rounds in {time.perf_counter() - began:.0f} s; ratios are ottla / Kafka")
+    if not options.no_files and not options.only:
+        data, picture = write(results, rounds=rounds, scale=load.scale)
+        print(f"{data}\n{picture}")
+
+
+if __name__ == "__main__":
+    main()
