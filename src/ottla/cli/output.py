@@ -59,7 +59,7 @@ class Output:
         self._errors.append({**subject, "error": code, "message": message})
         if not self.is_document:
             named = ", ".join(f"{value}" for value in subject.values())
-            prefix = f"{named}: " if named else ""
+            prefix = f"{named}: " if named and not message.startswith(named) else ""
             self.talk(_style(f"{prefix}{message or code}", "red", sys.stderr.isatty()))
 
     def refuse(self, code: str, message: str) -> None:

@@ -87,7 +87,7 @@ def connection_options(command: F) -> F:
                 help="A setting of the client; may be repeated.",
             ),
             click.option(
-                "--config",
+                "--command-config",
                 "config_file",
                 default=None,
                 envvar="OTTLA_CONFIG",
@@ -111,24 +111,25 @@ def connection_options(command: F) -> F:
             function = option(function)
         return function
 
-    def wrapped(
-        *args: Any,
-        bootstrap_server: str | None,
-        extras: tuple[str, ...],
-        config_file: str | None,
-        profile: str | None,
-        timeout: float,
-        **kwargs: Any,
-    ) -> Any:
-        properties = resolve_settings(
-            flags={"bootstrap.servers": bootstrap_server},
-            extras=parse_assignments(extras, "-X"),
-            environment=process_environment(),
-            file=_file(config_file),
-            profile=profile,
-        )
-        return command(*args, client=ClientSettings(properties, timeout), **kwargs)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        given = {name: kwargs.pop(name) for name in _OPTIONS}
+        return command(*args, client=client_of_options(given), **kwargs)
 
     wrapped.__doc__ = command.__doc__
     wrapped.__name__ = command.__name__
     return options(wrapped)  # type: ignore[arg-type]
+
+
+_OPTIONS: Final = ("bootstrap_server", "extras", "config_file", "profile", "timeout")
+
+
+def client_of_options(options: Mapping[str, Any]) -> ClientSettings:
+    """How to reach the cluster, by the values of the options as far as they are given."""
+    properties = resolve_settings(
+        flags={"bootstrap.servers": options.get("bootstrap_server")},
+        extras=parse_assignments(options.get("extras") or (), "-X"),
+        environment=process_environment(),
+        file=_file(options.get("config_file")),
+        profile=options.get("profile"),
+    )
+    return ClientSettings(properties, options.get("timeout") or _SECONDS)

@@ -1,0 +1,206 @@
+"""``ottla produce``: lines of standard input become records."""
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from ottla.cli.completing import complete_topics
+from ottla.cli.output import Output, output_options
+from ottla.cli.settings import ClientSettings, connection_options
+from ottla.cli.values import HEX
+
+if TYPE_CHECKING:
+    from ottla.client.sender import Delivered
+    from ottla.common.promise import Promise
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+ACKS = ("0", "1", "all")
+Headers = list[tuple[str | bytes, bytes | None]]
+
+
+class Line(NamedTuple):
+    """A record to be written."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    partition: int | None
+    timestamp: int | None
+
+
+class Reading(NamedTuple):
+    """How lines are read."""
+
+    key: str | None
+    key_delimiter: str | None
+    null: str | None
+    headers: Headers
+    partition: int | None
+
+
+@click.command()
+@click.argument("topic", shell_complete=complete_topics)
+@click.option("-k", "--key", default=None, help="The key of every record.")
+@click.option(
+    "-K",
+    "--key-delimiter",
+    default=None,
+    metavar="TEXT",
+    help="What stands between key and value in a line.",
+)
+@click.option(
+    "-p",
+    "--partition",
+    type=click.IntRange(0),
+    default=None,
+    help="The partition of every record. [default: by key, else in turn]",
+)
+@click.option(
+    "-H",
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A header of every record; may be repeated.",
+)
+@click.option("-Z", "--null", default=None, metavar="TEXT", help="A key or value that means null.")
+@click.option(
+    "--from-json",
+    is_flag=True,
+    help="Lines are JSON objects, as `ottla consume --json` writes them.",
+)
+@click.option("--acks", type=click.Choice(ACKS), default=None, help="[default: all]")
+@click.option(
+    "-z", "--compression", type=click.Choice(CODECS), default=None, help="[default: none]"
+)
+@click.option("--dry-run", is_flag=True, help="Read everything and write nothing.")
+@output_options
+@connection_options
+def produce(
+    *,
+    topic: str,
+    key: str | None,
+    key_delimiter: str | None,
+    partition: int | None,
+    headers: tuple[str, ...],
+    null: str | None,
+    from_json: bool,
+    acks: str | None,
+    compression: str | None,
+    dry_run: bool,
+    output: Output,
+    client: ClientSettings,
+) -> None:
+    """Write each line of standard input to TOPIC as a record."""
+    if key is not None and key_delimiter is not None:
+        raise click.UsageError("--key and --key-delimiter exclude each other")
+    reading = Reading(key, key_delimiter, null, parse_headers(headers), partition)
+    lines = json_lines(reading) if from_json else plain_lines(reading)
+    if dry_run:
+        output_result(output, topic, count=sum(1 for _ in lines), dry_run=True)
+        return
+    from ottla.cli.cluster import open_producer
+
+    properties = client.properties
+    producer = open_producer(
+        client,
+        acks=acks or properties.get("acks", "all"),
+        compression=compression or properties.get("compression.type", "none"),
+    )
+    count = 0
+    last: Promise[Delivered] | None = None
+    with producer:
+        for line in lines:
+            last = producer.send(
+                topic,
+                line.value,
+                line.key,
+                partition=line.partition,
+                timestamp=line.timestamp,
+                headers=line.headers,
+            )
+            count += 1
+    if last is not None:
+        last.result()
+    output_result(output, topic, count=count, dry_run=False)
+
+
+def output_result(output: Output, topic: str, *, count: int, dry_run: bool) -> None:
+    if output.is_document:
+        output.document({"topic": topic, "records": count, "dry_run": dry_run})
+    else:
+        would = "would write" if dry_run else "wrote"
+        output.talk(f"{would} {count} record{'' if count == 1 else 's'} to {topic}")
+
+
+def parse_headers(items: tuple[str, ...]) -> Headers:
+    headers: Headers = []
+    for item in items:
+        name, separator, value = item.partition("=")
+        if not name:
+            raise click.UsageError(f"--header takes NAME=VALUE, not {item!r}")
+        headers.append((name, value.encode() if separator else None))
+    return headers
+
+
+def plain_lines(reading: Reading) -> Iterator[Line]:
+    """Each line is a value, with a key before the delimiter if there is one."""
+    delimiter = None if reading.key_delimiter is None else reading.key_delimiter.encode()
+    null = None if reading.null is None else reading.null.encode()
+    fixed = None if reading.key is None else reading.key.encode()
+    for raw in sys.stdin.buffer:
+        line = raw.removesuffix(b"\n").removesuffix(b"\r")
+        key, value = fixed, line
+        if delimiter is not None and delimiter in line:
+            key, _, value = line.partition(delimiter)
+        yield Line(
+            None if key == null and null is not None else key,
+            None if value == null and null is not None else value,
+            reading.headers,
+            reading.partition,
+            None,
+        )
+
+
+def json_lines(reading: Reading) -> Iterator[Line]:
+    """Each line is an object with key, value, headers, timestamp and partition, all optional."""
+    for number, raw in enumerate(sys.stdin.buffer, 1):
+        try:
+            content = json.loads(raw)
+        except ValueError as error:
+            raise click.UsageError(f"line {number} is no JSON: {error}") from None
+        if not isinstance(content, dict):
+            raise click.UsageError(f"line {number} is no JSON object")
+        yield json_line(content, reading)
+
+
+def json_line(content: dict[str, Any], reading: Reading) -> Line:
+    key = content.get("key", reading.key)
+    headers = [
+        (str(each["key"]), as_bytes(each.get("value"))) for each in content.get("headers", [])
+    ]
+    partition = reading.partition
+    return Line(
+        as_bytes(key),
+        as_bytes(content.get("value")),
+        [*reading.headers, *headers],
+        content.get("partition") if partition is None else partition,
+        content.get("timestamp"),
+    )
+
+
+def as_bytes(value: object) -> bytes | None:
+    """Text as it is, 0x... as hexadecimal, and anything else as JSON."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).encode()
+    if value.startswith(HEX):
+        try:
+            return bytes.fromhex(value.removeprefix(HEX))
+        except ValueError:
+            return value.encode()
+    return value.encode()

@@ -1,0 +1,268 @@
+"""``ottla topics``: list, describe, create, change and delete."""
+
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.cli.completing import complete_topic_settings, complete_topics
+from ottla.cli.files import parse_assignments
+from ottla.cli.output import Column, Output, Row, output_options
+from ottla.cli.refusals import finish, report_refusals
+from ottla.cli.settings import ClientSettings, connection_options
+
+if TYPE_CHECKING:
+    from ottla.client.descriptions import PartitionDescription, TopicDescription
+
+
+@click.group()
+def topics() -> None:
+    """List, describe, create, change and delete topics."""
+
+
+@topics.command("list")
+@click.option("--internal", is_flag=True, help="Kafka's own topics too.")
+@output_options
+@connection_options
+def list_command(*, internal: bool, output: Output, client: ClientSettings) -> None:
+    """List the topics."""
+    from ottla.cli.cluster import open_admin
+
+    with open_admin(client) as admin:
+        known = admin.cluster.refresh(None).topics.values()
+    rows = [
+        {
+            "name": topic.name,
+            "partitions": len(topic.partitions),
+            "replicas": max((len(each.replicas) for each in topic.partitions.values()), default=0),
+            "internal": topic.internal,
+        }
+        for topic in sorted(known, key=lambda topic: topic.name)
+        if internal or not topic.internal
+    ]
+    names = ("name", "partitions", "replicas")
+    columns = [*map(Column, names), Column("internal", wide=True)]
+    output.rows("topics", columns, rows)
+
+
+@topics.command()
+@click.argument("names", nargs=-1, shell_complete=complete_topics)
+@output_options
+@connection_options
+def describe(*, names: tuple[str, ...], output: Output, client: ClientSettings) -> None:
+    """Show partitions, leaders, replicas and own settings; of all topics when none is named."""
+    from ottla.cli.cluster import open_admin
+    from ottla.client.descriptions import ConfigResource, ConfigSource, ResourceType
+
+    with open_admin(client) as admin:
+        wanted = list(names) or admin.list_topics(internal=True)
+        described = report_refusals(output, "topic", lambda: admin.describe_topics(wanted))
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in described]
+        configs = admin.describe_configs(resources) if resources else {}
+    own = {
+        resource.name: {
+            entry.name: entry.value
+            for entry in entries
+            if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG
+        }
+        for resource, entries in configs.items()
+    }
+    _show(output, [described[name] for name in sorted(described)], own)
+    finish(output)
+
+
+def _show(
+    output: Output, described: list["TopicDescription"], own: dict[str, dict[str, str | None]]
+) -> None:
+    from ottla.common.identifiers import uuid_text
+
+    if output.is_document:
+        output.document(
+            {
+                "topics": [
+                    {
+                        "name": topic.name,
+                        "topic_id": uuid_text(topic.topic_id),
+                        "internal": topic.internal,
+                        "configs": own.get(topic.name, {}),
+                        "partitions": [each._asdict() for each in topic.partitions],
+                    }
+                    for topic in described
+                ]
+            }
+        )
+        return
+    if output.form != "tsv":
+        for topic in described:
+            settings = " ".join(f"{key}={value}" for key, value in own[topic.name].items())
+            output.line(f"{topic.name}  {uuid_text(topic.topic_id)}  {settings}".rstrip())
+    names = ("topic", "partition", "leader", "replicas", "isr")
+    wide = ("leader_epoch", "offline_replicas", "eligible_leader_replicas", "last_known_elr")
+    columns = [*map(Column, names), *(Column(name, wide=True) for name in wide)]
+    output.rows("partitions", columns, _partition_rows(described))
+
+
+def _partition_rows(described: Iterable["TopicDescription"]) -> list[Row]:
+    def row(topic: str, partition: "PartitionDescription") -> dict[str, Any]:
+        return {"topic": topic, **partition._asdict()}
+
+    return [row(topic.name, each) for topic in described for each in topic.partitions]
+
+
+@topics.command()
+@click.argument("names", nargs=-1, required=True)
+@click.option(
+    "-p",
+    "--partitions",
+    type=click.IntRange(1),
+    default=None,
+    help="[default: num.partitions of the broker]",
+)
+@click.option(
+    "-r",
+    "--replication-factor",
+    type=click.IntRange(1),
+    default=None,
+    help="[default: default.replication.factor of the broker]",
+)
+@click.option(
+    "-c",
+    "--config",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    shell_complete=complete_topic_settings,
+    help="A setting of the topic; may be repeated.",
+)
+@click.option("--if-not-exists", is_flag=True, help="Pass over topics that exist.")
+@click.option(
+    "--dry-run", is_flag=True, help="Ask the broker whether it would, and change nothing."
+)
+@output_options
+@connection_options
+def create(
+    *,
+    names: tuple[str, ...],
+    partitions: int | None,
+    replication_factor: int | None,
+    settings: tuple[str, ...],
+    if_not_exists: bool,
+    dry_run: bool,
+    output: Output,
+    client: ClientSettings,
+) -> None:
+    """Create topics."""
+    from ottla.cli.cluster import open_admin
+    from ottla.client.descriptions import NewTopic
+    from ottla.common.errors import ErrorCode
+    from ottla.common.identifiers import uuid_text
+
+    configs = parse_assignments(settings, "--config")
+    wanted = [NewTopic(name, partitions or -1, replication_factor or -1, configs) for name in names]
+    passed_over = {ErrorCode.TOPIC_ALREADY_EXISTS} if if_not_exists else set()
+    with open_admin(client) as admin:
+        created = report_refusals(
+            output,
+            "topic",
+            lambda: admin.create_topics(wanted, validate_only=dry_run),
+            passed_over=passed_over,
+        )
+    rows = [
+        {
+            "name": name,
+            "partitions": topic.partitions,
+            "replicas": topic.replication_factor,
+            "topic_id": uuid_text(topic.topic_id),
+            "dry_run": dry_run,
+        }
+        for name, topic in created.items()
+    ]
+    columns = [
+        Column("name"),
+        Column("partitions"),
+        Column("replicas"),
+        Column("topic_id", wide=True),
+    ]
+    output.rows("created", columns, rows)
+    finish(output)
+
+
+@topics.command()
+@click.argument("names", nargs=-1, required=True, shell_complete=complete_topics)
+@click.option(
+    "-p",
+    "--partitions",
+    type=click.IntRange(1),
+    required=True,
+    help="The new number of partitions; it can only grow.",
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Ask the broker whether it would, and change nothing."
+)
+@output_options
+@connection_options
+def alter(
+    *,
+    names: tuple[str, ...],
+    partitions: int,
+    dry_run: bool,
+    output: Output,
+    client: ClientSettings,
+) -> None:
+    """Give topics more partitions."""
+    from ottla.cli.cluster import open_admin
+
+    counts = dict.fromkeys(names, partitions)
+
+    def raise_counts() -> dict[str, int]:
+        admin.create_partitions(counts, validate_only=dry_run)
+        return counts
+
+    with open_admin(client) as admin:
+        done = report_refusals(output, "topic", raise_counts)
+    rows = [{"name": name, "partitions": partitions, "dry_run": dry_run} for name in done]
+    output.rows("altered", [Column("name"), Column("partitions")], rows)
+    finish(output)
+
+
+@topics.command()
+@click.argument("names", nargs=-1, required=True, shell_complete=complete_topics)
+@click.option("--if-exists", is_flag=True, help="Pass over topics that do not exist.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", is_flag=True, help="Say what would be deleted, and delete nothing.")
+@output_options
+@connection_options
+def delete(
+    *,
+    names: tuple[str, ...],
+    if_exists: bool,
+    yes: bool,
+    dry_run: bool,
+    output: Output,
+    client: ClientSettings,
+) -> None:
+    """Delete topics with all their records."""
+    from ottla.cli.cluster import open_admin
+    from ottla.common.errors import ErrorCode
+
+    confirm(f"Delete {', '.join(names)} with all records?", yes=yes or dry_run)
+    passed_over = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION} if if_exists else set()
+
+    def remove() -> dict[str, None]:
+        if dry_run:
+            return dict.fromkeys(admin.describe_topics(names))
+        admin.delete_topics(names)
+        return dict.fromkeys(names)
+
+    with open_admin(client) as admin:
+        done = report_refusals(output, "topic", remove, passed_over=passed_over)
+    rows = [{"name": name, "dry_run": dry_run} for name in done]
+    output.rows("deleted", [Column("name")], rows)
+    finish(output)
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before something is lost, where there is somebody to ask."""
+    if not yes and sys.stdin.isatty():
+        click.confirm(question, abort=True, err=True)
