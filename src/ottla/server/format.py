@@ -233,12 +233,14 @@ def _format(
     now_ms: int,
 ) -> None:
     filesystem.make_directory(plan.path)
+    filesystem.sync_directory(plan.path.rpartition("/")[0] or "/")
     values = [encode_record(record, 0) for record in records]
     bootstrap = container(values, epoch=0, now_ms=now_ms, last_contained_log_timestamp=0)
     filesystem.write_atomically(f"{plan.path}/{BOOTSTRAP_CHECKPOINT}", b"".join(bootstrap))
     if plan.voters is not None:
         directory = metadata_directory(plan.path)
         filesystem.make_directory(directory)
+        filesystem.sync_directory(plan.path)
         snapshot = container(
             (),
             epoch=0,

@@ -149,6 +149,7 @@ class SimulatedNetwork:
         self._chance = chance
         self._next_port = FIRST_PORT
         self.listening: dict[int, SimulatedListening] = {}
+        self._sockets: list[SimulatedSocket] = []
         self.delivered = 0
 
     def listen(
@@ -169,8 +170,17 @@ class SimulatedNetwork:
         near = SimulatedSocket(self, (host, self._port()))
         far = SimulatedSocket(self, (host, port))
         near._peer, far._peer = far, near
+        self._sockets = [sock for sock in self._sockets if not sock._closed]
+        self._sockets += [near, far]
         listening.accepted(far)
         return near
+
+    def cut_all(self) -> None:
+        """End every connection and every listener at once: their process is gone."""
+        self.listening.clear()
+        for sock in self._sockets:
+            sock._ended = True
+        self._sockets.clear()
 
     def _port(self) -> int:
         self._next_port += 1

@@ -53,6 +53,10 @@ class SimulatedScheduler:
         self.call_later(self._chance.between(*BACKGROUND_SECONDS), done)
         return promise
 
+    def forget_all(self) -> None:
+        """Nothing that was to happen happens any more: whoever waited for it is gone."""
+        self._timers = TimerQueue()
+
     def step(self) -> bool:
         """Go to the next moment at which something happens; False when there is none."""
         at = self._timers.next_at()
