@@ -1,7 +1,6 @@
 """Brokers and controllers that are registered in the cluster."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ottla.common.identifiers import (
@@ -37,8 +36,7 @@ class VersionRange(NamedTuple):
     highest: int
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerImage:
+class BrokerImage(NamedTuple):
     node_id: int
     epoch: int
     incarnation_id: bytes
@@ -72,8 +70,7 @@ class BrokerImage:
         return directory in self.log_dirs or not self.log_dirs
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerImage:
+class ControllerImage(NamedTuple):
     node_id: int
     incarnation_id: bytes
     listeners: Mapping[str, Endpoint]
@@ -198,14 +195,13 @@ class BrokersDelta:
         self, record: FenceBrokerRecord | UnfenceBrokerRecord, *, fenced: bool
     ) -> None:
         broker = self._registered(record.id, record.epoch)
-        self.changed[record.id] = replace(broker, fenced=fenced)
+        self.changed[record.id] = broker._replace(fenced=fenced)
 
     def replay_change(self, record: BrokerRegistrationChangeRecord) -> None:
         broker = self._registered(record.broker_id, record.broker_epoch)
         if record.fenced not in (-1, 0, 1) or record.in_controlled_shutdown not in (0, 1):
             raise ValueError(f"unknown change of a broker's registration: {record!r}")
-        self.changed[record.broker_id] = replace(
-            broker,
+        self.changed[record.broker_id] = broker._replace(
             fenced=broker.fenced if record.fenced == 0 else record.fenced == 1,
             in_controlled_shutdown=broker.in_controlled_shutdown
             or record.in_controlled_shutdown == 1,

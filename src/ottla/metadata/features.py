@@ -1,17 +1,16 @@
 """Finalized features: the levels that the whole cluster has agreed to use."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ottla.metadata import versions
 from ottla.protocol.generated.metadata_records import FeatureLevelRecord
 
 
-@dataclass(frozen=True, slots=True)
-class FeaturesImage:
+class FeaturesImage(NamedTuple):
     metadata_version: int = 0
     """0 while the log has not said it."""
-    finalized: Mapping[str, int] = field(default_factory=dict)
+    finalized: Mapping[str, int] = {}
     """The other features; level 0 is not kept."""
     zk_migration_state: int = 0
 

@@ -11,8 +11,7 @@ Rules:
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Final, Protocol, assert_never
+from typing import Final, NamedTuple, Protocol, assert_never
 
 from ottla.common.chance import Chance
 from ottla.common.environment import Cancellable, Scheduler
@@ -82,8 +81,7 @@ class RaftListener(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class RaftSettings:
+class RaftSettings(NamedTuple):
     directory: str
     """The directory of ``__cluster_metadata-0``."""
     election_timeout_ms: int = 1_000

@@ -1,29 +1,25 @@
 """What a node of the quorum must do. Effects are carried out in the order of the list."""
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ottla.raft.quorum_state import QuorumState
 from ottla.raft.voters import ReplicaKey
 
 
-@dataclass(frozen=True, slots=True)
-class SaveQuorumState:
+class SaveQuorumState(NamedTuple):
     """Must be on disk before anything that follows: a vote counts only when it cannot be lost."""
 
     state: QuorumState
 
 
-@dataclass(frozen=True, slots=True)
-class AppendLeaderChange:
+class AppendLeaderChange(NamedTuple):
     """Write the control batch that opens the epoch, before any other record of it."""
 
     epoch: int
     granting: tuple[ReplicaKey, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RequestVote:
+class RequestVote(NamedTuple):
     voter_id: int
     epoch: int
     last_offset: int
@@ -31,8 +27,7 @@ class RequestVote:
     pre_vote: bool
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerVote:
+class AnswerVote(NamedTuple):
     """The answer to the VoteRequested that led to it."""
 
     epoch: int
@@ -40,23 +35,20 @@ class AnswerVote:
     granted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class AdvanceHighWatermark:
+class AdvanceHighWatermark(NamedTuple):
     """What lies below ``offset`` is committed. Never goes back."""
 
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderChanged:
+class LeaderChanged(NamedTuple):
     """There is a new epoch, or its leader is known now; -1 for none."""
 
     epoch: int
     leader_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class SetTimer:
+class SetTimer(NamedTuple):
     """A Tick is wanted at ``at``; a later SetTimer takes the place of this one."""
 
     at: float

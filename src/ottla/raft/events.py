@@ -1,27 +1,23 @@
 """What can happen to a node of the quorum. Every event carries the time at which it did."""
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ottla.raft.voters import ReplicaKey, VoterSet
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(NamedTuple):
     """The node has read its log and its quorum state."""
 
     now: float
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(NamedTuple):
     """The moment that the last SetTimer asked for has come."""
 
     now: float
 
 
-@dataclass(frozen=True, slots=True)
-class VoteRequested:
+class VoteRequested(NamedTuple):
     """Another voter wants to lead; with ``pre_vote`` it only asks whether it could."""
 
     now: float
@@ -32,8 +28,7 @@ class VoteRequested:
     pre_vote: bool
 
 
-@dataclass(frozen=True, slots=True)
-class VoteAnswered:
+class VoteAnswered(NamedTuple):
     now: float
     voter_id: int
     epoch: int
@@ -43,32 +38,28 @@ class VoteAnswered:
     pre_vote: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(NamedTuple):
     """This node, as leader, has written to its log up to ``end_offset``; not yet synced."""
 
     now: float
     end_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Flushed:
+class Flushed(NamedTuple):
     """This node's log is synced to disk up to ``end_offset``."""
 
     now: float
     end_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class VotersChanged:
+class VotersChanged(NamedTuple):
     """The log, committed or not, has a new voter set: the newest one counts."""
 
     now: float
     voters: VoterSet
 
 
-@dataclass(frozen=True, slots=True)
-class Resign:
+class Resign(NamedTuple):
     """This node is to lead no longer: it stops, or cannot write."""
 
     now: float

@@ -11,8 +11,7 @@ The rules that carry safety:
 4. The high watermark counts what is synced to disk, and never goes back.
 """
 
-from dataclasses import dataclass
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from ottla.common.chance import Chance
 from ottla.raft.effects import (
@@ -41,8 +40,7 @@ from ottla.raft.roles import Candidate, Leader, Prospective, Resigned, Role, Una
 from ottla.raft.voters import ReplicaKey, VoterSet
 
 
-@dataclass(frozen=True, slots=True)
-class RaftTimeouts:
+class RaftTimeouts(NamedTuple):
     election_seconds: float
     """An election that is not won in this time, and up to as much again, is given up."""
 

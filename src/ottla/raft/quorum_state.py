@@ -6,14 +6,13 @@ twice in one epoch, so the file is replaced atomically and synced before the vot
 """
 
 import json
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ottla.common.identifiers import ZERO_UUID, uuid_from_text, uuid_text
 from ottla.raft.voters import ReplicaKey
 
 
-@dataclass(frozen=True, slots=True)
-class QuorumState:
+class QuorumState(NamedTuple):
     epoch: int = 0
     leader_id: int = -1
     voted: ReplicaKey | None = None

@@ -8,8 +8,7 @@ dynamic quorum gets the voters too, as the snapshot of offset 0 and epoch 0.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.common.chance import Chance
 from ottla.common.errors import InvalidConfig
@@ -34,8 +33,7 @@ class FormatRefused(InvalidConfig):
     """The directories cannot be formatted so; nothing was written."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
+class _Plan(NamedTuple):
     """What is to be written into one directory."""
 
     path: str
