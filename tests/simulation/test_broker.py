@@ -7,6 +7,7 @@ was flushed. An idempotent producer that sends again what it has no answer for l
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -184,7 +185,7 @@ def test_the_same_seed_gives_the_same_run_whatever_the_hash_seed() -> None:
         "import sys; sys.path.insert(0, sys.argv[1]); "
         "from test_broker import run_lives; print(run_lives(3, power=True)[2])"
     )
-    folder = os.path.dirname(__file__)
+    folder = str(Path(__file__).parent)
     traces = {
         subprocess.run(
             [sys.executable, "-c", program, folder],
