@@ -1,7 +1,14 @@
-"""Typing errors and settings without effect are mentioned."""
+"""Typing errors and settings without effect are mentioned, and the list of those is honest."""
 
+import re
+from pathlib import Path
+
+import pytest
+
+import ottla
 from ottla.config.broker import BrokerConfig
-from ottla.config.effective import EFFECTIVE, TOPIC_SETTINGS
+from ottla.config.definition import ConfigSet
+from ottla.config.effective import BROKER_SETTINGS, EFFECTIVE, TOPIC_SETTINGS
 from ottla.config.notices import did_you_mean, notices
 from ottla.config.topic import TopicConfig
 
@@ -48,6 +55,55 @@ def test_heartbeats_that_come_too_late_are_mentioned() -> None:
         "must be less than or equal to half" in line
         for line in heard(broker_heartbeat_interval_ms="5000")
     )
+
+
+READ_THROUGH = {
+    "advertised.listeners": ("advertised_listeners", "advertised_broker_listeners"),
+    "broker.id": ("node_id",),
+    "controller.quorum.bootstrap.servers": ("controller_listeners",),
+    "inter.broker.listener.name": ("advertised_broker_listeners",),
+    "listeners": ("listeners", "broker_listeners", "controller_listeners"),
+    "listener.security.protocol.map": ("listeners", "broker_listeners"),
+    "log.dir": ("log_dirs",),
+    "process.roles": ("is_broker", "is_controller"),
+    "security.inter.broker.protocol": ("advertised_broker_listeners",),
+}
+"""Settings that code reads under another name, or that decide what another one is."""
+OTHERS = {"cordoned_log_dirs"}
+"""Fields of other things that are called like a setting."""
+
+
+def source_outside_config() -> str:
+    """Our source, less what defines settings and what is generated."""
+    source = Path(ottla.__file__).parent
+    return "\n".join(
+        path.read_text(encoding="utf-8")
+        for path in source.rglob("*.py")
+        if path.relative_to(source).parts[0] != "config" and "generated" not in path.parts
+    )
+
+
+@pytest.mark.parametrize(
+    ("config_set", "table"), [(BrokerConfig, BROKER_SETTINGS), (TopicConfig, TOPIC_SETTINGS)]
+)
+def test_what_is_said_to_have_effect_is_read_somewhere(
+    config_set: type[ConfigSet], table: frozenset[str]
+) -> None:
+    text = source_outside_config()
+    words = set(re.findall(r"\.([a-z][a-z0-9_]*)\b", text))
+    for name in table:
+        attributes = READ_THROUGH.get(name, (config_set.keys[name].attribute,))
+        read = words.intersection(attributes) or f'"{name}"' in text
+        assert read, f"{name} has no effect after all"
+
+
+def test_what_is_read_somewhere_is_said_to_have_effect() -> None:
+    owner = r"(?:config|static|\.broker|topic\(\w+\))"
+    words = set(re.findall(owner + r"\.([a-z][a-z0-9_]*)\b", source_outside_config())) - OTHERS
+    known = EFFECTIVE | TOPIC_SETTINGS
+    for config_set in (BrokerConfig, TopicConfig):
+        for name, key in config_set.keys.items():
+            assert key.attribute not in words or name in known, f"{name} has an effect"
 
 
 def test_every_effective_setting_exists() -> None:

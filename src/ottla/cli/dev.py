@@ -69,9 +69,10 @@ def dev(
     configure_logging("INFO" if verbose else "WARN")
     directory, temporary = _directory(data, name)
     properties = development_properties(directory, port=0 if any_port else port, host=host)
-    properties.update(parse_assignments(overrides, "--override"))
+    written = parse_assignments(overrides, "--override")
+    properties.update(written)
     try:
-        config = checked_config(properties)
+        config = checked_config(properties, written)
         prepare_storage(config)
 
         def ready(running: "Running") -> None:

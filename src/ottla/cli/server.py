@@ -67,15 +67,17 @@ def server(
     ctx.exit(run_server(config, ready=_announce))
 
 
-def checked_config(properties: dict[str, str]) -> "BrokerConfig":
-    """The settings as a whole; what a person should hear about them is logged."""
+def checked_config(
+    properties: dict[str, str], written: dict[str, str] | None = None
+) -> "BrokerConfig":
+    """The settings as a whole; what a person should hear about those written is logged."""
     from ottla.config.broker import BrokerConfig
     from ottla.config.notices import notices
     from ottla.observability.logging import logger
 
     config = BrokerConfig.from_properties(properties)
     log = logger(__name__)
-    for line in notices(properties, config):
+    for line in notices(properties if written is None else written, config):
         log.warning(line)
     return config
 
