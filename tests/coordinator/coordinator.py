@@ -75,6 +75,10 @@ class Coordinator:
 
     def crash(self) -> None:
         """Forget everything but the log, and load it again."""
+        now = self.scheduler.now
+        self.scheduler = SimulatedScheduler(Chance(7))
+        self.scheduler.now = now
+        self.log.forget_waiting()
         self.service = self._start()
         self.turn()
 
@@ -103,6 +107,7 @@ class Coordinator:
         return promise.result()
 
     def state(self, group_id: str = GROUP) -> str:
+        self.turn()
         (described,) = self.service.describe([group_id], 5)
         return described.group_state
 
@@ -308,7 +313,7 @@ def settle(coordinator: Coordinator, *members: Member) -> None:
     """Have all ``members`` join and the leader assign each its own name."""
     for member in members:
         member.join()
-    coordinator.wait(60)
+    coordinator.scheduler.run_until(lambda: all(member.joined for member in members), 60)
     assign(coordinator, *members)
 
 

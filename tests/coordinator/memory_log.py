@@ -57,6 +57,11 @@ class MemoryLog:
         for last_offset, promise in due:
             promise.fulfil(last_offset)
 
+    def forget_waiting(self) -> None:
+        """Whoever wrote is gone."""
+        for log in self._logs.values():
+            log.waiting.clear()
+
     def lose_uncommitted(self, topic: str, partition: int, error: ApiError) -> None:
         """Cut the log at the high watermark, as a new leader may make us do."""
         log = self._logs[TopicPartition(topic, partition)]

@@ -249,6 +249,23 @@ def test_an_answer_that_waits_too_long_fails_but_its_write_stands(world: World) 
     assert world.committed() == 1
 
 
+def test_who_wants_to_hear_of_its_records_hears_only_how_it_ended(world: World) -> None:
+    told: list[ApiError | None] = []
+    world.log.hold = True
+    late = world.runtime.write(
+        0,
+        lambda _shard, _now_ms: Outcome(
+            [Number("a", 9)], 0, lambda error, _now_ms: told.append(error)
+        ),
+    )
+    world.turn()
+    world.scheduler.run_for(5)
+    assert code_of(late) is ErrorCode.REQUEST_TIMED_OUT
+    assert told == []
+    world.log.commit(TOPIC, 0)
+    assert told == [None]
+
+
 def test_a_batch_that_is_lost_behind_others_is_answered_by_reading_the_log_again(
     world: World,
 ) -> None:

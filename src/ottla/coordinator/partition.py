@@ -10,7 +10,7 @@ Requests are carried out one after the other against a state that may not be com
    operations: their answers fail with the same error.
 
 An answer that waits longer than ``commit_timeout_ms`` fails, but its batch is not taken back: it is
-in the log, and may yet be committed.
+in the log, and may yet be committed. ``Outcome.stored`` hears only how it ended.
 """
 
 from collections import deque
@@ -158,8 +158,10 @@ class CoordinatorPartition(Generic[S]):
         self.shard.loaded(self._outside.scheduler.wall_ms())
 
     def _await_tail(self, shard: S) -> None:
-        if self.shard is not shard or self._tail_end is None:
+        if self.shard is not shard or self.state is not PartitionState.ACTIVE:
             return
+        if self._tail_end is None:
+            return  # a later write is committed, and so is the tail
         if self._outside.reader.high_watermark(*self.topic_partition) >= self._tail_end:
             self._commit_through(self._in_flight[0])
         else:
@@ -297,8 +299,9 @@ class CoordinatorPartition(Generic[S]):
         self._settle(later, error)
 
     def _timed_out(self, batch: _Batch) -> None:
-        waiting, batch.waiting = batch.waiting, []
-        self._tell(waiting, RequestTimedOut())
+        for one in batch.waiting:
+            one.promise.fail(RequestTimedOut())
+        batch.waiting = [one for one in batch.waiting if one.stored is not None]
 
     def _settle(self, batch: _Batch, error: ApiError | None) -> None:
         if batch.timer is not None:
@@ -311,6 +314,8 @@ class CoordinatorPartition(Generic[S]):
         for one in waiting:
             if one.stored is not None:
                 one.stored(error, now_ms)
+            if one.promise.done:
+                continue
             if error is None:
                 one.promise.fulfil(one.answer)
             else:

@@ -18,7 +18,7 @@ R_contra = TypeVar("R_contra", contravariant=True)
 T = TypeVar("T")
 
 Stored = Callable[[ApiError | None, int], None]
-"""Called with the error or None, and the time in ms, when records are committed or lost."""
+"""Called once, with an error or None and the time in ms: the records are lost, or committed."""
 
 
 class Outcome(Generic[R, T]):

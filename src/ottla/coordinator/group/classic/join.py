@@ -81,11 +81,10 @@ class ClassicJoin:
         def stored(error: ApiError | None, _now_ms: int) -> None:
             if error is None:
                 return
+            self._rebalance.stop_timers(group)
             code = client_error(error).code
-            is_taken_back = self._rebalance.groups.get(group.group_id) is not group
             for member in group.awaiting_join:
-                if is_taken_back or member.awaiting_join is joining.answer:
-                    self._rebalance.answer_join(member, join_refused(code, member.member_id))
+                self._rebalance.answer_join(member, join_refused(code, member.member_id))
 
         empty = ClassicGroup(group.group_id, joining.now_ms)
         return Outcome([group_record(group.group_id, empty.to_record({}))], None, stored)

@@ -80,7 +80,7 @@ class ClassicRebalance:
         group_id = group.group_id
 
         def delay_is_over(now_ms: int) -> Records:
-            current = self.find(group_id)
+            current = self._joining(group_id)
             if current is None:
                 return nothing()
             if not current.new_member_added or remaining_ms == 0:
@@ -96,10 +96,16 @@ class ClassicRebalance:
         group_id = group.group_id
 
         def time_is_up(now_ms: int) -> Records:
-            current = self.find(group_id)
+            current = self._joining(group_id)
             return nothing() if current is None else self.complete_join(current, now_ms)
 
         self.timers.schedule(("join", group_id), group.rebalance_timeout_ms, time_is_up)
+
+    def _joining(self, group_id: str) -> ClassicGroup | None:
+        group = self.find(group_id)
+        if group is None or group.state is not ClassicState.PREPARING_REBALANCE:
+            return None
+        return group
 
     # From joining to the next generation
 
@@ -119,8 +125,6 @@ class ClassicRebalance:
             if member.awaiting_join is None and not member.is_static:
                 group.remove(member.member_id)
                 self.end_session(group, member.member_id)
-        if group.state is ClassicState.DEAD:
-            return nothing()
         if group.members and not group.elect_leader_that_joined():
             # only static members are left, and none has joined: their sessions decide
             self._wait_for_members(group)
@@ -236,6 +240,13 @@ class ClassicRebalance:
             return nothing()
         self.drop(group, member)
         return self.after_removal(group, now_ms)
+
+    def stop_timers(self, group: ClassicGroup) -> None:
+        """The group is gone, and another one of its name must not meet its timers."""
+        self.timers.cancel(("join", group.group_id))
+        self.timers.cancel(("sync", group.group_id))
+        for member_id in [*group.members, *group.pending_members]:
+            self.end_session(group, member_id)
 
     # Members that go
 
