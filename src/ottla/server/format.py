@@ -250,6 +250,7 @@ def _format(
         SnapshotStore(filesystem, directory).write(BOOTSTRAP_SNAPSHOT, snapshot)
         filesystem.sync_directory(plan.path)
     filesystem.write_atomically(f"{plan.path}/{META_PROPERTIES}", meta.encode())
+    filesystem.sync_directory(plan.path.rpartition("/")[0] or "/")
 
 
 def _described(levels: Mapping[str, int]) -> str:
