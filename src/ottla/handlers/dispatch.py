@@ -1,8 +1,8 @@
 """From a frame to its answer: header, version, handler, refusal. The only place that does this.
 
-Produce and Fetch take their own way (:mod:`produce`, :mod:`fetch`): they work in the frame and never
-make a coroutine. Every other API is decoded by the generated codec and handled by a coroutine that
-is stepped at once and, unless it waits, never becomes anything more.
+Produce and Fetch take their own way (:mod:`produce`, :mod:`fetch`): they work in the frame and
+never make a coroutine. Every other API is decoded by the generated codec and handled by a coroutine
+that is stepped at once and, unless it waits, never becomes anything more.
 
 A request that raises an :class:`ApiError` is answered with its code where the response has one, by
 the handler's own ``refuse`` where it has not. Anything else that is raised is our mistake: it is
@@ -22,8 +22,11 @@ from ottla.handlers.context import Peer, RequestContext, Services
 from ottla.handlers.framing import frame_response
 from ottla.protocol.api import APIS, ApiKey
 from ottla.protocol.message import Message, from_buffer
+from ottla.protocol.produce_request import skip_tagged_fields
 
 _HEADER = Struct(">hhih")
+REQUEST_BYTES_MAX: Final = 16 << 20
+"""For requests without records: of many tiny items, objects take many times the bytes."""
 _PRODUCE: Final = 0
 _FETCH: Final = 1
 _API_VERSIONS: Final = 18
@@ -110,22 +113,24 @@ class Dispatcher:
     def answer(self, peer: Peer, frame: memoryview) -> "Answer | Promise[Answer] | None":
         try:
             key, version, correlation_id, client_size = _HEADER.unpack_from(frame, 0)
-            pos = 10 + client_size if client_size > 0 else 10
-            if client_size < -1:
-                raise ProtocolViolation("a client id of negative length")
-            if key == _PRODUCE and 3 <= version <= 13:
-                if version >= 9:
-                    pos = pos + 1 if frame[pos] == 0 else _skip_tags(frame, pos)
-                self.produce_requests += 1
-                return self._produce(frame, pos, version, correlation_id, self._services)
-            if key == _FETCH and 4 <= version <= 18:
-                if version >= 12:
-                    pos = pos + 1 if frame[pos] == 0 else _skip_tags(frame, pos)
-                self.fetch_requests += 1
-                return self._fetch(frame, pos, version, correlation_id, self._services)
-            context = self._context(peer, frame, version, correlation_id, client_size)
-        except (StructError, IndexError, UnicodeDecodeError, ValueError) as error:
-            raise ProtocolViolation(str(error)) from error
+        except StructError:
+            raise ProtocolViolation(f"a request of {len(frame)} bytes") from None
+        pos = 10 + client_size if client_size > 0 else 10
+        if client_size < -1 or pos > len(frame):
+            raise ProtocolViolation(f"a client id of {client_size} bytes")
+        if key == _PRODUCE and 3 <= version <= 13:
+            self.produce_requests += 1
+            if version >= 9:
+                pos = skip_tagged_fields(frame, pos)
+            return self._produce(frame, pos, version, correlation_id, self._services)
+        if key == _FETCH and 4 <= version <= 18:
+            self.fetch_requests += 1
+            if version >= 12:
+                pos = skip_tagged_fields(frame, pos)
+            return self._fetch(frame, pos, version, correlation_id, self._services)
+        if len(frame) > REQUEST_BYTES_MAX:
+            raise ProtocolViolation(f"a request of {len(frame)} bytes that carries no records")
+        context = self._context(peer, frame, version, correlation_id, client_size)
         return self._answer_other(key, context, frame, pos)
 
     def _context(
@@ -134,9 +139,10 @@ class Dispatcher:
         scheduler = self._scheduler
         client_id = None
         if client_size >= 0:
-            if 10 + client_size > len(frame):
-                raise ProtocolViolation("a client id reaches past the end of the frame")
-            client_id = str(frame[10 : 10 + client_size], "utf-8")
+            try:
+                client_id = str(frame[10 : 10 + client_size], "utf-8")
+            except UnicodeDecodeError as error:
+                raise ProtocolViolation("a client id that is no text") from error
         return RequestContext(
             version=version,
             correlation_id=correlation_id,
@@ -151,6 +157,10 @@ class Dispatcher:
     ) -> "Answer | Promise[Answer]":
         entry = self._entries.get(key)
         if entry is None:
+            if key in (_PRODUCE, _FETCH):
+                raise ProtocolViolation(
+                    f"{ApiKey(key).name} in the unknown version {context.version}"
+                )
             if key not in HANDLERS:
                 raise ProtocolViolation(f"a request of the unknown kind {key}")
             entry = self._entries[key] = _Entry(ApiKey(key))
@@ -160,18 +170,24 @@ class Dispatcher:
             raise ProtocolViolation(f"{entry.api.name} in the unknown version {context.version}")
         entry.requests += 1
         if context.version >= entry.api.flexible_from:
-            pos = _skip_tags(frame, pos)
+            pos = skip_tagged_fields(frame, pos)
         # Bytes behind the request are not looked at, as in Kafka: librdkafka sends some.
         request, _ = from_buffer(entry.request_class, bytes(frame), pos, context.version)
         handled = run(entry.handle(request, context, self._services))
         if handled.done:
             return self._encode(entry, context, self._outcome(entry, request, handled))
         answer: Promise[Answer] = Promise()
-        handled.when_done(
-            lambda done: answer.fulfil(
-                self._encode(entry, context, self._outcome(entry, request, done))
-            )
-        )
+
+        def settle(done: Promise[Message]) -> None:
+            # Whatever goes wrong here concerns this client, not the one who kept the promise.
+            try:
+                framed = self._encode(entry, context, self._outcome(entry, request, done))
+            except ProtocolViolation as violation:
+                answer.fail(violation)
+            else:
+                answer.fulfil(framed)
+
+        handled.when_done(settle)
         return answer
 
     def _outcome(self, entry: _Entry, request: Message, handled: Promise[Message]) -> Message:
@@ -202,18 +218,10 @@ class Dispatcher:
         response = module.unsupported(self._services)
         return self._encode(entry, context, response)
 
-    @staticmethod
-    def _encode(entry: _Entry, context: RequestContext, response: Message) -> bytes:
-        return frame_response(response, entry.api.key, context.version, context.correlation_id)
-
-
-def _skip_tags(frame: memoryview, pos: int) -> int:
-    """Skip the tagged fields of a request header; clients of today send none."""
-    if pos < len(frame) and frame[pos] == 0:
-        return pos + 1
-    from ottla.protocol.produce_request import skip_tagged_fields
-
-    try:
-        return skip_tagged_fields(frame, pos)
-    except IndexError as error:
-        raise ProtocolViolation("the header ends too soon") from error
+    def _encode(self, entry: _Entry, context: RequestContext, response: Message) -> bytes:
+        try:
+            return frame_response(response, entry.api.key, context.version, context.correlation_id)
+        except ValueError as error:
+            # Our mistake; but a client that got no answer would wait, and all its others with it.
+            self._log.error("an answer has no form", api=entry.api.name, error=repr(error))
+            raise ProtocolViolation(f"{entry.api.name}: {error}") from error
