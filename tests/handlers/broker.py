@@ -81,10 +81,15 @@ class ProducerIdsInOrder:
         return promise
 
 
+class Quorum:
+    kraft_version = 1
+
+
 class ControllerOnOrder:
     """Takes note of what it is asked, and answers what the test has prepared."""
 
     def __init__(self) -> None:
+        self.raft = Quorum()
         self.asked: list[Message] = []
         self.answers: list[Message | ApiError] = []
         self.waiting: list[Promise[Message]] = []

@@ -69,7 +69,11 @@ def test_finalized_features_come_with_the_offset_at_which_they_hold() -> None:
     answer = ask(Broker(), 4)
     assert answer.finalized_features_epoch == 55
     levels = {f.name: (f.min_version_level, f.max_version_level) for f in answer.finalized_features}
-    assert levels == {"metadata.version": (30, 30), "group.version": (1, 1)}
+    assert levels == {
+        "group.version": (1, 1),
+        "kraft.version": (1, 1),
+        "metadata.version": (30, 30),
+    }
 
 
 def test_before_any_metadata_no_feature_is_finalized() -> None:

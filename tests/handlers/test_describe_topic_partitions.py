@@ -119,6 +119,11 @@ def test_a_cursor_that_makes_no_sense_is_refused(broker: Broker, cursor: Cursor)
     assert [(t.name, t.error_code) for t in answer.topics] == [("t1", ErrorCode.INVALID_REQUEST)]
 
 
+def test_a_topic_without_a_name_spoils_the_whole_request(broker: Broker) -> None:
+    answer = ask(broker, ["t1", ""])
+    assert [t.error_code for t in answer.topics] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
+
+
 def test_eligible_leader_replicas_are_told() -> None:
     broker = Broker()
     broker.add_topic("t", replicas=(1, 7, 8), elr=(7,), last_known_elr=(8,))

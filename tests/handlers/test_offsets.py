@@ -306,6 +306,15 @@ def test_minus_one_deletes_up_to_the_high_watermark(broker: Broker) -> None:
     assert listed(broker, -2)[2] == listed(broker, -1)[2] == 5
 
 
+def test_a_topic_that_is_only_compacted_keeps_its_records() -> None:
+    broker = Broker({"log.cleanup.policy": "compact"})
+    broker.add_topic("t")
+    assert deleted(broker, 0) == (ErrorCode.POLICY_VIOLATION, -1)
+    both = Broker({"log.cleanup.policy": "compact,delete"})
+    both.add_topic("t")
+    assert deleted(both, 0) == (0, 0)
+
+
 @pytest.mark.parametrize("offset", [6, -2, 1 << 40])
 def test_offsets_that_are_not_there_cannot_be_deleted(broker: Broker, offset: int) -> None:
     assert deleted(broker, offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)

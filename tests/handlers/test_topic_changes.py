@@ -38,6 +38,10 @@ from ottla.protocol.generated.delete_topics import (
 from ottla.protocol.generated.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
+    DescribeQuorumResponsePartitionData,
+    DescribeQuorumResponseTopicData,
+    Node,
+    ReplicaState,
 )
 from ottla.protocol.generated.update_features import (
     FeatureUpdateKey,
@@ -187,7 +191,14 @@ def test_version_0_allows_a_downgrade_by_a_flag() -> None:
 @pytest.mark.parametrize("version", range(3))
 def test_the_quorum_speaks_for_itself(version: int) -> None:
     broker = Broker()
-    answer = DescribeQuorumResponse(error_code=0)
-    broker.controller.answers.append(answer)
-    request = DescribeQuorumRequest()
-    assert broker.ask(describe_quorum, request, version, DescribeQuorumResponse) == answer
+    voter = ReplicaState(replica_id=1, replica_directory_id=b"d" * 16, log_end_offset=7)
+    partition = DescribeQuorumResponsePartitionData(leader_id=1, current_voters=[voter])
+    topic = DescribeQuorumResponseTopicData(topic_name="__cluster_metadata", partitions=[partition])
+    broker.controller.answers.append(
+        DescribeQuorumResponse(topics=[topic], nodes=[Node(node_id=1)])
+    )
+    answer = broker.ask(describe_quorum, DescribeQuorumRequest(), version, DescribeQuorumResponse)
+    (told,) = answer.topics[0].partitions[0].current_voters
+    assert (told.replica_id, told.log_end_offset) == (1, 7)
+    assert told.replica_directory_id == (b"d" * 16 if version >= 2 else bytes(16))
+    assert len(answer.nodes) == (1 if version >= 2 else 0)

@@ -17,7 +17,7 @@ from typing import Final
 from ottla.common.errors import ErrorCode, InvalidRequest
 from ottla.handlers.context import RequestContext, Services
 from ottla.handlers.dispatch import HANDLERS
-from ottla.metadata.versions import METADATA_VERSION, SUPPORTED_FEATURES
+from ottla.metadata.versions import KRAFT_VERSION, METADATA_VERSION, SUPPORTED_FEATURES
 from ottla.protocol.api import APIS, ApiKey
 from ottla.protocol.generated.api_versions import (
     ApiVersion,
@@ -65,6 +65,9 @@ def _add_features(response: ApiVersionsResponse, version: int, services: Service
     if image.offset < 0:
         return
     levels = {METADATA_VERSION: image.features.metadata_version, **image.features.finalized}
+    kraft_version = services.controller.raft.kraft_version
+    if kraft_version > 0:
+        levels[KRAFT_VERSION] = kraft_version
     response.finalized_features_epoch = image.offset
     response.finalized_features = [
         FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)

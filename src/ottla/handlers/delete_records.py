@@ -1,14 +1,15 @@
 """DeleteRecords (key 21): let a partition begin at a later offset (KIP-107).
 
 -1 stands for the high watermark. The answer is the low watermark: the offset below which no
-replica has records any more. With one replica that is where the log begins now.
+replica has records any more. With one replica that is where the log begins now. A topic that is
+only compacted keeps its records.
 
 v1 as v0; v2 is flexible.
 """
 
 from typing import Final
 
-from ottla.common.errors import ApiError, ErrorCode, OffsetOutOfRange
+from ottla.common.errors import ApiError, ErrorCode, OffsetOutOfRange, PolicyViolation
 from ottla.handlers.context import RequestContext, Services
 from ottla.handlers.partitions import led_partition
 from ottla.protocol.api import ApiKey
@@ -47,6 +48,8 @@ async def handle(
 
 def _delete(services: Services, topic: str, index: int, offset: int) -> int:
     log = led_partition(services, topic, index).log
+    if "delete" not in log.config.cleanup_policy:
+        raise PolicyViolation(f"records of {topic}-{index} are compacted, not deleted")
     if offset == HIGH_WATERMARK:
         offset = log.high_watermark
     if not 0 <= offset <= log.high_watermark:

@@ -23,15 +23,14 @@ VERSIONS: Final = (0, 0)
 
 
 async def handle(
-    request: DescribeProducersRequest, context: RequestContext, services: Services
+    request: DescribeProducersRequest, _context: RequestContext, services: Services
 ) -> DescribeProducersResponse:
     return DescribeProducersResponse(
         topics=[
             TopicResponse(
                 name=topic.name,
                 partitions=[
-                    _partition(services, topic.name, index, context.now_ms)
-                    for index in topic.partition_indexes
+                    _partition(services, topic.name, index) for index in topic.partition_indexes
                 ],
             )
             for topic in request.topics
@@ -39,7 +38,7 @@ async def handle(
     )
 
 
-def _partition(services: Services, topic: str, index: int, now_ms: int) -> PartitionResponse:
+def _partition(services: Services, topic: str, index: int) -> PartitionResponse:
     try:
         check_topic_name(topic)
         if topic not in services.metadata.image.topics.by_name:
@@ -60,7 +59,7 @@ def _partition(services: Services, topic: str, index: int, now_ms: int) -> Parti
                 coordinator_epoch=producer.coordinator_epoch,
                 current_txn_start_offset=producer.transaction_first_offset,
             )
-            for producer in log.active_producers(now_ms)
+            for producer in log.producers.producers.values()
         ],
     )
 

@@ -6,6 +6,7 @@ the voters' addresses (KIP-853).
 
 from typing import Final
 
+from ottla.common.identifiers import ZERO_UUID
 from ottla.handlers.context import RequestContext, Services
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.describe_quorum import (
@@ -15,9 +16,17 @@ from ottla.protocol.generated.describe_quorum import (
 
 KEY: Final = ApiKey.DESCRIBE_QUORUM
 VERSIONS: Final = (0, 2)
+_DIRECTORY_IDS: Final = 2
 
 
 async def handle(
-    request: DescribeQuorumRequest, _context: RequestContext, services: Services
+    request: DescribeQuorumRequest, context: RequestContext, services: Services
 ) -> DescribeQuorumResponse:
-    return await services.controller.describe_quorum(request)
+    response = await services.controller.describe_quorum(request)
+    if context.version < _DIRECTORY_IDS:
+        response.nodes = []
+        for topic in response.topics:
+            for partition in topic.partitions:
+                for replica in partition.current_voters + partition.observers:
+                    replica.replica_directory_id = ZERO_UUID
+    return response

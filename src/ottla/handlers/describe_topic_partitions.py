@@ -8,7 +8,7 @@ v0 is the only version.
 
 from typing import Final
 
-from ottla.common.errors import ErrorCode, InvalidRequest
+from ottla.common.errors import ApiError, ErrorCode, InvalidRequest
 from ottla.handlers.authorized_operations import ON_TOPIC
 from ottla.handlers.context import RequestContext, Services
 from ottla.handlers.topics import INTERNAL_TOPICS, reason_unknown, show_partition
@@ -59,6 +59,8 @@ def _names(request: DescribeTopicPartitionsRequest, image: MetadataImage) -> lis
     """The topics of this page and the following ones, in order."""
     cursor = request.cursor
     asked = {topic.name for topic in request.topics} or set(image.topics.by_name)
+    if "" in asked:
+        raise ApiError("a topic without a name")
     if cursor is None:
         return sorted(asked)
     if request.topics and cursor.topic_name not in asked:

@@ -26,8 +26,10 @@ async def handle(
         for update in request.feature_updates:
             if update.allow_downgrade:
                 update.upgrade_type = _SAFE_DOWNGRADE
-    return await within(
+    response = await within(
         services.scheduler,
         request.timeout_ms,
         lambda: services.controller.update_features(request),
     )
+    response.error_message = response.error_message or None
+    return response
