@@ -5,6 +5,8 @@ in a thread while the log goes on. Only ``Log.flushed`` moves the recovery point
 was synced is still what the log has.
 """
 
+import contextlib
+
 from ottla.storage.files import File, Filesystem
 
 
@@ -34,12 +36,16 @@ class Flush:
         self.is_complete = False
 
     def run(self) -> None:
-        """Sync everything. Files that are gone were deleted meanwhile, and with them the claim."""
+        """Sync everything, except files that were deleted meanwhile.
+
+        Without its directory, which was renamed, there is nothing left to claim.
+        """
         for file in self.files:
             file.sync()
-        try:
-            for path in self.paths:
+        for path in self.paths:
+            with contextlib.suppress(FileNotFoundError):
                 self._sync_path(path)
+        try:
             if self.epochs is not None:
                 self._filesystem.write_atomically(*self.epochs)
             for directory in self.directories:

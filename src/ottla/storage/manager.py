@@ -218,8 +218,18 @@ class LogManager:
 
     def _add(self, log: Log, logs: dict[TopicPartition, Log]) -> None:
         other = logs.setdefault(log.topic_partition, log)
-        if other is not log:
+        if other is log:
+            return
+        # A crash while one took the place of the other: the copy has all that the original had.
+        shorter, longer = sorted((log, other), key=lambda each: each.log_end_offset)
+        common = longer.end_offset_for_epoch(shorter.latest_epoch)
+        if longer.topic_id != shorter.topic_id or (
+            shorter.log_end_offset > shorter.log_start_offset
+            and (shorter.latest_epoch, shorter.log_end_offset) > common
+        ):
             raise DuplicateLog(f"{log.directory} and {other.directory}")
+        logs[log.topic_partition] = longer
+        self._retire(shorter)
 
     def stop(self, broker_epoch: int = -1) -> None:
         """Close everything so that the next start is a clean one."""
@@ -422,6 +432,8 @@ class LogManager:
         future = self.future_logs.pop(topic_partition)
         future.flush(self._clock.wall_ms())
         future.rename_directory(directory_name(topic_partition))
+        # Never may the old one be gone on disk and the new one not be there.
+        self._filesystem.sync_directory(self.directory_of(future).path)
         self.logs[topic_partition] = future
         if current is not None:
             future.set_high_watermark(current.high_watermark)

@@ -170,7 +170,9 @@ class ReadableLog:
         """The first record that is not older than ``timestamp``."""
         for segment in self.segments:
             if segment.largest_timestamp() >= timestamp:
-                return segment.find_timestamp(timestamp, self.log_start_offset)
+                found = segment.find_timestamp(timestamp, self.log_start_offset)
+                if found is not None:
+                    return found
         return None
 
     @on_disk

@@ -25,7 +25,10 @@ def truncate_to(log: "Log", offset: int, now_ms: int) -> bool:
     if offset < log.segments[0].base_offset:
         truncate_fully_and_start_at(log, offset, now_ms)
         return True
-    _delete(log, [s for s in log.segments if s.base_offset > offset][::-1])
+    later = [segment for segment in log.segments if segment.base_offset > offset]
+    if later:
+        _delete(log, later[::-1])
+        log._filesystem.sync_directory(log.directory)
     active = log._active = log.segments.active
     if not active.active:
         active.activate()
@@ -42,6 +45,7 @@ def truncate_fully_and_start_at(
     """Forget everything; the next record gets ``offset``."""
     _delete(log, list(log.segments)[::-1])
     log._begin_segment(offset, now_ms)
+    log._filesystem.sync_directory(log.directory)
     log.epochs.clear()
     log.snapshots.remove_all()
     log.log_start_offset = offset if log_start_offset is None else log_start_offset
@@ -66,7 +70,7 @@ def _ends_at(log: "Log", offset: int, now_ms: int) -> None:
     log.high_watermark = min(log.high_watermark, offset)
     log._find_first_unstable()
     log._save_epochs()
-    log._filesystem.sync_directory(log.directory)
+    log._unsynced_directories = True
     log._listener.recovery_point_lowered()
 
 

@@ -1,0 +1,68 @@
+"""Time that a test moves by hand, and background work that runs when the test says so."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ottla.common.promise import Promise
+from ottla.common.timers import Timer, TimerQueue
+
+T = TypeVar("T")
+
+
+class ManualScheduler:
+    def __init__(self, wall_ms: int) -> None:
+        self._start_ms = wall_ms
+        self._now = 0.0
+        self._timers = TimerQueue()
+        self._background: list[Callable[[], None]] = []
+
+    def wall_ms(self) -> int:
+        return self._start_ms + round(self._now * 1000)
+
+    def monotonic(self) -> float:
+        return self._now
+
+    def call_soon(self, callback: Callable[..., Any], *args: Any) -> Timer:
+        return self._timers.add(self._now, lambda: callback(*args))
+
+    def call_later(self, seconds: float, callback: Callable[..., Any], *args: Any) -> Timer:
+        return self._timers.add(self._now + seconds, lambda: callback(*args))
+
+    def run_in_background(self, work: Callable[[], T]) -> Promise[T]:
+        promise: Promise[T] = Promise()
+
+        def run() -> None:
+            try:
+                result = work()
+            except Exception as error:  # noqa: BLE001 - it belongs to whoever reads the promise
+                promise.fail(error)
+            else:
+                promise.fulfil(result)
+
+        self._background.append(run)
+        return promise
+
+    @property
+    def background(self) -> int:
+        """How many pieces of work wait for a thread."""
+        return len(self._background)
+
+    def run_background(self) -> None:
+        """Run what is in the background now; what it brings on the loop runs with the next step."""
+        work, self._background = self._background, []
+        for run in work:
+            run()
+
+    def advance(self, seconds: float = 0) -> None:
+        """Let time pass; the loop and the background do all that comes up on the way."""
+        end = self._now + seconds
+        while True:
+            due = self._timers.next_at()
+            if self._background:
+                self.run_background()
+            elif due is not None and due <= end:
+                self._now = max(self._now, due)
+                self._timers.run_due(self._now)
+            else:
+                break
+        self._now = end
