@@ -281,31 +281,38 @@ def test_a_broker_that_is_not_there_is_said() -> None:
     assert error["error"] == "BrokerUnavailable"
 
 
-def test_a_shell_completes_the_names_of_topics(ottla: Command, topic: str) -> None:
+def completed(bootstrap: str, words: str) -> list[str]:
     result = CliRunner().invoke(
         cli,
         [],
         prog_name="ottla",
         env={
             "_OTTLA_COMPLETE": "bash_complete",
-            "COMP_WORDS": f"ottla topics describe {topic[:-1]}",
-            "COMP_CWORD": "3",
-            "OTTLA_BOOTSTRAP_SERVERS": ottla.bootstrap,
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(len(words.split()) - 1),
+            "OTTLA_BOOTSTRAP_SERVERS": bootstrap,
         },
     )
-    assert f"plain,{topic}" in result.stdout.splitlines()
+    return [line.removeprefix("plain,") for line in result.stdout.split()]
+
+
+def test_a_shell_completes_the_names_of_topics(ottla: Command, topic: str) -> None:
+    assert topic in completed(ottla.bootstrap, f"ottla topics describe {topic[:-1]}")
+    assert topic in completed(ottla.bootstrap, f"ottla configs describe topic {topic[:-1]}")
+    assert completed(ottla.bootstrap, f"ottla configs describe broker {topic[:-1]}") == []
 
 
 def test_a_shell_completes_nothing_without_a_broker() -> None:
-    result = CliRunner().invoke(
-        cli,
-        [],
-        prog_name="ottla",
-        env={
-            "_OTTLA_COMPLETE": "bash_complete",
-            "COMP_WORDS": "ottla topics describe a",
-            "COMP_CWORD": "3",
-            "OTTLA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
-        },
-    )
-    assert result.stdout.strip() == ""
+    assert completed("127.0.0.1:1", "ottla topics describe a") == []
+
+
+def test_a_shell_completes_the_names_of_settings(bootstrap: str) -> None:
+    assert completed(bootstrap, "ottla topics create t -c retention.") == [
+        "retention.bytes=",
+        "retention.ms=",
+    ]
+    assert "log.retention.ms=" in completed(bootstrap, "ottla configs alter broker 1 -s log.ret")
+    assert completed(bootstrap, "ottla configs alter group g -d share.iso") == [
+        "share.isolation.level"
+    ]
+    assert completed(bootstrap, "ottla configs alter broker-logger 1 -s ottla") == []

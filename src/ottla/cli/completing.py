@@ -6,6 +6,8 @@ import click
 from click.shell_completion import CompletionItem
 
 _SECONDS: Final = 1.0
+KINDS: Final = {"topic": 2, "broker": 4, "broker-logger": 8, "client-metrics": 16, "group": 32}
+"""What has settings, with the numbers of the protocol."""
 
 
 def complete_topics(
@@ -26,14 +28,41 @@ def complete_topics(
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
-def complete_topic_settings(
-    _ctx: click.Context, _: click.Parameter, incomplete: str
+def complete_settings(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """The settings of topics, with the sign that a value follows."""
+    """The settings of the kind of resource that was named, topics when none was.
+
+    The sign that a value follows is left out where there is none, behind --delete.
+    """
+    from ottla.config.broker import BrokerConfig
+    from ottla.config.client_metrics import ClientMetricsConfig
+    from ottla.config.definition import ConfigSet
+    from ottla.config.group import GroupConfig
     from ottla.config.topic import TopicConfig
 
+    sets: dict[str, type[ConfigSet]] = {
+        "topic": TopicConfig,
+        "broker": BrokerConfig,
+        "group": GroupConfig,
+        "client-metrics": ClientMetricsConfig,
+    }
+    # Where an option still lacks its value, click leaves arguments unread in ctx.args.
+    words = [ctx.params.get("kind"), *ctx.args]
+    named = [word for word in words if word in KINDS]
+    kind = sets.get(named[0] if named else "topic")
+    sign = "" if parameter.name in {"deleted", "keys"} else "="
     return [
-        CompletionItem(f"{name}=", help=key.doc)
-        for name, key in TopicConfig.keys.items()
+        CompletionItem(f"{name}{sign}", help=key.doc)
+        for name, key in ({} if kind is None else kind.keys).items()
         if name.startswith(incomplete)
     ]
+
+
+def complete_resources(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Names of topics, where topics are meant."""
+    if ctx.params.get("kind") != "topic":
+        return []
+    return complete_topics(ctx, parameter, incomplete)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from ottla.cli.completing import KINDS, complete_resources, complete_settings
 from ottla.cli.files import parse_assignments
 from ottla.cli.output import Column, Output, output_options
 from ottla.cli.refusals import finish, report_refusals
@@ -12,7 +13,6 @@ from ottla.cli.settings import ClientSettings, connection_options
 if TYPE_CHECKING:
     from ottla.client.descriptions import ConfigChange, ConfigEntry, ConfigResource
 
-KINDS: Final = {"topic": 2, "broker": 4, "broker-logger": 8, "client-metrics": 16, "group": 32}
 DEFAULTS: Final = "default"
 """As the name of a broker: the settings of all brokers."""
 _OWN: Final = frozenset({1, 2, 3, 4, 6, 7, 8})
@@ -37,9 +37,16 @@ def resource_of(kind: str, name: str) -> "ConfigResource":
 
 @configs.command()
 @click.argument("kind", type=click.Choice(list(KINDS)))
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True, shell_complete=complete_resources)
 @click.option("-a", "--all", "everything", is_flag=True, help="Settings with default values too.")
-@click.option("-k", "--key", "keys", multiple=True, help="Only this setting; may be repeated.")
+@click.option(
+    "-k",
+    "--key",
+    "keys",
+    shell_complete=complete_settings,
+    multiple=True,
+    help="Only this setting; may be repeated.",
+)
 @output_options
 @connection_options
 def describe(
@@ -106,11 +113,12 @@ def _row(resource: "ConfigResource", entry: "ConfigEntry") -> dict[str, object]:
 
 @configs.command()
 @click.argument("kind", type=click.Choice(list(KINDS)))
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True, shell_complete=complete_resources)
 @click.option(
     "-s",
     "--set",
     "assigned",
+    shell_complete=complete_settings,
     multiple=True,
     metavar="KEY=VALUE",
     help="Set a value; may be repeated.",
@@ -119,6 +127,7 @@ def _row(resource: "ConfigResource", entry: "ConfigEntry") -> dict[str, object]:
     "-d",
     "--delete",
     "deleted",
+    shell_complete=complete_settings,
     multiple=True,
     metavar="KEY",
     help="Go back to the default; may be repeated.",
@@ -126,6 +135,7 @@ def _row(resource: "ConfigResource", entry: "ConfigEntry") -> dict[str, object]:
 @click.option(
     "--append",
     "appended",
+    shell_complete=complete_settings,
     multiple=True,
     metavar="KEY=ITEMS",
     help="Add to a list; may be repeated.",
@@ -133,6 +143,7 @@ def _row(resource: "ConfigResource", entry: "ConfigEntry") -> dict[str, object]:
 @click.option(
     "--subtract",
     "subtracted",
+    shell_complete=complete_settings,
     multiple=True,
     metavar="KEY=ITEMS",
     help="Take from a list; may be repeated.",

@@ -218,11 +218,10 @@ def current_output(ctx: click.Context) -> Output:
     return output
 
 
-def progress_bar(length: int, label: str) -> "ProgressBar[int]":
+def progress_bar(length: int, label: str, *, hidden: bool = False) -> "ProgressBar[int]":
     """A bar for long work: on standard error, and only where somebody looks."""
-    return click.progressbar(
-        length=length, label=label, file=sys.stderr, hidden=not sys.stderr.isatty()
-    )
+    hidden = hidden or not sys.stderr.isatty()
+    return click.progressbar(length=length, label=label, file=sys.stderr, hidden=hidden)
 
 
 def broken_pipe() -> None:

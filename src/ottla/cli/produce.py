@@ -1,6 +1,8 @@
 """``ottla produce``: lines of standard input become records."""
 
 import json
+import os
+import stat
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -8,11 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ottla.cli.completing import complete_topics
-from ottla.cli.output import Output, output_options
+from ottla.cli.output import Output, output_options, progress_bar
 from ottla.cli.settings import ClientSettings, connection_options
 from ottla.cli.values import HEX
 
 if TYPE_CHECKING:
+    from click._termui_impl import ProgressBar
+
     from ottla.client.sender import Delivered
     from ottla.common.promise import Promise
 
@@ -29,6 +33,8 @@ class Line(NamedTuple):
     headers: Headers
     partition: int | None
     timestamp: int | None
+    size: int
+    """Bytes of input that it was read from."""
 
 
 class Reading(NamedTuple):
@@ -112,8 +118,9 @@ def produce(
     )
     count = 0
     last: Promise[Delivered] | None = None
-    with producer:
+    with producer, input_progress() as bar:
         for line in lines:
+            bar.update(line.size)
             last = producer.send(
                 topic,
                 line.value,
@@ -126,6 +133,15 @@ def produce(
     if last is not None:
         last.result()
     output_result(output, topic, count=count, dry_run=False)
+
+
+def input_progress() -> "ProgressBar[int]":
+    """A bar for input whose size is known, that is for files."""
+    try:
+        status = os.fstat(sys.stdin.fileno())
+    except (OSError, ValueError):
+        return progress_bar(0, "producing", hidden=True)
+    return progress_bar(status.st_size, "producing", hidden=not stat.S_ISREG(status.st_mode))
 
 
 def output_result(output: Output, topic: str, *, count: int, dry_run: bool) -> None:
@@ -162,6 +178,7 @@ def plain_lines(reading: Reading) -> Iterator[Line]:
             reading.headers,
             reading.partition,
             None,
+            len(raw),
         )
 
 
@@ -174,10 +191,10 @@ def json_lines(reading: Reading) -> Iterator[Line]:
             raise click.UsageError(f"line {number} is no JSON: {error}") from None
         if not isinstance(content, dict):
             raise click.UsageError(f"line {number} is no JSON object")
-        yield json_line(content, reading)
+        yield json_line(content, reading, len(raw))
 
 
-def json_line(content: dict[str, Any], reading: Reading) -> Line:
+def json_line(content: dict[str, Any], reading: Reading, size: int) -> Line:
     key = content.get("key", reading.key)
     headers = [
         (str(each["key"]), as_bytes(each.get("value"))) for each in content.get("headers", [])
@@ -189,6 +206,7 @@ def json_line(content: dict[str, Any], reading: Reading) -> Line:
         [*reading.headers, *headers],
         content.get("partition") if partition is None else partition,
         content.get("timestamp"),
+        size,
     )
 
 

@@ -89,7 +89,7 @@ def format_command(
     if standalone + no_initial_controllers + (initial_controllers is not None) > 1:
         raise click.UsageError(f"only one of {_QUORUM} can be given")
     if add_scram:
-        raise click.UsageError("--add-scram: SCRAM is not served yet")
+        click.echo("--add-scram is accepted and has no effect: SCRAM is not served yet", err=True)
     config = BrokerConfig.from_properties(read_properties(path))
     lines = format_storage(
         OsFilesystem(),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.completing import complete_topic_settings, complete_topics
+from ottla.cli.completing import complete_settings, complete_topics
 from ottla.cli.files import parse_assignments
 from ottla.cli.output import Column, Output, Row, output_options
 from ottla.cli.refusals import finish, report_refusals
@@ -132,7 +132,7 @@ def _partition_rows(described: Iterable["TopicDescription"]) -> list[Row]:
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    shell_complete=complete_topic_settings,
+    shell_complete=complete_settings,
     help="A setting of the topic; may be repeated.",
 )
 @click.option("--if-not-exists", is_flag=True, help="Pass over topics that exist.")
