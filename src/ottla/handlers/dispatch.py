@@ -76,7 +76,7 @@ HotPath = Callable[[memoryview, int, int, int, Services], "Answer | Promise[Answ
 class HandlerLog(Protocol):
     """Where mistakes of ours are told."""
 
-    def error(self, message: str, **fields: object) -> None: ...
+    def exception(self, message: str, **fields: object) -> None: ...
 
 
 class _Entry:
@@ -195,8 +195,9 @@ class Dispatcher:
             return handled.result()
         except ApiError as refusal:
             code, message = refusal.code, refusal.message
-        except Exception as error:  # noqa: BLE001 - our mistake must not end the connection's order
-            self._log.error("a request failed", api=entry.api.name, error=repr(error), exc=error)
+        except Exception:
+            # A mistake of ours: the client hears of it, and its other requests go on.
+            self._log.exception("a request failed", api=entry.api.name)
             code, message = (
                 ErrorCode.UNKNOWN_SERVER_ERROR,
                 "The server experienced an unexpected error",

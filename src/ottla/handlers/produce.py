@@ -1,10 +1,10 @@
-"""Produce (key 0): append record batches to partitions. The hot path: everything happens in the frame.
+"""Produce (key 0): append record batches to partitions. The hot path: all happens in the frame.
 
 acks=0 gets no answer, acks=1 is answered when the leader wrote, acks=all (-1) when every in-sync
 replica has it, or after the request's timeout with REQUEST_TIMED_OUT.
 
-v3 is the first for record batches of magic 2; v4 KAFKA_STORAGE_ERROR; v5 log start offset; v6 and v7
-zstd (v7); v8 record errors and a message; v9 flexible; v10 current leader and endpoints (KIP-951);
+v3 is the first for record batches of magic 2; v4 KAFKA_STORAGE_ERROR; v5 log start offset; v7
+zstd; v8 record errors and a message; v9 flexible; v10 current leader and endpoints (KIP-951);
 v11 and v12 transactions of version 2 (KIP-890); v13 topic ids (KIP-516).
 """
 

@@ -148,6 +148,10 @@ class Connection:
             self.close()
         except ProtocolViolation as violation:
             self._violated(violation)
+        except Exception:
+            # A mistake of ours must not cost the others their service.
+            log.exception("connection closed: the broker made a mistake", peer=self.peer_host)
+            self.close()
         self._turn_over()
 
     def _read_shared(self) -> None:

@@ -4,12 +4,12 @@ The generated codec would copy the records out of the frame. Here they stay wher
 them: a partition is ``(index, start, end)``, and the log patches and writes that part of the frame.
 A test holds this to the generated codec on random messages.
 
-Rule: every length is compared with the frame's end before anything is read or made of it. Reading
-past the end raises IndexError or struct.error, which the dispatcher takes for what it is: a
-violation of the protocol.
+Rule: every length is compared with the frame's end before anything is read or made of it. Whatever
+is wrong with a request shows as ProtocolViolation.
 """
 
 from struct import Struct
+from struct import error as StructError  # noqa: N812 - it is one
 from typing import NamedTuple, TypeAlias
 
 from ottla.common.errors import ProtocolViolation
@@ -34,9 +34,14 @@ class ProduceView(NamedTuple):
 
 
 def read_produce_request(frame: memoryview, pos: int, version: int) -> ProduceView:
-    if version >= _FLEXIBLE:
-        return _read_flexible(frame, pos, version)
-    return _read_plain(frame, pos)
+    try:
+        if version >= _FLEXIBLE:
+            return _read_flexible(frame, pos, version)
+        return _read_plain(frame, pos)
+    except (IndexError, StructError):
+        raise ProtocolViolation("a produce request that ends too soon") from None
+    except UnicodeDecodeError:
+        raise ProtocolViolation("a topic name that is no text") from None
 
 
 def _unsigned_varint(frame: memoryview, pos: int) -> tuple[int, int]:
@@ -57,6 +62,16 @@ def _unsigned_varint(frame: memoryview, pos: int) -> tuple[int, int]:
 
 
 def skip_tagged_fields(frame: memoryview, pos: int) -> int:
+    """The position behind the tagged fields at ``pos``; clients of today send none."""
+    if pos < len(frame) and frame[pos] == 0:
+        return pos + 1
+    try:
+        return _skip_tagged_fields(frame, pos)
+    except IndexError:
+        raise ProtocolViolation("tagged fields that end too soon") from None
+
+
+def _skip_tagged_fields(frame: memoryview, pos: int) -> int:
     count, pos = _unsigned_varint(frame, pos)
     for _ in range(count):
         _, pos = _unsigned_varint(frame, pos)
@@ -99,11 +114,10 @@ def _read_flexible(frame: memoryview, pos: int, version: int) -> ProduceView:
                     raise ProtocolViolation("records reach past the end of the frame")
                 partitions.append((index, pos, end))
                 pos = end
-            # No client sends tagged fields here: a zero byte is the common case.
-            pos = pos + 1 if frame[pos] == 0 else skip_tagged_fields(frame, pos)
+            pos = skip_tagged_fields(frame, pos)
         topics.append((topic, partitions))
-        pos = pos + 1 if frame[pos] == 0 else skip_tagged_fields(frame, pos)
-    pos = pos + 1 if frame[pos] == 0 else skip_tagged_fields(frame, pos)
+        pos = skip_tagged_fields(frame, pos)
+    skip_tagged_fields(frame, pos)
     return ProduceView(transactional_id, acks, timeout_ms, topics)
 
 

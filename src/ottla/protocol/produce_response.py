@@ -51,7 +51,7 @@ def encode_appended(
         )
     out = bytearray(8)
     if version >= _FLEXIBLE:
-        _encode_flexible(out, version, topics)
+        _encode_flexible(out, topics)
     else:
         _encode_plain(out, version, topics)
     _INT32.pack_into(out, 0, len(out) - 4)
@@ -69,7 +69,7 @@ def _unsigned_varint(value: int) -> bytes:
 
 
 def _encode_flexible(
-    out: bytearray, version: int, topics: Sequence[tuple[str | bytes, Sequence[Appended]]]
+    out: bytearray, topics: Sequence[tuple[str | bytes, Sequence[Appended]]]
 ) -> None:
     out.append(0)
     out += _unsigned_varint(len(topics) + 1)

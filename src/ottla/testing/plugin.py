@@ -2,8 +2,8 @@
 
     def test_it(ottla_broker, ottla_topic): ...
 
-``@pytest.mark.ottla(config={"num.partitions": "3"})`` on a test, class or module gives it a broker of
-its own with those settings.
+``@pytest.mark.ottla(config={"num.partitions": "3"})`` on a test, class or module gives it a broker
+of its own with those settings.
 """
 
 from collections.abc import Iterator
