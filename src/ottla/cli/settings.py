@@ -67,49 +67,47 @@ def _file(path: str | None) -> dict[str, str]:
     return read_properties(str(default)) if default.exists() else {}
 
 
+_DECORATORS: Final = (
+    click.option(
+        "-b",
+        "--bootstrap-server",
+        metavar="HOST:PORT,...",
+        default=None,
+        help="Where the cluster is. [default: localhost:9092]",
+    ),
+    click.option(
+        "-X",
+        "extras",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="A setting of the client; may be repeated.",
+    ),
+    click.option(
+        "--command-config",
+        "config_file",
+        default=None,
+        envvar="OTTLA_CONFIG",
+        type=click.Path(exists=True, dir_okay=False),
+        help=f"A file of settings. [default: {DEFAULT_FILE}]",
+    ),
+    click.option(
+        "--profile",
+        default=None,
+        envvar="OTTLA_PROFILE",
+        help="Settings of the file that begin with profile.NAME.",
+    ),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(0.1),
+        default=_SECONDS,
+        show_default=True,
+        help="Seconds to wait for an answer.",
+    ),
+)
+
+
 def connection_options(command: F) -> F:
     """Give a command ``-b``, ``-X`` and friends, and the argument ``client`` made of them."""
-
-    def options(function: F) -> F:
-        for option in (
-            click.option(
-                "-b",
-                "--bootstrap-server",
-                metavar="HOST:PORT,...",
-                default=None,
-                help="Where the cluster is. [default: localhost:9092]",
-            ),
-            click.option(
-                "-X",
-                "extras",
-                multiple=True,
-                metavar="KEY=VALUE",
-                help="A setting of the client; may be repeated.",
-            ),
-            click.option(
-                "--command-config",
-                "config_file",
-                default=None,
-                envvar="OTTLA_CONFIG",
-                type=click.Path(exists=True, dir_okay=False),
-                help=f"A file of settings. [default: {DEFAULT_FILE}]",
-            ),
-            click.option(
-                "--profile",
-                default=None,
-                envvar="OTTLA_PROFILE",
-                help="Settings of the file that begin with profile.NAME.",
-            ),
-            click.option(
-                "--timeout",
-                type=click.FloatRange(0.1),
-                default=_SECONDS,
-                show_default=True,
-                help="Seconds to wait for an answer.",
-            ),
-        ):
-            function = option(function)
-        return function
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         given = {name: kwargs.pop(name) for name in _OPTIONS}
@@ -117,7 +115,9 @@ def connection_options(command: F) -> F:
 
     wrapped.__doc__ = command.__doc__
     wrapped.__name__ = command.__name__
-    return options(wrapped)  # type: ignore[arg-type]
+    for option in _DECORATORS:
+        wrapped = option(wrapped)
+    return wrapped  # type: ignore[return-value]
 
 
 _OPTIONS: Final = ("bootstrap_server", "extras", "config_file", "profile", "timeout")
