@@ -99,8 +99,11 @@ class Admin:
         known = self.cluster.refresh(None).topics.values()
         return sorted(topic.name for topic in known if internal or not topic.internal)
 
-    def describe_topics(self, names: Iterable[str]) -> dict[str, TopicDescription]:
-        return topics.describe_topics(self.cluster, names)
+    def describe_topics(
+        self, names: Iterable[str], *, page_partitions: int = 2000
+    ) -> dict[str, TopicDescription]:
+        """Topics with all their partitions, asked for in pages of so many partitions."""
+        return topics.describe_topics(self.cluster, names, page_partitions=page_partitions)
 
     def create_partitions(
         self,

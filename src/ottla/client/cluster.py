@@ -234,9 +234,9 @@ class Cluster:
                 error = unavailable
             self.expire_metadata()
             attempt += 1
+            self.pause(attempt, deadline)
             if deadline.passed:
                 raise error
-            self.pause(attempt, deadline)
 
     def expire_metadata(self) -> None:
         """The next look at the metadata asks for it anew."""

@@ -13,7 +13,13 @@ from ottla.client.connection import Connection, close_unanswered
 from ottla.client.errors import BrokerUnavailable, refusal
 from ottla.client.leaders import by_leader
 from ottla.client.system_time import Deadline
-from ottla.common.errors import RETRIABLE, ApiError, ErrorCode, ProtocolViolation
+from ottla.common.errors import (
+    RETRIABLE,
+    ApiError,
+    ErrorCode,
+    ProtocolViolation,
+    RequestTimedOut,
+)
 from ottla.common.promise import Promise
 from ottla.common.topic_partition import TopicPartition
 from ottla.protocol.api import ApiKey
@@ -61,6 +67,7 @@ class PendingBatch:
         "builder",
         "deadline",
         "error",
+        "last_error",
         "producer_id",
         "sequence",
         "settled",
@@ -77,6 +84,7 @@ class PendingBatch:
         self.was_sent = False
         self.settled = False
         self.error: ApiError | None = None
+        self.last_error: ApiError | None = None
         self._promises: list[tuple[Promise[Delivered], int]] = []
 
     @property
@@ -139,6 +147,9 @@ class Sender:
 
     def send(self, batches: list[PendingBatch]) -> None:
         """One round; batches that are not settled after it are to be sent again, in order."""
+        batches = [batch for batch in batches if not self._is_overdue(batch)]
+        if not batches:
+            return
         deadline = min((batch.deadline for batch in batches), key=lambda one: one.seconds)
         self._identify(deadline)
         self._cluster.know({batch.target.topic for batch in batches}, deadline, create=True)
@@ -159,6 +170,15 @@ class Sender:
             close_unanswered(connection for connection, _ in sent)
         self._settle_failures(pending, errors, deadline)
 
+    def _is_overdue(self, batch: PendingBatch) -> bool:
+        """Fail a batch whose time is over, with what kept it."""
+        if not batch.deadline.passed:
+            return False
+        batch.fail(batch.last_error or RequestTimedOut(f"{batch.target}: not sent in time"))
+        if batch.was_sent:
+            self._forget_identity()
+        return True
+
     def _settle_failures(
         self,
         pending: dict[TopicPartition, PendingBatch],
@@ -167,11 +187,10 @@ class Sender:
     ) -> None:
         """Fail what cannot succeed any more; wait a little before the rest is sent again."""
         for target, error in errors.items():
-            batch = pending[target]
-            if error.code in RETRIABLE and not batch.deadline.passed:
-                continue
-            batch.fail(error)
-            if error.code in _IDENTITY_LOST or (error.code in RETRIABLE and batch.was_sent):
+            pending[target].last_error = error
+            if error.code not in RETRIABLE:
+                pending[target].fail(error)
+            if error.code in _IDENTITY_LOST:
                 self._forget_identity()
         if any(error.code in RETRIABLE for error in errors.values()):
             self._cluster.expire_metadata()

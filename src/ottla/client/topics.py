@@ -172,7 +172,9 @@ def create_partitions(
     _check(refused, {name: None for name in counts if name not in refused})
 
 
-def describe_topics(cluster: Cluster, names: Iterable[str]) -> dict[str, TopicDescription]:
+def describe_topics(
+    cluster: Cluster, names: Iterable[str], *, page_partitions: int = 2000
+) -> dict[str, TopicDescription]:
     """Topics with their partitions, page by page where brokers have the API for that."""
     wanted = list(dict.fromkeys(names))
     if not wanted:
@@ -180,7 +182,7 @@ def describe_topics(cluster: Cluster, names: Iterable[str]) -> dict[str, TopicDe
     deadline = cluster.deadline()
     cluster.refresh(deadline=deadline)
     if cluster.connection(-1, deadline).serves(ApiKey.DESCRIBE_TOPIC_PARTITIONS):
-        return _describe_by_page(cluster, wanted)
+        return _describe_by_page(cluster, wanted, page_partitions)
     metadata = cluster.refresh(wanted, deadline=deadline)
     done: dict[str, TopicDescription] = {}
     refused: dict[str, ApiError] = {}
@@ -212,13 +214,17 @@ def _from_metadata(topic: TopicMetadata) -> TopicDescription:
     return TopicDescription(topic.name, topic.topic_id, topic.internal, partitions)
 
 
-def _describe_by_page(cluster: Cluster, names: list[str]) -> dict[str, TopicDescription]:
+def _describe_by_page(
+    cluster: Cluster, names: list[str], page_partitions: int
+) -> dict[str, TopicDescription]:
     done: dict[str, TopicDescription] = {}
     refused: dict[str, ApiError] = {}
     cursor: DescribeTopicPartitionsRequestCursor | None = None
     while True:
         request = DescribeTopicPartitionsRequest(
-            topics=[TopicRequest(name=name) for name in names], cursor=cursor
+            topics=[TopicRequest(name=name) for name in names],
+            response_partition_limit=page_partitions,
+            cursor=cursor,
         )
         response = cluster.ask_again(request, DescribeTopicPartitionsResponse)
         for topic in response.topics:
