@@ -30,7 +30,7 @@ class Mistakes:
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    def error(self, message: str, **_fields: object) -> None:
+    def exception(self, message: str, **_fields: object) -> None:
         self.told.append(message)
 
 

@@ -195,7 +195,7 @@ class Dispatcher:
             return handled.result()
         except ApiError as refusal:
             code, message = refusal.code, refusal.message
-        except Exception:
+        except Exception:  # noqa: BLE001 - told below, and the answer says so
             # A mistake of ours: the client hears of it, and its other requests go on.
             self._log.exception("a request failed", api=entry.api.name)
             code, message = (
@@ -224,5 +224,5 @@ class Dispatcher:
             return frame_response(response, entry.api.key, context.version, context.correlation_id)
         except ValueError as error:
             # Our mistake; but a client that got no answer would wait, and all its others with it.
-            self._log.error("an answer has no form", api=entry.api.name, error=repr(error))
+            self._log.exception("an answer has no form", api=entry.api.name)
             raise ProtocolViolation(f"{entry.api.name}: {error}") from error
