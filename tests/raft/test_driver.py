@@ -1,0 +1,199 @@
+"""The driver of a quorum of one: what it writes, when it commits, what it does after a fault."""
+
+import contextlib
+import errno
+
+import pytest
+from tests.raft.quorums import DIRECTORY, VOTERS, Quorum, formatted, settings, snapshot_batches
+
+from ottla.common.errors import NotController
+from ottla.raft.control import QuorumUnknown
+from ottla.raft.log import LogBatch
+from ottla.raft.quorum_state import decode_quorum_state
+from ottla.raft.snapshots import SnapshotId, SnapshotRetention
+from ottla.records.batch import batches
+from ottla.records.control import ControlType, read_control_type
+from ottla.storage.directories import LogDirFailed
+from ottla.testing.files import MemoryFilesystem
+
+NO_OP = bytes([1, 20, 0, 0])
+LOG = f"{DIRECTORY}/00000000000000000000.log"
+
+
+def log_batches(filesystem: MemoryFilesystem) -> list[LogBatch]:
+    data = filesystem.read(LOG)
+    return [LogBatch(data[start : start + size]) for start, size in batches(data)]
+
+
+def control_types(batch: LogBatch) -> list[ControlType]:
+    return [read_control_type(record.key) for record in batch.records()]
+
+
+def test_a_new_dynamic_quorum_begins_with_leader_version_and_voters() -> None:
+    filesystem = formatted()
+    quorum = Quorum(filesystem).lead()
+    (first,) = log_batches(filesystem)
+    assert control_types(first) == [
+        ControlType.LEADER_CHANGE,
+        ControlType.KRAFT_VERSION,
+        ControlType.KRAFT_VOTERS,
+    ]
+    assert (first.epoch, first.last_offset) == (1, 2)
+    assert quorum.driver.kraft_version == 1
+    assert quorum.driver.voters == VOTERS
+    state = decode_quorum_state(filesystem.read(f"{DIRECTORY}/quorum-state"))
+    assert (state.epoch, state.leader_id, state.voted) == (1, 1, None)
+
+
+def test_a_static_quorum_begins_with_its_leader_alone() -> None:
+    filesystem = formatted(dynamic=False)
+    config = settings(
+        controller_quorum_voters="1@localhost:9093", controller_quorum_bootstrap_servers=""
+    )
+    quorum = Quorum(filesystem, config=config).lead()
+    assert control_types(log_batches(filesystem)[0]) == [ControlType.LEADER_CHANGE]
+    assert quorum.driver.kraft_version == 0
+    assert b'"data_version":0' in filesystem.read(f"{DIRECTORY}/quorum-state")
+
+
+def test_without_voters_there_is_no_quorum() -> None:
+    with pytest.raises(QuorumUnknown, match="--standalone"):
+        Quorum(formatted(dynamic=False)).driver.start()
+
+
+def test_a_restart_begins_an_epoch_and_brings_back_what_was_committed() -> None:
+    filesystem = formatted()
+    first = Quorum(filesystem).lead()
+    first.commit(b"a", b"b")
+    first.commit(b"c")
+    first.stop()
+    second = Quorum(filesystem).lead()
+    assert second.notes.values == [b"a", b"b", b"c"]
+    assert second.notes.offsets == [3, 4, 5]
+    assert second.notes.epochs == [2]
+    assert second.notes.shown == 1, "a log of many batches is shown as one state"
+    last = log_batches(filesystem)[-1]
+    assert (last.epoch, control_types(last)) == (2, [ControlType.LEADER_CHANGE])
+
+
+def test_nothing_is_committed_before_the_disk_has_it() -> None:
+    filesystem = formatted()
+    quorum = Quorum(filesystem).lead()
+    synced: list[str] = []
+    filesystem.after = lambda operation, path: synced.append(path) if operation == "sync" else None
+    end = quorum.append(b"a")
+    assert quorum.notes.high_watermark < end
+    assert quorum.scheduler.run_until(lambda: quorum.notes.high_watermark >= end, 10)
+    assert LOG in synced
+
+
+def test_appends_that_come_during_a_sync_share_the_next_one() -> None:
+    filesystem = formatted()
+    quorum = Quorum(filesystem).lead()
+    syncs = 0
+
+    def count(operation: str, path: str) -> None:
+        nonlocal syncs
+        syncs += operation == "sync" and path == LOG
+
+    filesystem.after = count
+    for value in range(100):
+        quorum.append(b"%d" % value)
+    end = quorum.driver.end_offset
+    assert quorum.scheduler.run_until(lambda: quorum.notes.high_watermark >= end, 10)
+    assert syncs == 2, "one for the first append, one for all that came meanwhile"
+
+
+def test_who_does_not_lead_cannot_append() -> None:
+    quorum = Quorum(formatted()).lead()
+    quorum.stop()
+    with pytest.raises(NotController):
+        quorum.append(b"a")
+    assert quorum.notes.lost == [1]
+
+
+def test_what_is_written_when_a_node_stops_is_on_disk() -> None:
+    filesystem = formatted()
+    quorum = Quorum(filesystem).lead()
+    quorum.append(b"not yet committed")
+    quorum.stop()
+    filesystem.crash()
+    assert Quorum(filesystem).lead().notes.values == [b"not yet committed"]
+
+
+@pytest.mark.parametrize("operation", ["write", "sync"])
+def test_a_disk_that_fails_ends_the_leadership(operation: str) -> None:
+    filesystem = formatted()
+    quorum = Quorum(filesystem).lead()
+    filesystem.fail = lambda what, path: (
+        OSError(errno.EIO, "broken") if what == operation and path == LOG else None
+    )
+    with contextlib.suppress(LogDirFailed):
+        quorum.append(b"a")
+    quorum.scheduler.run_for(1)
+    assert quorum.notes.lost == [1]
+    assert len(quorum.failures) == 1
+    assert not quorum.driver.is_leader
+
+
+def test_a_snapshot_takes_the_place_of_the_log_before_it() -> None:
+    filesystem = formatted()
+    first = Quorum(filesystem).lead()
+    first.commit(b"a")
+    end = first.commit(b"b")
+    written = first.driver.write_snapshot(SnapshotId(end, 1), snapshot_batches([NO_OP], epoch=1))
+    assert first.scheduler.run_until(lambda: written.done, 10)
+    first.commit(b"c")
+    first.stop()
+    second = Quorum(filesystem).lead()
+    assert second.notes.snapshot == SnapshotId(end, 1)
+    assert second.notes.values == [b"c"]
+    assert second.driver.kraft_version == 1
+
+
+def test_a_log_that_ends_before_its_snapshot_begins_again_behind_it() -> None:
+    filesystem = formatted()
+    first = Quorum(filesystem).lead()
+    first.stop()
+    first.driver.snapshots.write(SnapshotId(1000, 7), snapshot_batches([NO_OP], epoch=7))
+    second = Quorum(filesystem).lead()
+    assert second.notes.snapshot == SnapshotId(1000, 7)
+    assert second.driver.end_offset == 1001
+    assert second.notes.epochs == [8]
+
+
+def test_old_snapshots_and_the_log_before_them_go() -> None:
+    filesystem = formatted()
+    config = settings(internal_metadata_log_segment_bytes="1024")
+    quorum = Quorum(filesystem, config=config).lead()
+    for number in range(1, 4):
+        for _ in range(20):
+            quorum.commit(bytes(100))
+        snapshot_id = SnapshotId(quorum.driver.end_offset, 1)
+        quorum.driver.snapshots.write(snapshot_id, snapshot_batches([NO_OP], epoch=1))
+        assert quorum.driver.snapshots.latest() == snapshot_id
+        assert len(quorum.driver.snapshots.ids()) == number + 1
+    quorum.driver.clean(SnapshotRetention(-1, -1))
+    assert len(quorum.driver.snapshots.ids()) == 4, "no bound, nothing goes"
+    quorum.driver.clean(SnapshotRetention(1, -1))
+    (last,) = quorum.driver.snapshots.ids()
+    assert last.end_offset == quorum.driver.end_offset
+    logs = [name for name in filesystem.list_directory(DIRECTORY) if name.endswith(".log")]
+    assert min(logs) > "00000000000000000000.log"
+    quorum.commit(b"after")
+    quorum.stop()
+    again = Quorum(filesystem, config=config).lead()
+    assert again.notes.snapshot == last
+    assert again.notes.values == [b"after"]
+
+
+def test_what_a_crash_left_unfinished_is_removed() -> None:
+    filesystem = formatted()
+    for name in (
+        "00000000000000000009-0000000001.checkpoint.part",
+        "00000000000000000009-0000000001-12.checkpoint.part",
+        "00000000000000000009-0000000001.checkpoint.deleted",
+    ):
+        filesystem.write(f"{DIRECTORY}/{name}", b"half")
+    Quorum(filesystem).lead()
+    assert [n for n in filesystem.list_directory(DIRECTORY) if "checkpoint." in n] == []

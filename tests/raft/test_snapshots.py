@@ -1,0 +1,64 @@
+"""Which snapshots go, and when the next one is due."""
+
+from ottla.raft.snapshots import (
+    Snapshot,
+    SnapshotId,
+    SnapshotRetention,
+    SnapshotSchedule,
+    snapshots_to_remove,
+)
+
+SNAPSHOTS = [Snapshot(SnapshotId(n * 100, 1), 10, n * 1000) for n in range(1, 5)]
+
+
+def removed(bytes_max: int, age_max_ms: int, now_ms: int = 4000) -> list[int]:
+    found = snapshots_to_remove(
+        SNAPSHOTS,
+        log_bytes=100,
+        now_ms=now_ms,
+        retention=SnapshotRetention(bytes_max, age_max_ms),
+    )
+    return [snapshot_id.end_offset for snapshot_id in found]
+
+
+def test_the_oldest_go_until_the_rest_fits() -> None:
+    assert removed(140, -1) == []
+    assert removed(139, -1) == [100]
+    assert removed(120, -1) == [100, 200]
+
+
+def test_the_newest_stays_whatever_the_bound() -> None:
+    assert removed(0, -1) == [100, 200, 300]
+    assert removed(-1, 0, now_ms=99_999) == [100, 200, 300]
+
+
+def test_too_old_is_by_the_last_record_contained() -> None:
+    assert removed(-1, 2000) == [100]
+    assert removed(-1, 2999) == [100]
+    assert removed(-1, 3000) == []
+
+
+def test_without_bounds_all_stay() -> None:
+    assert removed(-1, -1, now_ms=1 << 50) == []
+
+
+def test_a_snapshot_is_due_after_so_many_bytes() -> None:
+    schedule = SnapshotSchedule(100, 0, now=0.0)
+    schedule.appended(99)
+    assert not schedule.is_due(1e9)
+    schedule.appended(1)
+    assert schedule.is_due(0.0)
+    schedule.taken(1.0)
+    assert not schedule.is_due(1.0)
+
+
+def test_a_snapshot_is_due_after_some_time_if_there_is_anything_new() -> None:
+    schedule = SnapshotSchedule(100, 60_000, now=0.0)
+    assert not schedule.is_due(61.0)
+    schedule.appended(1)
+    assert not schedule.is_due(59.0)
+    assert schedule.is_due(61.0)
+
+
+def test_the_name_of_a_snapshot_is_that_of_kafka() -> None:
+    assert SnapshotId(13, 1).file_name == "00000000000000000013-0000000001.checkpoint"
