@@ -216,7 +216,9 @@ class Member:
             ],
         )
         caller = Caller(self.version, self.name, "/127.0.0.1")
-        return self.service.join(request, caller)
+        promise = self.service.join(request, caller)
+        self.coordinator.turn()
+        return promise
 
     def join(self) -> Promise[JoinGroupResponse]:
         """Join, twice when a member id is handed out first, and remember what comes of it."""

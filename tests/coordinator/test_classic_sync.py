@@ -85,7 +85,7 @@ def test_who_comes_while_an_assignment_is_being_stored_makes_it_void(
     coordinator.log.hold = True
     waiting = leader.sync({leader.member_id: b"A"})
     coordinator.turn()
-    Member(coordinator, "b").join()
+    Member(coordinator, "b", version=3).join()
     assert error_of(waiting) == ErrorCode.REBALANCE_IN_PROGRESS
     coordinator.commit_log()
     assert coordinator.state() == "PreparingRebalance"
@@ -99,7 +99,7 @@ def test_an_assignment_that_is_stored_too_late_is_not_that_of_the_next_generatio
     coordinator.log.hold = True
     leader.sync({leader.member_id: b"old"})
     coordinator.turn()
-    other = Member(coordinator, "b")
+    other = Member(coordinator, "b", version=3)
     other.join()
     leader.join()
     coordinator.turn()

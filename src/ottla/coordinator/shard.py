@@ -15,13 +15,13 @@ from ottla.common.errors import ApiError
 
 R = TypeVar("R")
 R_contra = TypeVar("R_contra", contravariant=True)
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 Stored = Callable[[ApiError | None, int], None]
 """Called once, with an error or None and the time in ms: the records are lost, or committed."""
 
 
-class Outcome(Generic[R, T]):
+class Outcome(Generic[R, T_co]):
     """What a request comes to.
 
     With ``stored``, the records are not replayed: their effect comes when they are committed, and
@@ -34,7 +34,7 @@ class Outcome(Generic[R, T]):
     def __init__(
         self,
         records: Sequence[R],
-        answer: T,
+        answer: T_co,
         stored: Stored | None = None,
         *,
         atomic: bool = True,

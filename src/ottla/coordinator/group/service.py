@@ -112,12 +112,11 @@ class GroupService:
         if objection is not ErrorCode.NONE:
             return fulfilled(join_refused(objection, request.member_id))
         answer: Promise[JoinGroupResponse] = Promise()
-        accepted = self.runtime.write(
-            self.partition_for(request.group_id),
+        return self._write_or_wait(
+            request.group_id,
             lambda shard, now_ms: shard.joins.join(Joining(request, caller, answer, now_ms)),
+            answer,
         )
-        _pass_on_refusal(accepted, answer)
-        return answer
 
     def _objection(self, request: JoinGroupRequest) -> ErrorCode:
         low, high = self._settings.session_timeout_ms_min, self._settings.session_timeout_ms_max
@@ -130,12 +129,11 @@ class GroupService:
     def sync(self, request: SyncGroupRequest) -> Promise[SyncGroupResponse]:
         _check_group_id(request.group_id)
         answer: Promise[SyncGroupResponse] = Promise()
-        accepted = self.runtime.write(
-            self.partition_for(request.group_id),
+        return self._write_or_wait(
+            request.group_id,
             lambda shard, now_ms: shard.syncs.sync(request, answer, now_ms),
+            answer,
         )
-        _pass_on_refusal(accepted, answer)
-        return answer
 
     async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
         _check_group_id(request.group_id)
@@ -247,6 +245,38 @@ class GroupService:
         except ApiError as error:
             raise client_error(error) from None
 
+    def _write_or_wait(
+        self,
+        group_id: str,
+        operation: Operation[GroupShard, T | None],
+        answer: Promise[T],
+    ) -> Promise[T]:
+        """Give the operation's answer, unless it is None: then somebody keeps ``answer``.
+
+        Who keeps it also sorts out what happens when records are lost: others wait for them too.
+        """
+        waits = False
+
+        def ask(shard: GroupShard, now_ms: int) -> Outcome[GroupRecord, T | None]:
+            nonlocal waits
+            outcome = operation(shard, now_ms)
+            waits = outcome.answer is None
+            return outcome
+
+        def on_done(accepted: Promise[T | None]) -> None:
+            if waits:
+                return
+            try:
+                response = accepted.result()
+            except ApiError as error:
+                answer.fail(client_error(error))
+            else:
+                assert response is not None
+                answer.fulfil(response)
+
+        self.runtime.write(self.partition_for(group_id), ask).when_done(on_done)
+        return answer
+
     def _read(self, group_id: str, operation: Callable[[GroupShard], T]) -> T:
         return self.runtime.read(self.partition_for(group_id), operation)
 
@@ -292,15 +322,3 @@ def _delete(
     group_ids: list[str], shard: GroupShard, _now_ms: int
 ) -> Outcome[GroupRecord, list[DeletableGroupResult]]:
     return shard.delete(group_ids)
-
-
-def _pass_on_refusal(accepted: Promise[None], answer: Promise[T]) -> None:
-    """Fail ``answer`` if the operation was refused at once.
-
-    If its records are lost later, that is for the group to sort out: others wait for them too.
-    """
-    if accepted.done and not answer.done:
-        try:
-            accepted.result()
-        except ApiError as error:
-            answer.fail(client_error(error))

@@ -11,9 +11,15 @@ from ottla.common.chance import Chance
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.common.identifiers import random_uuid
 from ottla.coordinator.group.classic.group import ClassicGroup, ClassicState
-from ottla.coordinator.group.classic.joining import UNKNOWN_MEMBER, Joining, join_refused
+from ottla.coordinator.group.classic.joining import (
+    UNKNOWN_MEMBER,
+    Joined,
+    Joining,
+    join_refused,
+    refuse,
+)
 from ottla.coordinator.group.classic.member import ClassicMember
-from ottla.coordinator.group.classic.rebalance import ClassicRebalance, Records, nothing
+from ottla.coordinator.group.classic.rebalance import ClassicRebalance, Records
 from ottla.coordinator.group.classic.static_join import ClassicStaticJoin
 from ottla.coordinator.group.records import group_record
 from ottla.coordinator.group.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
@@ -30,7 +36,7 @@ class ClassicJoin:
         self._static = ClassicStaticJoin(rebalance)
         self._chance = chance
 
-    def join(self, joining: Joining) -> Records:
+    def join(self, joining: Joining) -> Joined:
         """Let a member in; the answer may wait until the group has its next generation."""
         groups = self._rebalance.groups
         group_id, member_id = joining.request.group_id, joining.request.member_id
@@ -39,23 +45,18 @@ class ClassicJoin:
         if is_new_group:
             group = ClassicGroup(group_id, joining.now_ms)
         if group is None:
-            joining.refuse(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
-            return nothing()
+            return refuse(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
         if not isinstance(group, ClassicGroup):
-            joining.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-            return nothing()
+            return refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if not self._has_room(group, member_id):
             group.remove(member_id)
             self._rebalance.end_session(group, member_id)
-            joining.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED)
-            return nothing()
+            return refuse(ErrorCode.GROUP_MAX_SIZE_REACHED)
         if not group.supports(joining.request.protocol_type, joining.protocols):
-            joining.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
-            return nothing()
+            return refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
         if is_new_group:
             groups[group_id] = group
-            self._join_new(group, joining)
-            return self._store_new(group, joining)
+            return self._store_new(group, joining, self._join_new(group, joining))
         if member_id == UNKNOWN_MEMBER:
             return self._join_new(group, joining)
         return self._join_existing(group, joining)
@@ -75,21 +76,21 @@ class ClassicJoin:
             case ClassicState.COMPLETING_REBALANCE | ClassicState.STABLE:
                 return member is not None or len(group.members) < size_max
 
-    def _store_new(self, group: ClassicGroup, joining: Joining) -> Records:
+    def _store_new(self, group: ClassicGroup, joining: Joining, joined: Joined) -> Joined:
         """Write that the group exists, so that it does not vanish with the next failed write."""
 
         def stored(error: ApiError | None, _now_ms: int) -> None:
             if error is None:
                 return
-            self._rebalance.stop_timers(group)
             code = client_error(error).code
             for member in group.awaiting_join:
                 self._rebalance.answer_join(member, join_refused(code, member.member_id))
 
         empty = ClassicGroup(group.group_id, joining.now_ms)
-        return Outcome([group_record(group.group_id, empty.to_record({}))], None, stored)
+        record = group_record(group.group_id, empty.to_record({}))
+        return Outcome([record], joined.answer, stored)
 
-    def _join_new(self, group: ClassicGroup, joining: Joining) -> Records:
+    def _join_new(self, group: ClassicGroup, joining: Joining) -> Joined:
         instance_id = joining.request.group_instance_id
         name = joining.caller.client_id if instance_id is None else instance_id
         member_id = f"{name}-{_uuid_text(random_uuid(self._chance))}"
@@ -98,8 +99,7 @@ class ClassicJoin:
         if instance_id is None and joining.caller.version >= KNOWN_MEMBER_ID_FROM:
             group.pending_members.add(member_id)
             self._rebalance.watch_session(group, member_id, joining.request.session_timeout_ms)
-            joining.refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
-            return nothing()
+            return refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
         return self._add(group, member_id, joining)
 
     def _add(self, group: ClassicGroup, member_id: str, joining: Joining) -> Records:
@@ -126,18 +126,16 @@ class ClassicJoin:
         self._rebalance.begin_session(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
         return self._rebalance.prepare_or_complete(group, joining.now_ms)
 
-    def _join_existing(self, group: ClassicGroup, joining: Joining) -> Records:
+    def _join_existing(self, group: ClassicGroup, joining: Joining) -> Joined:
         request = joining.request
         if request.member_id in group.pending_members:
             return self._add(group, request.member_id, joining)
         try:
             member = group.check_member(request.member_id, request.group_instance_id)
         except ApiError as error:
-            joining.refuse(error.code, request.member_id)
-            return nothing()
+            return refuse(error.code, request.member_id)
         if _only_missed_the_answer(group, member, joining.protocols):
-            joining.answer.fulfil(self._rebalance.joined(group, member))
-            return nothing()
+            return Outcome([], self._rebalance.joined(group, member))
         joining.update(member)
         self._rebalance.await_join(member, joining.answer)
         return self._rebalance.prepare_or_complete(group, joining.now_ms)

@@ -1,4 +1,8 @@
-"""A JoinGroup request on its way, with all that belongs to it."""
+"""A JoinGroup request on its way, with all that belongs to it.
+
+What can be answered at once is the answer of the :class:`Outcome`, which the runtime gives when the
+records that it rests on are committed. Who must wait for others waits by ``Joining.answer``.
+"""
 
 from typing import Final
 
@@ -6,14 +10,22 @@ from ottla.common.errors import ErrorCode
 from ottla.common.promise import Promise
 from ottla.coordinator.group.classic.member import ClassicMember
 from ottla.coordinator.group.group import Caller
+from ottla.coordinator.group.records import GroupRecord
+from ottla.coordinator.shard import Outcome
 from ottla.protocol.generated.join_group import JoinGroupRequest, JoinGroupResponse
 
+Joined = Outcome[GroupRecord, JoinGroupResponse | None]
+"""None: the member waits for the others."""
 UNKNOWN_MEMBER: Final = ""
 """The id of a member that has none yet."""
 
 
 def join_refused(error: ErrorCode, member_id: str = UNKNOWN_MEMBER) -> JoinGroupResponse:
     return JoinGroupResponse(error_code=error, member_id=member_id, protocol_name=None)
+
+
+def refuse(error: ErrorCode, member_id: str = UNKNOWN_MEMBER) -> Joined:
+    return Outcome([], join_refused(error, member_id))
 
 
 class Joining:
@@ -31,9 +43,6 @@ class Joining:
         self.answer = answer
         self.now_ms = now_ms
         self.protocols = {each.name: each.metadata for each in request.protocols}
-
-    def refuse(self, error: ErrorCode, member_id: str = UNKNOWN_MEMBER) -> None:
-        self.answer.fulfil(join_refused(error, member_id))
 
     def update(self, member: ClassicMember) -> None:
         """Take over what the request says about ``member``."""

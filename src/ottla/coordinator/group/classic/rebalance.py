@@ -241,13 +241,6 @@ class ClassicRebalance:
         self.drop(group, member)
         return self.after_removal(group, now_ms)
 
-    def stop_timers(self, group: ClassicGroup) -> None:
-        """The group is gone, and another one of its name must not meet its timers."""
-        self.timers.cancel(("join", group.group_id))
-        self.timers.cancel(("sync", group.group_id))
-        for member_id in [*group.members, *group.pending_members]:
-            self.end_session(group, member_id)
-
     # Members that go
 
     def drop(self, group: ClassicGroup, member: ClassicMember) -> None:

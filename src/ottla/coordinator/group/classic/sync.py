@@ -30,8 +30,8 @@ class ClassicSync:
 
     def sync(
         self, request: SyncGroupRequest, answer: Promise[SyncGroupResponse], now_ms: int
-    ) -> Records:
-        """``answer`` waits for the leader's assignment, and for that to be stored."""
+    ) -> Outcome[GroupRecord, SyncGroupResponse | None]:
+        """The assignment; None when ``answer`` waits for the leader, or for it to be stored."""
         del now_ms
         group = self._group(request.group_id)
         if group.is_empty:
@@ -51,7 +51,7 @@ class ClassicSync:
                     return self._store(group, request)
             case _:
                 self._rebalance.synced(group, member.member_id)
-                answer.fulfil(_assigned(group, member))
+                return Outcome([], _assigned(group, member))
         return nothing()
 
     def heartbeat(
