@@ -8,6 +8,7 @@ v1.
 from typing import Final
 
 from ottla.common.errors import ErrorCode
+from ottla.handlers.authorized_operations import Operation, bits
 from ottla.handlers.context import RequestContext, Services
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.describe_groups import (
@@ -19,8 +20,13 @@ from ottla.protocol.generated.describe_groups import (
 KEY: Final = ApiKey.DESCRIBE_GROUPS
 VERSIONS: Final = (0, 6)
 
-GROUP_OPERATIONS: Final = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-"""Read, delete, describe, describe and alter configs: all that can be done with a group."""
+ON_GROUP: Final = bits(
+    Operation.READ,
+    Operation.DELETE,
+    Operation.DESCRIBE,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+)
 
 
 async def handle(
@@ -30,7 +36,7 @@ async def handle(
     if request.include_authorized_operations:
         for group in groups:
             if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = GROUP_OPERATIONS
+                group.authorized_operations = ON_GROUP
     return DescribeGroupsResponse(groups=groups)
 
 

@@ -11,8 +11,10 @@ error that others return.
 from typing import Final, NamedTuple
 
 from ottla.common.errors import ErrorCode
-from ottla.coordinator.group.service import GROUP_METADATA_TOPIC, partition_of
+from ottla.coordinator.group.service import partition_of
 from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.endpoints import address_of
+from ottla.handlers.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.find_coordinator import (
     Coordinator,
@@ -25,8 +27,7 @@ VERSIONS: Final = (0, 6)
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
-TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
-_TOPICS: Final = {GROUP: GROUP_METADATA_TOPIC, TRANSACTION: TRANSACTION_STATE_TOPIC}
+_TOPICS: Final = {GROUP: CONSUMER_OFFSETS, TRANSACTION: TRANSACTION_STATE}
 
 SEVERAL_KEYS_FROM: Final = 4
 _MESSAGES: Final = {
@@ -110,7 +111,7 @@ def _find(
         partition = topic.partitions.get(partition_of(key, len(topic.partitions)))
         broker = None if partition is None else image.brokers.get(partition.leader)
         if broker is not None and not broker.fenced:
-            endpoint = broker.listeners.get(context.listener_name)
-            if endpoint is not None:
-                return _Found(ErrorCode.NONE, broker.node_id, endpoint.host, endpoint.port)
+            address = address_of(broker, context, services)
+            if address is not None:
+                return _Found(ErrorCode.NONE, address.node_id, address.host, address.port)
     return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
