@@ -92,6 +92,16 @@ def test_a_list_loses_one_occurrence() -> None:
         ),
         (Resource.BROKER, [("foo", Operation.SUBTRACT, "5")], "Unknown config name: foo"),
         (
+            Resource.CLIENT_METRICS,
+            [("interval.ms", Operation.APPEND, "5")],
+            "Can't APPEND to key interval.ms because its type is not LIST.",
+        ),
+        (
+            Resource.BROKER_LOGGER,
+            [("root", Operation.APPEND, "INFO")],
+            "Can't APPEND to key root because its type is not LIST.",
+        ),
+        (
             Resource.TOPIC,
             [("a", Operation.SET, "1"), ("a", Operation.SET, "2")],
             "Error due to duplicate config keys",
@@ -190,6 +200,17 @@ def test_settings_of_a_group_are_refused(settings: dict[str, str], refusal: str)
     assert str(refused.value) == refusal
 
 
+def test_a_session_of_a_group_lasts_longer_than_a_heartbeat() -> None:
+    wide = {"group.consumer.max.heartbeat.interval.ms": "60000"}
+    broker = BrokerConfig.from_properties({**NODE, **wide})
+    with pytest.raises(InvalidConfig, match=r"consumer\.session\.timeout\.ms must be greater than"):
+        check_group_settings(broker, {"consumer.heartbeat.interval.ms": "50000"})
+    with pytest.raises(InvalidConfig, match="must be less than group"):
+        BrokerConfig.from_properties(
+            {**NODE, **wide, "group.consumer.heartbeat.interval.ms": "45000"}
+        )
+
+
 def test_settings_of_a_group_are_taken() -> None:
     settings = {"consumer.session.timeout.ms": "50000", "consumer.heartbeat.interval.ms": "15000"}
     assert check_group_settings(BROKER, settings).consumer_heartbeat_interval_ms == 15_000
@@ -275,6 +296,42 @@ def test_settings_of_a_broker_are_refused(
 ) -> None:
     with pytest.raises(InvalidRequest) as refused:
         check_broker_settings(LAYERS, settings, per_broker=per_broker)
+    assert str(refused.value) == refusal
+
+
+@pytest.mark.parametrize(
+    ("settings", "refusal"),
+    [
+        (
+            {"log.cleaner.threads": "9"},
+            "Log cleaner threads cannot be increased to more than double the current value 4",
+        ),
+        (
+            {"log.cleaner.threads": "1"},
+            "Log cleaner threads cannot be reduced to less than half the current value 4",
+        ),
+        ({"log.cleaner.threads": "0"}, "Log cleaner threads should be at least 1"),
+        (
+            {"log.local.retention.bytes": "-1"},
+            (
+                "Invalid value -1 for configuration log.local.retention.bytes: Value must not be "
+                "-1 as log.retention.bytes value is set as 5000000."
+            ),
+        ),
+        (
+            {"group.consumer.assignment.interval.ms": "20000"},
+            (
+                "group.consumer.assignment.interval.ms must be less than or equal to "
+                "group.consumer.max.assignment.interval.ms"
+            ),
+        ),
+    ],
+)
+def test_a_running_broker_changes_in_small_steps(settings: dict[str, str], refusal: str) -> None:
+    properties = {**NODE, "log.cleaner.threads": "4", "log.retention.bytes": "5000000"}
+    layers = Layers(BrokerConfig.from_properties(properties).originals)
+    with pytest.raises(InvalidRequest) as refused:
+        check_broker_settings(layers, settings, per_broker=False)
     assert str(refused.value) == refusal
 
 

@@ -13,9 +13,9 @@ _BOUNDED: Final = (
     "group.{}.{}assignment.interval.ms",
 )
 _BOUNDED_SHARE: Final = (
-    "group.{}.{}record.lock.duration.ms",
-    "group.{}.{}delivery.count.limit",
-    "group.{}.{}partition.max.record.locks",
+    "group.share.{}record.lock.duration.ms",
+    "group.share.{}delivery.count.limit",
+    "group.share.{}partition.max.record.locks",
 )
 _ASSIGNORS: Final = {"consumer": ("uniform", "range"), "share": ("simple",)}
 
@@ -23,12 +23,16 @@ _ASSIGNORS: Final = {"consumer": ("uniform", "range"), "share": ("simple",)}
 def check_groups(config: "BrokerConfig") -> None:
     """Raise :class:`InvalidConfig` for the first bound that is not kept."""
     for kind in ("consumer", "share", "streams"):
-        for pattern in _BOUNDED + (_BOUNDED_SHARE if kind == "share" else ()):
+        for pattern in _BOUNDED:
             low, value, high = (pattern.format(kind, part) for part in ("min.", "", "max."))
             _at_least(config, high, low)
             _at_least(config, value, low)
             _at_most(config, value, high)
         _below(config, f"group.{kind}.heartbeat.interval.ms", f"group.{kind}.session.timeout.ms")
+    for pattern in _BOUNDED_SHARE:
+        low, value, high = (pattern.format(part) for part in ("min.", "", "max."))
+        _at_least(config, value, low)
+        _at_least(config, high, value)
     _at_most(config, "group.streams.num.standby.replicas", "group.streams.max.standby.replicas")
     for kind, known in _ASSIGNORS.items():
         for assignor in _names(config, f"group.{kind}.assignors"):
