@@ -7,10 +7,11 @@ from ottla.common.errors import (
     InvalidPartitions,
     InvalidReplicaAssignment,
     InvalidRequest,
+    PolicyViolation,
     UnknownTopicOrPartition,
 )
 from ottla.controller.assignments import check_assignment, first_record, place
-from ottla.controller.result import ControllerResult, check_records
+from ottla.controller.result import RECORDS_MAX, ControllerResult, check_records
 from ottla.controller.state import ControllerState
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.topics import TopicImage
@@ -62,6 +63,9 @@ class PartitionCountsManager:
                 f"The topic {topic.name} currently has {count} partition(s); "
                 f"{wanted.count} would not be an increase."
             )
+        if wanted.count - count > RECORDS_MAX:
+            # Before anything is placed: the number came over the wire.
+            raise PolicyViolation("Excessively large number of partitions per request.")
         replication_factor = len(topic.partitions[0].replicas)
         if wanted.assignments is None:
             placed = place(
