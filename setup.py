@@ -12,6 +12,8 @@ from setuptools import setup
 HOT = [
     "src/ottla/records/varint.py",
     "src/ottla/records/batch.py",
+    "src/ottla/records/record.py",
+    "src/ottla/records/builder.py",
     "src/ottla/records/walk.py",
     "src/ottla/records/validation.py",
 ]
