@@ -1,4 +1,4 @@
-"""Compiles the hot modules with mypyc where a C compiler is at hand; without one they run as they are.
+"""Compiles the hot modules with mypyc where a C compiler is at hand; else they run as they are.
 
 ``OTTLA_PURE=1`` skips it. An editable install stays pure until ``make compile``.
 """
