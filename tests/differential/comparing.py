@@ -5,7 +5,9 @@ of error messages are our own: only whether there is one is compared. Every othe
 is reported unless ``ALLOWED`` names it, with the entry of DIFFERENCES.md that explains it.
 """
 
+import base64
 import fnmatch
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -48,6 +50,8 @@ class Allowed(NamedTuple):
     difference: str  # a heading of DIFFERENCES.md
 
 
+MORE_MESSAGES: Final = "errors-say-more"
+
 # One line per intended difference. "*" stands for anything.
 ALLOWED: Final[tuple[Allowed, ...]] = (
     Allowed("ApiVersions", "*", "answer.apiKeys*", "apis-not-served-are-not-advertised"),
@@ -63,14 +67,19 @@ class Difference:
     ours: Json
     theirs: Json
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> str:
+        """What differs, without the version in which it does."""
         return (
-            f"{self.api} v{self.version} [{self.scenario}] {self.path}: "
+            f"[{self.scenario}] {self.path}: "
             f"ours {_short(self.ours)}, Apache Kafka's {_short(self.theirs)}"
         )
 
     @property
     def explained_by(self) -> str | None:
+        """The entry of DIFFERENCES.md; a text of ours where Kafka says nothing is one of them."""
+        if self.path.endswith("rrorMessage") and self.theirs is None:
+            return MORE_MESSAGES
         for row in ALLOWED:
             if (
                 fnmatch.fnmatchcase(self.api, row.api)
@@ -79,6 +88,17 @@ class Difference:
             ):
                 return row.difference
         return None
+
+
+def report(found: list[Difference]) -> list[str]:
+    """A line for each difference, with all the versions that show it."""
+    versions: dict[tuple[str, str], list[int]] = {}
+    for each in found:
+        versions.setdefault((each.api, each.text), []).append(each.version)
+    return [
+        f"{api} v{','.join(str(version) for version in seen)} {text}"
+        for (api, text), seen in versions.items()
+    ]
 
 
 def _short(value: Json) -> str:
@@ -100,6 +120,8 @@ class Names:
             return sorted((self.normalise(one, name) for one in value), key=_identity)
         if name in _MESSAGES and not (COMPARE_MESSAGES and name != "documentation"):
             return None if value is None else "<text>"
+        if name == "records" and isinstance(value, str):
+            return _summary(value)
         if name in self._own:
             return self._own[name]
         if name in _ALWAYS:
@@ -119,6 +141,12 @@ class Names:
             if len(own) > 3 and own in text:
                 text = text.replace(own, word)
         return text
+
+
+def _summary(records: str) -> str:
+    """Records as a length and a digest: equal when the bytes are, and short when they are not."""
+    data = base64.b64decode(records)
+    return f"{len(data)} bytes, {hashlib.sha256(data).hexdigest()[:8]}" if data else ""
 
 
 _IDENTITY_FIELDS: Final = (

@@ -15,6 +15,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 if str(PROJECT) not in sys.path:
     sys.path.insert(0, str(PROJECT))
 
+from tests.differential.comparing import report  # noqa: E402
 from tests.differential.history import write_history  # noqa: E402
 from tests.differential.pair import Pair, Side  # noqa: E402
 from tools.kafka_peer.broker_process import (  # noqa: E402
@@ -55,7 +56,7 @@ def pair(sides: tuple[Side, Side]) -> Iterator[Pair]:
     yield both
     unexplained = both.unexplained()
     if unexplained:
-        lines = "\n  ".join(str(each) for each in unexplained[:60])
+        lines = "\n  ".join(report(unexplained))
         pytest.fail(
             f"{len(unexplained)} differences in {both.asked} requests:\n  {lines}", pytrace=False
         )

@@ -1,0 +1,50 @@
+"""A broker that others use while it is given what no client would send."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+if str(PROJECT) not in sys.path:
+    sys.path.insert(0, str(PROJECT))
+
+from tests.hostile.witness import Witness  # noqa: E402
+from tools.kafka_peer.broker_process import (  # noqa: E402
+    BrokerProcess,
+    answers_api_versions,
+    apache_kafka,
+    ottla,
+)
+
+TARGET = os.environ.get("OTTLA_TEST_TARGET", "ottla")
+SETTINGS = {"log.retention.ms": "-1", "connections.max.idle.ms": "60000"}
+
+
+@pytest.fixture(scope="module")
+def one_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    program = apache_kafka(heap=("-Xmx512M",)) if TARGET == "kafka" else ottla()
+    process = BrokerProcess(program, tmp_path_factory.mktemp("hostile"), SETTINGS)
+    process.start()
+    yield process
+    process.kill()
+
+
+@pytest.fixture
+def broker(one_broker: BrokerProcess) -> BrokerProcess:
+    """The module's broker; started again when an earlier test has brought it down or to a halt."""
+    if not one_broker.is_running() or not answers_api_versions(one_broker.port, timeout=3):
+        one_broker.kill()
+        one_broker.start()
+    return one_broker
+
+
+@pytest.fixture
+def witness(broker: BrokerProcess) -> Iterator[Witness]:
+    """Another client, served all the while; judges the broker when the test is over."""
+    other = Witness(broker, strict=TARGET == "ottla")
+    other.start()
+    yield other
+    other.judge()
