@@ -58,7 +58,7 @@ def dev(
 
     Topics are created when they are used. Without --data or --name everything is gone afterwards.
     """
-    from ottla.cli.server import checked_config, once_it_runs
+    from ottla.cli.server import checked_config
     from ottla.observability.logging import configure_logging
     from ottla.server.defaults import development_properties
     from ottla.server.main import run_server
@@ -78,7 +78,7 @@ def dev(
         def ready(running: "Running") -> None:
             click.echo(banner(host, running.node.port, directory, temporary=temporary))
 
-        ctx.exit(run_server(config, ready=lambda running: once_it_runs(running, ready)))
+        ctx.exit(run_server(config, ready=ready))
     finally:
         if temporary:
             shutil.rmtree(directory, ignore_errors=True)

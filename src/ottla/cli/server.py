@@ -1,6 +1,5 @@
 """``ottla server``: a node from its server.properties file, as kafka-server-start does."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
@@ -65,7 +64,7 @@ def server(
         from ottla.server.prepare import prepare_storage
 
         prepare_storage(config, cluster_id(environment))
-    ctx.exit(run_server(config, ready=lambda running: once_it_runs(running, _announce)))
+    ctx.exit(run_server(config, ready=_announce))
 
 
 def checked_config(
@@ -81,11 +80,6 @@ def checked_config(
     for line in notices(properties if written is None else written, config):
         log.warning(line)
     return config
-
-
-def once_it_runs(running: "Running", announce: "Callable[[Running], None]") -> None:
-    """Announce from within the loop: who hears of us may send a signal at once."""
-    running.loop.call_soon(announce, running)
 
 
 def _announce(running: "Running") -> None:

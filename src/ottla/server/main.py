@@ -85,7 +85,8 @@ def run_server(config: BrokerConfig, *, ready: Callable[[Running], None] | None 
     gc.collect()
     gc.freeze()
     if ready is not None:
-        ready(running)
+        # On the loop: a signal that came before it runs would be lost.
+        loop.call_soon(ready, running)
     loop.run_forever()
     log.info("stopping", node=config.node_id)
     failed = running.node.failure is not None

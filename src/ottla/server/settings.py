@@ -2,10 +2,13 @@
 
 from ottla.config.broker import BrokerConfig
 from ottla.config.changes import Resource
-from ottla.config.layers import Layers
+from ottla.config.layers import Layers, without_invalid
 from ottla.config.topic import TopicConfig
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
+from ottla.observability.logging import logger
+
+log = logger(__name__)
 
 
 class Settings:
@@ -49,7 +52,11 @@ class Settings:
         return changed_broker, changed_topics
 
     def _layer_broker(self) -> bool:
-        cluster = self._image.configs_of(Resource.BROKER, "")
-        own = self._image.configs_of(Resource.BROKER, str(self._static.node_id))
+        configs_of = self._image.configs_of
+        cluster, useless = without_invalid(configs_of(Resource.BROKER, ""), per_broker=False)
+        name = str(self._static.node_id)
+        own, more = without_invalid(configs_of(Resource.BROKER, name), per_broker=True)
+        for reason in (*useless, *more):
+            log.warning("a dynamic setting is not used", reason=reason)
         self.broker = Layers(self._static.originals, cluster, own).effective()
         return bool(cluster or own)
