@@ -341,7 +341,7 @@ class BrokersManager:
                 for feature in request.features
             ],
         )
-        return ControllerResult(cr.ControllerRegistrationResponse(), [record])
+        return ControllerResult(cr.ControllerRegistrationResponse(error_message=None), [record])
 
 
 def _is_on(partition: PartitionImage, broker_id: int, directories: frozenset[bytes]) -> bool:

@@ -70,7 +70,9 @@ class ConfigsManager:
         times = Counter((r.resource_type, r.resource_name) for r in request.resources)
         for wanted in request.resources:
             answer = incremental_alter_configs.AlterConfigsResourceResponse(
-                resource_type=wanted.resource_type, resource_name=wanted.resource_name
+                resource_type=wanted.resource_type,
+                resource_name=wanted.resource_name,
+                error_message=None,
             )
             response.responses.append(answer)
             try:
@@ -97,7 +99,9 @@ class ConfigsManager:
         times = Counter((r.resource_type, r.resource_name) for r in request.resources)
         for wanted in request.resources:
             answer = alter_configs.AlterConfigsResourceResponse(
-                resource_type=wanted.resource_type, resource_name=wanted.resource_name
+                resource_type=wanted.resource_type,
+                resource_name=wanted.resource_name,
+                error_message=None,
             )
             response.responses.append(answer)
             try:

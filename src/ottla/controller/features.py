@@ -48,10 +48,11 @@ class FeaturesManager:
                 )
             )
         response = UpdateFeaturesResponse(
+            error_message=None,
             results=[
                 UpdatableFeatureResult(feature=update.feature, error_message="NONE")
                 for update in request.feature_updates
-            ]
+            ],
         )
         return ControllerResult(response, [] if request.validate_only else records)
 

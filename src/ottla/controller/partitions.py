@@ -115,7 +115,7 @@ class PartitionsManager:
         for name, partition_ids in self._asked(request):
             results: list[el.PartitionResult] = []
             for partition_id in partition_ids:
-                result = el.PartitionResult(partition_id=partition_id)
+                result = el.PartitionResult(partition_id=partition_id, error_message=None)
                 try:
                     records.append(self._elect(name, partition_id, request.election_type))
                 except ApiError as error:

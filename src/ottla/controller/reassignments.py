@@ -34,14 +34,17 @@ class ReassignmentsManager:
     ) -> ControllerResult[apr.AlterPartitionReassignmentsResponse]:
         """Replicas to move to, or None to undo a move."""
         response = apr.AlterPartitionReassignmentsResponse(
-            allow_replication_factor_change=request.allow_replication_factor_change
+            allow_replication_factor_change=request.allow_replication_factor_change,
+            error_message=None if request.topics else "",
         )
         records: list[MetadataRecord] = []
         for topic in request.topics:
             answer = apr.ReassignableTopicResponse(name=topic.name)
             response.responses.append(answer)
             for wanted in topic.partitions:
-                result = apr.ReassignablePartitionResponse(partition_index=wanted.partition_index)
+                result = apr.ReassignablePartitionResponse(
+                    partition_index=wanted.partition_index, error_message=None
+                )
                 answer.partitions.append(result)
                 try:
                     record = self._alter(
@@ -118,7 +121,9 @@ class ReassignmentsManager:
                 for wanted in request.topics
                 if wanted.name in topics.by_name
             ]
-        response = lpr.ListPartitionReassignmentsResponse()
+        response = lpr.ListPartitionReassignmentsResponse(
+            error_message="" if request.topics == [] else None
+        )
         for topic, partition_ids in asked:
             moving = [
                 _ongoing(partition_id, partition)

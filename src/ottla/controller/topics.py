@@ -113,6 +113,7 @@ class TopicsManager:
         result = CreatableTopicResult(
             name=topic.name,
             topic_id=topic_id,
+            error_message=None,
             num_partitions=len(partitions),
             replication_factor=len(partitions[0].replicas),
         )

@@ -1,0 +1,289 @@
+"""The controller over its log: answers wait for the commit, images come in order, lives follow."""
+
+import errno
+
+import pytest
+from tests.controller.nodes import Node, formatted
+from tests.raft.quorums import DIRECTORY, settings
+
+from ottla.common.errors import NotController
+from ottla.metadata.records import MetadataRecord, decode_record
+from ottla.protocol.generated import metadata_records as r
+from ottla.protocol.generated.delete_topics import DeleteTopicsRequest
+from ottla.protocol.generated.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+)
+from ottla.protocol.generated.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+)
+from ottla.records.batch import batches, read_header
+from ottla.records.record import iterate
+from ottla.testing.files import MemoryFilesystem
+
+LOG = f"{DIRECTORY}/00000000000000000000.log"
+
+
+def written(filesystem: MemoryFilesystem) -> list[list[MetadataRecord]]:
+    """The batches of metadata records in the log."""
+    data = filesystem.read(LOG)
+    return [
+        [decode_record(record.value or b"") for record in iterate(data, start)]
+        for start, _ in batches(data)
+        if not read_header(data, start).is_control
+    ]
+
+
+def kinds(records: list[MetadataRecord]) -> list[str]:
+    return [type(record).__name__ for record in records]
+
+
+def test_a_new_cluster_begins_with_the_records_that_kafka_begins_with() -> None:
+    filesystem = formatted()
+    node = Node(filesystem).start()
+    node.start_broker()
+    bootstrap, controller, registration, unfenced = written(filesystem)
+    assert kinds(bootstrap) == [
+        "BeginTransactionRecord",
+        *["FeatureLevelRecord"] * 6,
+        "ConfigRecord",
+        "EndTransactionRecord",
+    ]
+    assert bootstrap[0] == r.BeginTransactionRecord(name="Bootstrap records")
+    assert bootstrap[7] == r.ConfigRecord(
+        resource_type=4, resource_name="", name="min.insync.replicas", value="1"
+    )
+    assert kinds(controller) == ["RegisterControllerRecord"]
+    assert kinds(registration) == ["RegisterBrokerRecord"]
+    assert unfenced == [r.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=13, fenced=-1)]
+    assert node.broker_epoch == 13, "where Kafka's own is, too"
+
+
+def test_a_controller_tells_where_it_is_reached() -> None:
+    filesystem = formatted()
+    config = settings(listeners="PLAINTEXT://localhost:9092,CONTROLLER://localhost:0")
+    node = Node(filesystem, config=config)
+    node.wait(node.driver.start({"CONTROLLER": 4711}))
+    endpoint = node.metadata.image.controllers[1].listeners["CONTROLLER"]
+    assert (endpoint.host, endpoint.port) == ("localhost", 4711)
+
+
+def test_an_answer_waits_for_the_commit_and_the_image_comes_before_it() -> None:
+    node = Node(formatted()).start()
+    node.start_broker()
+    promise = node.create("t")
+    assert not promise.done
+    assert "t" not in node.metadata.image.topics.by_name
+    seen: list[bool] = []
+    promise.when_done(lambda _: seen.append("t" in node.metadata.image.topics.by_name))
+    assert node.wait(promise).topics[0].error_code == 0
+    assert seen == [True]
+
+
+def test_a_request_sees_what_the_one_before_it_did_although_that_is_not_committed() -> None:
+    node = Node(formatted()).start()
+    node.start_broker()
+    first, second = node.create("t"), node.create("t")
+    deleted = node.driver.delete_topics(DeleteTopicsRequest(topic_names=["t"]))
+    assert node.wait(first).topics[0].error_code == 0
+    assert node.wait(second).topics[0].error_code == 36
+    assert node.wait(deleted).responses[0].error_code == 0
+    assert len(node.metadata.image.topics) == 0
+
+
+def test_an_answer_without_records_waits_for_what_it_tells_of() -> None:
+    node = Node(formatted()).start()
+    node.start_broker()
+    created = node.create("t")
+    listed = node.driver.list_partition_reassignments(ListPartitionReassignmentsRequest())
+    done = []
+    listed.when_done(lambda _: done.append("listed"))
+    created.when_done(lambda _: done.append("created"))
+    assert done == []
+    node.wait(created)
+    assert sorted(done) == ["created", "listed"]
+    again = node.driver.list_partition_reassignments(ListPartitionReassignmentsRequest())
+    assert again.done, "nothing is open, nothing is waited for"
+
+
+def test_images_come_in_order_with_what_changed() -> None:
+    node = Node(formatted()).start()
+    node.start_broker()
+    del node.images[:]
+    for name in ("a", "b", "c"):
+        node.create(name)
+    node.wait(node.create("d"))
+    offsets = [image.offset for image, _ in node.images]
+    assert offsets == sorted(offsets)
+    for name, (image, delta) in zip("abcd", node.images, strict=True):
+        assert [changed.name for changed in delta.topics.changed.values()] == [name]
+        assert name in image.topics.by_name
+
+
+def test_whoever_is_not_active_refuses() -> None:
+    node = Node(formatted())
+    with pytest.raises(NotController):
+        node.wait(node.create("t"))
+    node.start()
+    node.start_broker()
+    waiting = node.create("t")
+    node.wait(node.driver.stop())
+    with pytest.raises(NotController):
+        waiting.result()
+
+
+def test_a_restart_finds_everything_and_a_later_epoch() -> None:
+    filesystem = formatted()
+    first = Node(filesystem).start()
+    first.start_broker()
+    first.wait(first.create("t", 3))
+    first.wait(first.driver.stop())
+    second = Node(filesystem).start()
+    assert second.metadata.image.topics == first.metadata.image.topics
+    assert second.metadata.image.features == first.metadata.image.features
+    assert second.driver.raft.epoch == 2
+    second.start_broker(previous_epoch=first.broker_epoch)
+    partition = second.metadata.image.topics.by_name["t"].partitions[0]
+    assert (partition.leader, partition.isr, partition.leader_recovery_state) == (1, (1,), 0)
+
+
+def test_a_broker_of_this_process_need_not_wait_for_its_earlier_session() -> None:
+    filesystem = formatted()
+    first = Node(filesystem).start()
+    first.start_broker()
+    first.wait(first.create("t"))
+    filesystem.kill()
+    second = Node(filesystem).start()
+    before = second.scheduler.now
+    second.start_broker()
+    assert second.scheduler.now - before < 1.0
+    assert second.metadata.image.topics.by_name["t"].partitions[0].leader_recovery_state == 1
+
+
+def test_an_idle_controller_gives_a_sign_of_life() -> None:
+    filesystem = formatted()
+    node = Node(filesystem, config=settings(metadata_max_idle_interval_ms="500")).start()
+    before = len(written(filesystem))
+    node.scheduler.run_for(5.2)
+    added = written(filesystem)[before:]
+    assert 8 <= len(added) <= 10
+    assert all(batch == [r.NoOpRecord()] for batch in added)
+
+
+def test_no_sign_of_life_when_it_is_not_wanted() -> None:
+    filesystem = formatted()
+    node = Node(filesystem, config=settings(metadata_max_idle_interval_ms="0")).start()
+    before = len(written(filesystem))
+    node.scheduler.run_for(5)
+    assert len(written(filesystem)) == before
+
+
+def test_a_broker_that_falls_silent_is_fenced() -> None:
+    node = Node(formatted()).start()
+    node.start_broker()
+    node.wait(node.create("t"))
+    node.scheduler.run_for(11)
+    image = node.metadata.image
+    assert image.brokers[1].fenced
+    assert image.topics.by_name["t"].partitions[0].leader == -1
+    assert not node.wait(node.driver.broker_heartbeat(node.heartbeat())).is_fenced
+    assert node.metadata.image.topics.by_name["t"].partitions[0].leader == 1
+
+
+def test_snapshots_are_taken_after_so_many_bytes_and_old_ones_go() -> None:
+    filesystem = formatted()
+    config = settings(
+        metadata_log_max_record_bytes_between_snapshots="4000",
+        metadata_max_retention_bytes="12000",
+        internal_metadata_log_segment_bytes="4000",
+        metadata_max_idle_interval_ms="0",
+    )
+    node = Node(filesystem, config=config).start()
+    node.start_broker()
+    for number in range(40):
+        node.wait(node.create(f"topic-{number}", 5))
+    node.scheduler.run_for(1)
+    names = filesystem.list_directory(DIRECTORY)
+    snapshots = [name for name in names if name.endswith(".checkpoint")]
+    assert 1 <= len(snapshots) < 5
+    assert min(name for name in names if name.endswith(".log")) > "00000000000000000000.log"
+    image = node.metadata.image
+    filesystem.crash()
+    again = Node(filesystem, config=config).start()
+    assert again.metadata.image.topics == image.topics
+    assert again.metadata.image.brokers == image.brokers
+    assert len(again.images) <= 4, "a snapshot, the log behind it, and what the start wrote"
+
+
+def test_a_snapshot_of_what_has_one_already_is_not_taken_again() -> None:
+    node = Node(formatted(), config=settings(metadata_max_idle_interval_ms="0")).start()
+    node.wait(node.driver.take_snapshot())
+    latest = node.driver.raft.snapshots.latest()
+    assert latest is not None
+    assert latest.end_offset == node.metadata.image.offset + 1
+    node.wait(node.driver.take_snapshot())
+    assert node.driver.raft.snapshots.latest() == latest
+
+
+def test_a_disk_that_fails_ends_the_controller() -> None:
+    filesystem = formatted()
+    node = Node(filesystem).start()
+    node.start_broker()
+    filesystem.fail = lambda what, path: (
+        OSError(errno.EIO, "broken") if what == "sync" and path == LOG else None
+    )
+    with pytest.raises(NotController):
+        node.wait(node.create("t"))
+    assert len(node.failures) == 1
+    assert not node.driver.is_active
+    assert "t" not in node.metadata.image.topics.by_name
+
+
+def test_the_quorum_is_described() -> None:
+    node = Node(formatted()).start()
+
+    def ask(topic: str) -> DescribeQuorumRequest:
+        partition = DescribeQuorumRequestPartitionData(partition_index=0)
+        return DescribeQuorumRequest(
+            topics=[DescribeQuorumRequestTopicData(topic_name=topic, partitions=[partition])]
+        )
+
+    response = node.wait(node.driver.describe_quorum(ask("__cluster_metadata")))
+    (partition,) = response.topics[0].partitions
+    assert (partition.error_code, partition.leader_id, partition.leader_epoch) == (0, 1, 1)
+    assert partition.high_watermark == node.driver.raft.high_watermark
+    (voter,) = partition.current_voters
+    assert (voter.replica_id, voter.replica_directory_id) == (1, node.directory_id)
+    assert [(each.name, each.port) for each in response.nodes[0].listeners] == [
+        ("CONTROLLER", 9093)
+    ]
+    other = node.wait(node.driver.describe_quorum(ask("x"))).topics[0].partitions[0]
+    assert other.error_code == 3
+    node.wait(node.driver.stop())
+    stopped = node.wait(node.driver.describe_quorum(ask("__cluster_metadata")))
+    assert stopped.topics[0].partitions[0].error_code == 6
+
+
+def test_an_open_transaction_of_an_earlier_controller_is_aborted() -> None:
+    filesystem = formatted()
+    first = Node(filesystem, config=settings(metadata_max_idle_interval_ms="0")).start()
+    half: list[MetadataRecord] = [
+        r.BeginTransactionRecord(name="x"),
+        r.TopicRecord(name="half", topic_id=b"h" * 16),
+    ]
+    first.driver._append(half, atomic=True)
+    first.wait(first.driver.stop())
+    second = Node(filesystem).start()
+    assert "half" not in second.metadata.image.topics.by_name
+    assert [r.AbortTransactionRecord(reason="Controller failover")] in written(filesystem)
+    second.start_broker()
+    assert second.wait(second.create("t")).topics[0].error_code == 0
+
+
+def test_a_thousand_partitions_are_one_batch() -> None:
+    filesystem = formatted()
+    node = Node(filesystem).start()
+    node.start_broker()
+    assert node.wait(node.create("big", 1000)).topics[0].num_partitions == 1000
+    assert len(written(filesystem)[-1]) == 1001
