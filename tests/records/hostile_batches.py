@@ -1,7 +1,7 @@
 """What producers might send, and the error code with which Apache Kafka 4.3.1 answered it.
 
-``test_kafka_peer`` asks the real one whether the codes here are still its own. Where ours differs
-it stands beside, with the reason.
+``test_produced_batches`` asks the real one whether the codes here are still its own. Where ours
+differs it stands beside, with the reason.
 """
 
 from dataclasses import dataclass, field
@@ -158,6 +158,22 @@ HEADERS = [
         INVALID,
         "small",
     ),
+]
+
+
+def produced_by(producer_id: int, epoch: int, sequence: int) -> bytes:
+    return changed(GOOD, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
+
+
+PRODUCERS = [
+    Case("a first sequence", produced_by(1000, 0, 0), NONE),
+    Case("a first sequence that is not 0", produced_by(1001, 0, 10), NONE),
+    Case("a producer without a sequence", produced_by(1002, 0, -1), INVALID),
+    Case("sequence -2", produced_by(1003, 0, -2), INVALID),
+    Case("a producer without an epoch", produced_by(1004, -1, 0), NONE),
+    Case("epoch -2", produced_by(1005, -2, 0), ErrorCode.INVALID_PRODUCER_EPOCH),
+    Case("producer id -2", produced_by(-2, 0, 0), NONE),
+    Case("epoch and sequence without a producer", produced_by(-1, 3, 4), NONE),
 ]
 
 
@@ -412,6 +428,7 @@ PAYLOADS = [
 CASES = [
     *FRAMES,
     *HEADERS,
+    *PRODUCERS,
     *RECORDS,
     *TIMESTAMPS,
     *(case for codec in (1, 2, 3, 4) for case in _per_codec(codec)),

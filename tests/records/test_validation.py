@@ -146,7 +146,9 @@ def test_append_time_claimed_by_a_producer_becomes_create_time() -> None:
 
 @pytest.mark.parametrize("compression_type", COMPRESSION_TYPES)
 def test_wrong_offset_deltas_of_a_plain_batch_are_mended(compression_type: str) -> None:
-    batch = raw_batch(raw_record(offset_delta=7) + raw_record(value=b"w"), 2, producer_id=5)
+    batch = raw_batch(
+        raw_record(offset_delta=7) + raw_record(value=b"w"), 2, producer_id=5, base_sequence=3
+    )
     result = check(batch, AppendRules(compression_type=compression_type))
     stored = iterate(written(result))
     assert [(record.offset, record.value) for record in stored] == [(0, b"v"), (1, b"w")]

@@ -155,7 +155,7 @@ def _text(name: bytes) -> str | bytes:
         return name
 
 
-def encode_record(  # noqa: PLR0917 - the fields in their order
+def encode_record(
     out: bytearray,
     timestamp_delta: int,
     offset_delta: int,

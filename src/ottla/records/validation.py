@@ -17,6 +17,7 @@ from ottla.common.errors import (
     ApiError,
     CorruptMessage,
     ErrorCode,
+    InvalidProducerEpoch,
     InvalidRecord,
     InvalidTimestamp,
     MessageTooLarge,
@@ -35,6 +36,7 @@ from ottla.records.batch import (
     LOG_OVERHEAD,
     MAGIC,
     MAGIC_POSITION,
+    NO_PRODUCER_EPOCH,
     NO_TIMESTAMP,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
@@ -93,7 +95,7 @@ class ValidatedAppend:
         "start",
     )
 
-    def __init__(  # noqa: PLR0917 - made for every produced batch
+    def __init__(
         self,
         buffer: memoryview,
         start: int,
@@ -130,7 +132,7 @@ class ValidatedAppend:
         self.append_time = append_time
 
 
-def validate(  # noqa: PLR0917 - called for every produced batch
+def validate(
     buffer: MutableBuffer,
     start: int,
     end: int,
@@ -182,7 +184,7 @@ def _refuse_cut_batch(buffer: memoryview, start: int, end: int) -> NoReturn:
     raise InvalidRecord("a produce request must have a whole record batch per partition")
 
 
-def _validate_batch(  # noqa: PLR0917 - called for every produced batch
+def _validate_batch(
     buffer: memoryview,
     start: int,
     end: int,
@@ -216,6 +218,12 @@ def _validate_batch(  # noqa: PLR0917 - called for every produced batch
     ):
         largest = _check_each_record(body[pos:], header, rules, now_ms, largest)
 
+    if (
+        producer_id >= 0
+        and from_client
+        and (base_sequence < 0 or producer_epoch < NO_PRODUCER_EPOCH)
+    ):
+        raise _refused_producer(producer_id, producer_epoch, base_sequence)
     append_time = NO_TIMESTAMP
     if rules.timestamp_type == LOG_APPEND_TIME:
         largest, index, append_time = now_ms, 0, now_ms
@@ -250,6 +258,12 @@ def _refused_header(last_delta: int, count: int) -> InvalidRecord:
     if last_delta != count - 1:
         return InvalidRecord(f"a batch of {count} records whose last offset delta is {last_delta}")
     return InvalidRecord("clients must not write control records")
+
+
+def _refused_producer(producer_id: int, producer_epoch: int, base_sequence: int) -> ApiError:
+    if producer_epoch < NO_PRODUCER_EPOCH:
+        return InvalidProducerEpoch(f"producer {producer_id} has epoch {producer_epoch}")
+    return InvalidRecord(f"producer {producer_id} has sequence {base_sequence}")
 
 
 def _decompress(codec: int, payload: bytes, rules: AppendRules) -> bytes:

@@ -1,4 +1,4 @@
-"""Apache Kafka itself is asked whether the table of cases and our batches are right."""
+"""The table of cases over the wire: to our own broker, and to Apache Kafka, whose word counts."""
 
 import socket
 import struct
@@ -16,8 +16,7 @@ from ottla.records.batch import HEADER, HEADER_SIZE
 from ottla.records.builder import build_batch
 from ottla.records.compression import NAMES
 from ottla.records.record import Record
-
-pytestmark = pytest.mark.peer
+from ottla.testing.broker import Broker
 
 PRODUCE, CREATE_TOPICS = 0, 19
 
@@ -32,8 +31,9 @@ def text(value: str | None) -> bytes:
 class Wire:
     """One connection, written by hand: nothing of ours stands between the test and the broker."""
 
-    def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), 30)
+    def __init__(self, bootstrap_servers: str) -> None:
+        host, _, port = bootstrap_servers.rpartition(":")
+        self.socket = socket.create_connection((host, int(port)), 30)
         self.sent = 0
 
     def ask(self, api_key: int, version: int, body: bytes) -> bytes:
@@ -69,21 +69,27 @@ class Wire:
         return int(code)
 
 
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    program = apache_kafka(heap=("-Xmx512M",))
-    with BrokerProcess(program, tmp_path_factory.mktemp("kafka")) as broker:
-        wire = Wire(broker.port)
+@pytest.fixture(scope="module", params=["ottla", pytest.param("kafka", marks=pytest.mark.peer)])
+def broker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Broker | BrokerProcess]:
+    one: Broker | BrokerProcess
+    if request.param == "ottla":
+        one = Broker()
+    else:
+        one = BrokerProcess(apache_kafka(heap=("-Xmx512M",)), tmp_path_factory.mktemp("kafka"))
+    with one:
+        wire = Wire(one.bootstrap_servers)
         for name, configs in TOPIC_CONFIGS.items():
             wire.create_topic(name, configs)
         wire.create_topic("codecs", {})
         wire.socket.close()
-        yield broker
+        yield one
 
 
 @pytest.fixture
-def wire(kafka: BrokerProcess) -> Iterator[Wire]:
-    connection = Wire(kafka.port)
+def wire(broker: Broker | BrokerProcess) -> Iterator[Wire]:
+    connection = Wire(broker.bootstrap_servers)
     yield connection
     connection.socket.close()
 
@@ -106,11 +112,17 @@ def of_today(batch: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_kafka_answers_as_the_table_says(case: Case, wire: Wire) -> None:
-    assert wire.produce(case.topic, of_today(case.batch)) == case.kafka
+def test_a_broker_answers_as_the_table_says(
+    case: Case, wire: Wire, broker: Broker | BrokerProcess
+) -> None:
+    expected = case.expected if isinstance(broker, Broker) else case.kafka
+    assert wire.produce(case.topic, of_today(case.batch)) == expected
 
 
-def test_the_java_consumer_reads_what_we_compress(wire: Wire, kafka: BrokerProcess) -> None:
+@pytest.mark.peer
+def test_the_java_consumer_reads_what_we_compress(
+    wire: Wire, broker: Broker | BrokerProcess
+) -> None:
     """Each codec at several levels, each batch larger than one block of the codec."""
     levels = {1: (None, 1, 9), 2: (None,), 3: (None, 1, 9, 17), 4: (None, -5, 22), 0: (None,)}
     wanted = []
@@ -123,7 +135,7 @@ def test_the_java_consumer_reads_what_we_compress(wire: Wire, kafka: BrokerProce
             assert wire.produce("codecs", batch) == 0
     done = peer.run_tool(
         "kafka-console-consumer",
-        *("--bootstrap-server", kafka.bootstrap_servers, "--topic", "codecs"),
+        *("--bootstrap-server", broker.bootstrap_servers, "--topic", "codecs"),
         *("--from-beginning", "--max-messages", str(len(wanted)), "--timeout-ms", "30000"),
     )
     assert done.stdout.splitlines() == wanted, done.stderr
