@@ -152,7 +152,7 @@ class StorageDriver:
                 continue
 
     def _delete_old(self) -> None:
-        logs = self._manager.logs_to_trim()
+        logs = self._manager.all_logs()
 
         def step() -> None:
             self._timers.pop("retention step", None)

@@ -174,8 +174,7 @@ class OsFile:
     def __del__(self) -> None:
         # The last reader of a segment that was let go is done with it.
         if self._descriptor >= 0:
-            with contextlib.suppress(OSError):
-                os.close(self._descriptor)
+            os.close(self._descriptor)
 
 
 class OsLock:

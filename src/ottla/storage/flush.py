@@ -7,7 +7,7 @@ was synced is still what the log has.
 
 import contextlib
 
-from ottla.storage.files import File, Filesystem
+from ottla.storage.files import File, Filesystem, Mutex
 
 
 class Flush:
@@ -15,19 +15,21 @@ class Flush:
 
     __slots__ = (
         "_filesystem",
+        "_is_cancelled",
+        "_mutex",
         "directories",
         "epochs",
         "files",
         "is_complete",
         "paths",
-        "truncations",
         "up_to",
     )
 
-    def __init__(self, filesystem: Filesystem, up_to: int, truncations: int) -> None:
+    def __init__(self, filesystem: Filesystem, up_to: int) -> None:
         self._filesystem = filesystem
+        self._mutex = Mutex()
+        self._is_cancelled = False
         self.up_to = up_to
-        self.truncations = truncations
         self.files: list[File] = []
         self.paths: list[str] = []
         self.directories: list[str] = []
@@ -46,13 +48,19 @@ class Flush:
             with contextlib.suppress(FileNotFoundError):
                 self._sync_path(path)
         try:
-            if self.epochs is not None:
-                self._filesystem.write_atomically(*self.epochs)
+            with self._mutex:
+                if self.epochs is not None and not self._is_cancelled:
+                    self._filesystem.write_atomically(*self.epochs)
             for directory in self.directories:
                 self._filesystem.sync_directory(directory)
         except FileNotFoundError:
             return
         self.is_complete = True
+
+    def cancel(self) -> None:
+        """From now on it writes nothing: the log has changed, or its name is another's."""
+        with self._mutex:
+            self._is_cancelled = True
 
     def _sync_path(self, path: str) -> None:
         file = self._filesystem.open(path)

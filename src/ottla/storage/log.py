@@ -59,7 +59,6 @@ class Log(ReadableLog):
         "_limits",
         "_open_files",
         "_rules",
-        "_truncations",
         "_unsynced_directories",
         "_unsynced_paths",
         "config",
@@ -90,8 +89,7 @@ class Log(ReadableLog):
         self._filesystem = filesystem
         self._open_files = open_files
         self._chance = chance
-        self._flushing = False
-        self._truncations = 0
+        self._flushing: Flush | None = None
         self._unsynced_paths: list[str] = []
         self._unsynced_directories = True
         self.topic_partition = topic_partition
@@ -438,9 +436,9 @@ class Log(ReadableLog):
         if up_to is None:
             up_to = self.log_end_offset
         nothing_new = up_to <= self.recovery_point and not self._unsynced_paths
-        if nothing_new or self._flushing:
+        if nothing_new or self._flushing is not None:
             return None
-        flush = Flush(self._filesystem, up_to, self._truncations)
+        flush = Flush(self._filesystem, up_to)
         for segment in self.segments.touching(self.recovery_point, up_to):
             flush.files.append(segment.file)
             flush.paths += segment.index_paths()
@@ -452,15 +450,19 @@ class Log(ReadableLog):
         if self._unsynced_directories:
             flush.directories = [self.directory, self.directory.rpartition("/")[0]]
             self._unsynced_directories = False
-        self._flushing = True
+        self._flushing = flush
         return flush
 
     def flushed(self, flush: Flush, now_ms: int, error: OSError | None = None) -> None:
         """A flush was run; with ``error`` nobody knows what it did."""
-        self._flushing = False
         if error is not None:
             raise self._failed(error) from error
-        if flush.is_complete and flush.truncations == self._truncations:
+        if self._flushing is not flush:
+            return
+        self._flushing = None
+        if not flush.is_complete:
+            self._take_back(flush)
+        else:
             self.recovery_point = max(self.recovery_point, flush.up_to)
             self.last_flush_ms = now_ms
             if self.recovery_point == self.log_end_offset:
@@ -473,7 +475,7 @@ class Log(ReadableLog):
         While another flush is under way only the batches are synced, and it is left to that one
         to move the recovery point.
         """
-        if self._flushing:
+        if self._flushing is not None:
             for segment in self.segments.touching(self.recovery_point, up_to):
                 segment.file.sync()
             return
@@ -503,9 +505,21 @@ class Log(ReadableLog):
         """Leave everything on disk as a clean stop does."""
         self._write_out()
         self._save_epochs()
-        self._flushing = False
+        self._cancel_flush()
         self.flush(now_ms)
         self.abandon()
+
+    def _cancel_flush(self) -> None:
+        flush, self._flushing = self._flushing, None
+        if flush is not None:
+            flush.cancel()
+            self._take_back(flush)
+
+    def _take_back(self, flush: Flush) -> None:
+        """What it should have synced is still to be synced."""
+        self._unsynced_paths += flush.paths
+        self._unsynced_directories |= bool(flush.directories)
+        self.epochs.dirty |= flush.epochs is not None
 
     def _write_out(self) -> None:
         """Write what is only in memory, as files of a closed log."""
@@ -540,6 +554,7 @@ class Log(ReadableLog):
     @on_disk
     def rename_directory(self, name: str) -> None:
         """Move to another name in the same log directory."""
+        self._cancel_flush()
         directory = f"{self.directory.rpartition('/')[0]}/{name}"
         self._filesystem.rename(self.directory, directory)
         self._unsynced_paths = [
@@ -549,7 +564,6 @@ class Log(ReadableLog):
         for segment in self.segments:
             segment.move_to(directory)
         self._unsynced_directories = True
-        self._truncations += 1
 
     def abandon(self) -> None:
         """Let go of all files without writing."""

@@ -262,18 +262,18 @@ class LogManager:
 
     def abandon(self) -> None:
         """End without writing anything, as a crash does."""
-        for log in self._all_logs():
+        for log in self.all_logs():
             log.abandon()
         for directory in self._by_path.values():
             directory.unlock()
 
     # Logs
 
-    def _all_logs(self) -> list[Log]:
+    def all_logs(self) -> list[Log]:
         return [*self.logs.values(), *self.future_logs.values()]
 
     def _logs_in(self, directory: LogDirectory) -> list[Log]:
-        return [log for log in self._all_logs() if self.directory_of(log) is directory]
+        return [log for log in self.all_logs() if self.directory_of(log) is directory]
 
     def get(self, topic_partition: TopicPartition) -> Log | None:
         return self.logs.get(topic_partition)
@@ -319,7 +319,7 @@ class LogManager:
         if len(online) == 1:
             return online[0]
         counts = dict.fromkeys(self._by_path, 0)
-        for log in self._all_logs():
+        for log in self.all_logs():
             counts[self.directory_of(log).path] += 1
         return min(online, key=lambda directory: counts[directory.path])
 
@@ -379,7 +379,7 @@ class LogManager:
 
     def configure(self, topic: str) -> None:
         """The settings of a topic have changed."""
-        for log in self._all_logs():
+        for log in self.all_logs():
             if log.topic_partition.topic == topic:
                 log.configure(self._config_for(topic))
 
@@ -448,10 +448,6 @@ class LogManager:
 
     # What is done now and then
 
-    def logs_to_trim(self) -> list[Log]:
-        """Those that retention applies to; compacted ones are the cleaner's."""
-        return [log for log in self._all_logs() if "compact" not in log.config.cleanup_policy]
-
     def delete_old_segments(self, logs: Iterable[Log]) -> int:
         """Apply retention; how many segments went. A directory that fails is dealt with."""
         now_ms = self._clock.wall_ms()
@@ -463,7 +459,7 @@ class LogManager:
 
     def remove_expired_producers(self) -> None:
         now_ms = self._clock.wall_ms()
-        for log in self._all_logs():
+        for log in self.all_logs():
             log.producers.remove_expired(now_ms)
 
     def logs_to_flush(self) -> list[Log]:
@@ -471,7 +467,7 @@ class LogManager:
         now_ms = self._clock.wall_ms()
         return [
             log
-            for log in self._all_logs()
+            for log in self.all_logs()
             if log.recovery_point < log.log_end_offset
             and now_ms - log.last_flush_ms >= log.config.flush_ms
         ]

@@ -58,7 +58,7 @@ def decode_snapshot(data: bytes) -> list[ProducerEntry]:
     return [_entry(*fields) for fields in _PRODUCER.iter_unpack(body[_COUNT.size :])]
 
 
-def _entry(  # noqa: PLR0917 - the fields of the file, in their order
+def _entry(
     producer_id: int,
     epoch: int,
     last_sequence: int,

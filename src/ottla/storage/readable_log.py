@@ -196,6 +196,10 @@ class ReadableLog:
         high_watermark = self.high_watermark
         return high_watermark if first is None or first > high_watermark else first
 
+    def epoch_for_offset(self, offset: int) -> int:
+        """The leader epoch of the record at ``offset``; -1 if nobody knows."""
+        return self.epochs.epoch_for_offset(offset)
+
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 

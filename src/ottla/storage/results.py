@@ -17,7 +17,7 @@ class AppendInfo:
         "size",
     )
 
-    def __init__(  # noqa: PLR0917 - made for every append
+    def __init__(
         self,
         first_offset: int,
         last_offset: int,

@@ -25,6 +25,7 @@ def truncate_to(log: "Log", offset: int, now_ms: int) -> bool:
     if offset < log.segments[0].base_offset:
         truncate_fully_and_start_at(log, offset, now_ms)
         return True
+    log._cancel_flush()
     later = [segment for segment in log.segments if segment.base_offset > offset]
     if later:
         _delete(log, later[::-1])
@@ -43,6 +44,7 @@ def truncate_fully_and_start_at(
     log: "Log", offset: int, now_ms: int, log_start_offset: int | None = None
 ) -> None:
     """Forget everything; the next record gets ``offset``."""
+    log._cancel_flush()
     _delete(log, list(log.segments)[::-1])
     log._begin_segment(offset, now_ms)
     log._filesystem.sync_directory(log.directory)
@@ -56,7 +58,6 @@ def _ends_at(log: "Log", offset: int, now_ms: int) -> None:
     """Everything behind ``offset`` is gone: bring state, disk and checkpoint to that."""
     log.log_end_offset = offset
     log.recovery_point = min(log.recovery_point, offset)
-    log._truncations += 1
     log._positions.clear()
     log.snapshots.keep_between(log.log_start_offset, offset)
     rebuild_producers(
