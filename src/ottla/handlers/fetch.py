@@ -16,7 +16,7 @@ from ottla.common.buffers import Answer
 from ottla.common.errors import (
     ApiError,
     ErrorCode,
-    ProtocolViolation,
+    NotLeaderOrFollower,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
@@ -27,11 +27,12 @@ from ottla.protocol.fetch_response import FetchedPartition, encode_fetch_respons
 from ottla.protocol.generated.fetch import FetchRequest
 from ottla.protocol.message import from_buffer
 from ottla.replication.fetch_sessions import FetchContext, FetchedFrom, TopicKey
-from ottla.replication.partition import Partition
+from ottla.replication.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 
 KEY: Final = ApiKey.FETCH
 VERSIONS: Final = (4, 18)
 _TOPIC_IDS: Final = 13
+_LEADERS: Final = 16
 
 Fetched = list[tuple[FetchedFrom, FetchedPartition]]
 
@@ -40,9 +41,8 @@ def answer(
     frame: memoryview, pos: int, version: int, correlation_id: int, services: Services
 ) -> Answer | Promise[Answer]:
     request, _ = from_buffer(FetchRequest, bytes(frame), pos, version)
-    if request.replica_id >= 0 or request.replica_state.replica_id >= 0:
-        # A client that calls itself a broker could move the high watermark (CVE-2018-1288).
-        raise ProtocolViolation("a fetch in the name of a replica that this cluster does not have")
+    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        return _refuse(request, version, correlation_id)
     sessions = services.replicas.fetch_sessions
     try:
         context = sessions.open(
@@ -69,7 +69,14 @@ def answer(
 class _Fetch:
     """One fetch request, which may have to be read twice: when it comes and when it has waited."""
 
-    __slots__ = ("_context", "_correlation_id", "_request", "_services", "_version")
+    __slots__ = (
+        "_claims_to_be_a_replica",
+        "_context",
+        "_correlation_id",
+        "_request",
+        "_services",
+        "_version",
+    )
 
     def __init__(
         self,
@@ -80,6 +87,9 @@ class _Fetch:
         services: Services,
     ) -> None:
         self._request = request
+        self._claims_to_be_a_replica = (
+            request.replica_id >= 0 or request.replica_state.replica_id >= 0
+        )
         self._context = context
         self._version = version
         self._correlation_id = correlation_id
@@ -88,6 +98,12 @@ class _Fetch:
     def _partition(self, asked: FetchedFrom) -> Partition | None:
         led = self._services.replicas.topic(asked.topic)
         return None if led is None else led.get(asked.partition)
+
+    def _unknown(self, topic: TopicKey) -> ApiError:
+        """Why a partition is not there: its topic is not, or only this partition."""
+        if isinstance(topic, bytes) and self._services.replicas.topic(topic) is None:
+            return UnknownTopicId()
+        return UnknownTopicOrPartition()
 
     def partitions(self) -> list[Partition]:
         found = [self._partition(asked) for asked in self._context.partitions]
@@ -104,17 +120,23 @@ class _Fetch:
             partition = self._partition(asked)
             try:
                 if partition is None:
-                    raise _unknown(asked.topic)
+                    raise self._unknown(asked.topic)
                 read = partition.read(
                     asked.offset,
                     min(asked.max_bytes, left),
                     asked.current_leader_epoch,
                     request.isolation_level,
                     at_least_one=size == 0,
+                    last_fetched_epoch=asked.last_fetched_epoch,
                 )
+                if self._claims_to_be_a_replica:
+                    # It could move the high watermark (CVE-2018-1288); none of ours fetches yet.
+                    raise NotLeaderOrFollower
+                if read.diverging_epoch is not None:
+                    refused = True
             except ApiError as error:
                 refused = True
-                read = _refusal(asked, partition, error)
+                read = _refusal(asked, partition, error, self._version)
             got = read.size
             size += got
             left = max(0, left - got)
@@ -142,15 +164,29 @@ class _Fetch:
         )
 
 
-def _unknown(topic: TopicKey) -> ApiError:
-    return UnknownTopicId() if isinstance(topic, bytes) else UnknownTopicOrPartition()
-
-
-def _refusal(asked: FetchedFrom, partition: Partition | None, error: ApiError) -> FetchedPartition:
+def _refusal(
+    asked: FetchedFrom, partition: Partition | None, error: ApiError, version: int
+) -> FetchedPartition:
     refusal = FetchedPartition(asked.partition, int(error.code), records=b"")
-    if partition is not None and error.code in (
+    if partition is None:
+        refusal.aborted = []
+    elif version >= _LEADERS and error.code in (
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.FENCED_LEADER_EPOCH,
     ):
         refusal.current_leader = (partition.leader, partition.leader_epoch)
     return refusal
+
+
+def _refuse(request: FetchRequest, version: int, correlation_id: int) -> Answer:
+    """Refuse the whole request for an isolation level that does not exist."""
+    code = int(ErrorCode.UNKNOWN_SERVER_ERROR)
+    topics: list[tuple[TopicKey, list[FetchedPartition]]] = []
+    for topic in request.topics if version < _TOPIC_IDS else ():
+        partitions = [FetchedPartition(p.partition, code, records=b"") for p in topic.partitions]
+        for partition in partitions:
+            partition.aborted = []
+        topics.append((topic.topic, partitions))
+    return encode_fetch_response(
+        correlation_id, version, topics, error_code=code, session_id=request.session_id
+    )

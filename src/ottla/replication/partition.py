@@ -11,6 +11,7 @@ Rules:
 """
 
 from ottla.common.errors import (
+    ApiError,
     FencedLeaderEpoch,
     NotEnoughReplicas,
     NotLeaderOrFollower,
@@ -128,8 +129,9 @@ class Partition:
         isolation_level: int,
         *,
         at_least_one: bool,
+        last_fetched_epoch: int = NO_EPOCH,
     ) -> FetchedPartition:
-        if current_leader_epoch != NO_EPOCH:
+        if current_leader_epoch >= 0:
             self.check_epoch(current_leader_epoch)
         if self.leader != self.node_id:
             raise NotLeaderOrFollower
@@ -148,6 +150,12 @@ class Partition:
         )
         if isolation_level == READ_COMMITTED:
             answer.aborted = []
+        if last_fetched_epoch >= 0:
+            answer.diverging_epoch = self._diverging_epoch(offset, last_fetched_epoch)
+            if answer.diverging_epoch is not None:
+                return answer
+        if max_bytes < 0:
+            raise ApiError(f"a limit of {max_bytes} bytes")
         if offset < upper:
             fetched = log.read(
                 offset, max_bytes, upper_bound_offset=upper, at_least_one=at_least_one
@@ -157,3 +165,10 @@ class Partition:
                 if isolation_level == READ_COMMITTED:
                     answer.aborted = log.aborted_transactions(offset, fetched.next_offset)
         return answer
+
+    def _diverging_epoch(self, offset: int, epoch: int) -> tuple[int, int] | None:
+        """Where the reader's log, whose last record is of ``epoch``, departs from ours; or None."""
+        end = self.log.end_offset_for_epoch(epoch)
+        if end.epoch == NO_EPOCH:
+            raise OffsetOutOfRange(f"nothing is known of leader epoch {epoch}")
+        return (end.epoch, end.end_offset) if end.epoch < epoch or end.end_offset < offset else None
