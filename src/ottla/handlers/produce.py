@@ -16,7 +16,9 @@ from ottla.common.errors import (
     ErrorCode,
     InvalidRecord,
     InvalidRequiredAcks,
+    InvalidTxnState,
     ProtocolViolation,
+    TransactionalIdAuthorizationFailed,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
@@ -30,13 +32,17 @@ from ottla.protocol.generated.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from ottla.protocol.produce_request import read_produce_request
+from ottla.protocol.produce_request import ProduceView, read_produce_request
 from ottla.protocol.produce_response import Appended, encode_appended
+from ottla.records.batch import MAGIC, TRANSACTIONAL_BIT
 from ottla.replication.partition import Partition
 
 KEY: Final = ApiKey.PRODUCE
 VERSIONS: Final = (3, 13)
 _LEADERS: Final = 10
+_MAGIC: Final = 16
+_ATTRIBUTES: Final = 22
+"""Where they stand in a batch; of the attributes, the lower byte."""
 
 
 class Refused:
@@ -68,8 +74,17 @@ def answer(
         for index, start, end in partitions:
             partition = None if led is None else led.get(index)
             try:
-                if partition is None or not -1 <= acks <= 1 or start < 0:
-                    raise _reason(topic, acks, partition, version)
+                if (
+                    partition is None
+                    or not -1 <= acks <= 1
+                    or start < 0
+                    or (
+                        end - start > _ATTRIBUTES
+                        and frame[start + _ATTRIBUTES] & TRANSACTIONAL_BIT
+                        and frame[start + _MAGIC] == MAGIC
+                    )
+                ):
+                    raise _reason(request, topic, led is not None, partition, start, version)
                 info = partition.append(frame, start, end, acks, now_ms)
                 results.append((index, info.first_offset, info.append_time, info.log_start_offset))
             except ApiError as error:
@@ -87,15 +102,29 @@ def answer(
     return encode_appended(correlation_id, version, outcomes)  # type: ignore[arg-type]
 
 
-def _reason(topic: str | bytes, acks: int, partition: Partition | None, version: int) -> ApiError:
+def _reason(
+    request: ProduceView,
+    topic: str | bytes,
+    is_known: bool,
+    partition: Partition | None,
+    start: int,
+    version: int,
+) -> ApiError:
     """Why a partition cannot even be tried, in the order in which Kafka looks."""
-    if not -1 <= acks <= 1:
+    if not -1 <= request.acks <= 1:
         return InvalidRequiredAcks()
     if partition is None:
-        return UnknownTopicId() if isinstance(topic, bytes) else UnknownTopicOrPartition()
-    return InvalidRecord(
-        f"Produce requests with version {version} must have at least one record batch per partition"
-    )
+        by_id = isinstance(topic, bytes) and not is_known
+        return UnknownTopicId() if by_id else UnknownTopicOrPartition()
+    if start < 0:
+        return InvalidRecord(
+            f"Produce requests with version {version} must have at least one record batch "
+            "per partition"
+        )
+    # Nobody could end it: readers of committed records would wait behind it for ever.
+    if request.transactional_id is None:
+        return TransactionalIdAuthorizationFailed()
+    return InvalidTxnState("there is no transaction coordinator")
 
 
 def _without_answer(outcomes: Outcomes) -> None:
