@@ -8,6 +8,10 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 PROJECT = Path(__file__).resolve().parents[2]
 if str(PROJECT) not in sys.path:

@@ -98,18 +98,18 @@ class Script:
         return found
 
 
-class ClockThatMovesBySleep:
+class ClockThatMovesByWaiting:
     def __init__(self) -> None:
-        self.slept: list[float] = []
+        self.waits: list[float] = []
 
     def wall_ms(self) -> int:
         return 1_750_000_000_000
 
     def monotonic(self) -> float:
-        return sum(self.slept)
+        return sum(self.waits)
 
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(round(seconds, 6))
+    def wait(self, seconds: float) -> None:
+        self.waits.append(round(seconds, 6))
 
 
 def producer_for(script: Script, **options: object) -> Producer:
@@ -178,7 +178,7 @@ def test_a_lost_sequence_begins_anew_with_another_producer_id() -> None:
 
 def test_what_does_not_arrive_in_time_fails_and_the_producer_id_with_it() -> None:
     script = Script(*[produced(ErrorCode.NOT_ENOUGH_REPLICAS)] * 3, produced())
-    clock = ClockThatMovesBySleep()
+    clock = ClockThatMovesByWaiting()
     with script.broker, producer_for(script, delivery_timeout_ms=25, clock=clock) as producer:
         promise = producer.send("t", b"v")
         with pytest.raises(NotEnoughReplicas):
@@ -187,7 +187,7 @@ def test_what_does_not_arrive_in_time_fails_and_the_producer_id_with_it() -> Non
         producer.send("t", b"w")
         producer.flush()
     assert script.sequences() == [(100, 0)] * 3 + [(200, 0)]
-    assert clock.slept == [0.005, 0.010, 0.010]
+    assert clock.waits == [0.005, 0.010, 0.010]
 
 
 def test_without_idempotence_batches_carry_no_producer() -> None:

@@ -139,7 +139,7 @@ class Cluster:
         milliseconds = min(
             self.timing.back_off_ms * 2 ** min(attempt - 1, 20), self.timing.back_off_max_ms
         )
-        self.clock.sleep(min(milliseconds / 1000, deadline.seconds))
+        self.clock.wait(min(milliseconds / 1000, deadline.seconds))
 
     def connection(self, node_id: int, deadline: Deadline) -> Connection:
         """The connection to a node, or to any for ANY; BrokerUnavailable when there is none."""

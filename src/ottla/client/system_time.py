@@ -9,7 +9,7 @@ from ottla.common.clock import Clock
 class WaitingClock(Clock, Protocol):
     """A clock of a client, which may block."""
 
-    def sleep(self, seconds: float) -> None: ...
+    def wait(self, seconds: float) -> None: ...
 
 
 class SystemTime:
@@ -21,7 +21,7 @@ class SystemTime:
     def monotonic(self) -> float:
         return time.monotonic()  # noqa: TID251 - this is the clock that others take
 
-    def sleep(self, seconds: float) -> None:
+    def wait(self, seconds: float) -> None:
         time.sleep(seconds)
 
 
