@@ -21,6 +21,7 @@ from ottla.records.record import Record
 
 BOMB_BYTES: Final = 1 << 30
 NONE, CORRUPT_MESSAGE, INVALID_RECORD = 0, 2, 87
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
 LENGTH, MAGIC, CRC, ATTRIBUTES, LAST_DELTA, COUNT = 8, 16, 17, 21, 23, 57
 
 
@@ -138,14 +139,16 @@ def test_lies_in_the_header_of_a_batch(broker: BrokerProcess, witness: Witness) 
 def test_control_records_of_a_client_are_refused(broker: BrokerProcess, witness: Witness) -> None:
     create_target(broker.port)
     key, value = struct.pack(">hh", 0, 1), struct.pack(">hi", 0, 0)
-    for flags in ({"control": True}, {"control": True, "transactional": True}):
+    refusals = {False: INVALID_RECORD, True: TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
+    for transactional, refusal in refusals.items():
         forged = build_batch(
             [Record(key=key, value=value, timestamp=1_700_000_000_000)],
             producer_id=5,
             producer_epoch=0,
-            **flags,
+            control=True,
+            transactional=transactional,
         )
-        assert produce(broker, forged) == INVALID_RECORD
+        assert produce(broker, forged) == refusal
 
 
 def test_twelve_bytes_that_killed_another_broker(broker: BrokerProcess, witness: Witness) -> None:
