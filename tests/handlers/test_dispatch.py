@@ -8,7 +8,7 @@ from tests.handlers.broker import Broker, Peer
 from ottla.common.buffers import Answer
 from ottla.common.errors import ErrorCode, ProtocolViolation
 from ottla.common.promise import Promise
-from ottla.handlers.dispatch import HANDLERS, Dispatcher
+from ottla.handlers.dispatch import HANDLERS, REQUEST_BYTES_MAX, Dispatcher
 from ottla.protocol.api import APIS, ApiKey
 from ottla.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.generated.create_topics import (
@@ -123,6 +123,14 @@ def test_a_request_that_is_cut_anywhere_ends_the_connection(cut: int) -> None:
 def test_the_length_of_a_clients_name_is_not_believed(size: int) -> None:
     with pytest.raises(ProtocolViolation):
         Dispatched().send(pack(">hhih", 60, 0, 77, size) + bytes(20))
+
+
+def test_a_request_other_than_produce_may_not_be_larger_than_it_can_honestly_be() -> None:
+    frame = header(60, 0) + to_bytes(DESCRIBE, 0)
+    padded = frame + bytes(REQUEST_BYTES_MAX - len(frame))
+    assert isinstance(Dispatched().send(padded), bytes)
+    with pytest.raises(ProtocolViolation):
+        Dispatched().send(padded + b"\x00")
 
 
 def test_an_answer_that_waits_comes_later() -> None:
