@@ -33,7 +33,7 @@ check: $(READY) ## ruff, mypy --strict, import contracts, generated code is curr
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-timing
+	$(BIN)/lint-imports
 	$(BIN)/python tools/protocolgen --check
 
 generate: $(READY) ## protocol/generated from protocol/schema

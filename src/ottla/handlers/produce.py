@@ -35,6 +35,7 @@ from ottla.protocol.generated.produce import (
 from ottla.protocol.produce_request import ProduceView, read_produce_request
 from ottla.protocol.produce_response import Appended, encode_appended
 from ottla.records.batch import MAGIC, TRANSACTIONAL_BIT
+from ottla.records.validation import ZSTD_FROM_PRODUCE_VERSION, refuse_zstd
 from ottla.replication.partition import Partition
 
 KEY: Final = ApiKey.PRODUCE
@@ -85,6 +86,8 @@ def answer(
                     )
                 ):
                     raise _reason(request, topic, led is not None, partition, start, version)
+                if version < ZSTD_FROM_PRODUCE_VERSION:
+                    refuse_zstd(frame, start, end, version)
                 info = partition.append(frame, start, end, acks, now_ms)
                 results.append((index, info.first_offset, info.append_time, info.log_start_offset))
             except ApiError as error:
