@@ -9,7 +9,7 @@ refuses the whole request; each of them is one that clients expect from a coordi
 """
 
 from collections.abc import Callable, Collection, Iterable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final, TypeVar
 
 from ottla.common.chance import Chance
@@ -48,6 +48,8 @@ GROUP_METADATA_TOPIC: Final = "__consumer_offsets"
 _BATCH_BYTES: Final = 64 * 1024
 _LOAD_BYTES_MAX: Final = 256 * 1024
 """What is replayed in one turn of the loop, so that others are served while a log is loaded."""
+
+_HASHES_KEPT: Final = 4096
 
 OffsetsAsked = list[tuple[str, bytes, list[int]]]
 """Topic name, topic id and partitions."""
@@ -281,15 +283,21 @@ class GroupService:
         return self.runtime.read(self.partition_for(group_id), operation)
 
 
-def partition_of(group_id: str, count: int) -> int:
-    """Java's hash of a string, without its sign."""
+def partition_of(key: str, count: int) -> int:
+    """Which partition of a coordinator's topic a group or a transactional id belongs to."""
+    return _java_hash(key) % count
+
+
+@lru_cache(maxsize=_HASHES_KEPT)
+def _java_hash(key: str) -> int:
+    """The hash of Java's strings, without its sign."""
     value = 0
-    units = group_id.encode("utf-16-be", "surrogatepass")
+    units = key.encode("utf-16-be", "surrogatepass")
     for high, low in zip(units[::2], units[1::2], strict=True):
         value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
     if value == 1 << 31:
         return 0  # which has no positive twin
-    return (value if value < 1 << 31 else (1 << 32) - value) % count
+    return value if value < 1 << 31 else (1 << 32) - value
 
 
 def _fetch(
