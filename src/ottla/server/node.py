@@ -25,6 +25,7 @@ from ottla.observability.logging import logger
 from ottla.replication.log_moves import LogMoves
 from ottla.replication.replicas import Replicas
 from ottla.server.auto_topics import ControllerAutoTopics
+from ottla.server.directory_assignments import DirectoryAssignments
 from ottla.server.internal_topics import InternalTopics
 from ottla.server.lifecycle import NO_EPOCH, BrokerLifecycle
 from ottla.server.metadata_follower import MetadataFollower
@@ -118,11 +119,21 @@ class Node:
         )
         follower.load(self._metadata.image)
         self._metadata.on_image(follower.changed)
+        assignments = DirectoryAssignments(
+            controller,
+            self._metadata,
+            self.logs,
+            self._scheduler,
+            node_id=self.config.node_id,
+        )
+        self._metadata.on_image(assignments.changed)
+        self._log_moves.on_moved = assignments.moved
         self.logs.on_directory_failed = self._directory_failed
         self._storage = StorageDriver(self.logs, self._scheduler, Intervals.of(self.config))
         self._storage.start()
         self._log_moves.resume()
         await self._register(cluster_id, controller)
+        assignments.load(self._metadata.image)
         self._server.start(Dispatcher(services, log).answer, self._replicas.waiting.finish_ready)
         log.info("serving", node=self.config.node_id, ports=self.ports)
 
