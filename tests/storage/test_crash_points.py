@@ -239,7 +239,7 @@ def check_state(log: Log, content: Content) -> None:
     assert producers <= set(log.producers.producers) <= ever
 
 
-@pytest.mark.parametrize("seed", [None, 1, 2, 3])
+@pytest.mark.parametrize("seed", [None, 1, 2])
 def test_whatever_a_crash_leaves_is_a_prefix_with_all_that_was_flushed(seed: int | None) -> None:
     files = MemoryFilesystem()
     files.make_directory("/data")

@@ -191,4 +191,4 @@ class LogMachine(RuleBasedStateMachine):
 
 
 TestLog = LogMachine.TestCase
-TestLog.settings = hypothesis_settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestLog.settings = hypothesis_settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -95,6 +95,7 @@ class LogDirectory:
         "path",
         "previous_broker_epoch",
         "recovery_points",
+        "recovery_points_known",
         "was_clean",
     )
 
@@ -110,6 +111,8 @@ class LogDirectory:
         """The broker epoch of that life; -1 unless it ended cleanly."""
         self.recovery_points = OffsetCheckpoint(filesystem, f"{path}/{RECOVERY_POINTS}")
         self.log_start_offsets = OffsetCheckpoint(filesystem, f"{path}/{LOG_START_OFFSETS}")
+        self.recovery_points_known = True
+        """Whether a log that is not in the checkpoint was never flushed, or merely lost there."""
         self.high_watermarks = OffsetCheckpoint(filesystem, f"{path}/{HIGH_WATERMARKS}")
 
     @property
@@ -147,11 +150,20 @@ class LogDirectory:
 
     def read_checkpoints(self) -> None:
         """Damaged ones count as empty: everything is recovered, nothing was deleted."""
+        filesystem = self._filesystem
+        path = self.recovery_points.path
+        if not filesystem.exists(path) or filesystem.size(path) == 0:
+            self.recovery_points_known = not self._has_partitions()
+            self.recovery_points.write({})
         for checkpoint in (self.recovery_points, self.log_start_offsets, self.high_watermarks):
             try:
                 checkpoint.read()
             except CorruptCheckpoint:
                 checkpoint.write({})
+                self.recovery_points_known &= checkpoint is not self.recovery_points
+
+    def _has_partitions(self) -> bool:
+        return any(map(parse_directory_name, self._filesystem.list_directory(self.path)))
 
     def close_cleanly(self, broker_epoch: int) -> None:
         """Everything is on disk: say so."""

@@ -117,6 +117,7 @@ class Log(ReadableLog):
         recovery_point: int = 0,
         log_start_offset: int = 0,
         clean_shutdown: bool = True,
+        may_have_gaps: bool = False,
         producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
         open_files: OpenFiles | None = None,
         listener: LogListener | None = None,
@@ -139,7 +140,7 @@ class Log(ReadableLog):
                 recovery_point=recovery_point,
                 log_start_offset=log_start_offset,
                 clean_shutdown=clean_shutdown,
-                compacted="compact" in config.cleanup_policy,
+                may_have_gaps=may_have_gaps or "compact" in config.cleanup_policy,
             ).load()
             log = Log(
                 filesystem,

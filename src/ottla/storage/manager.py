@@ -183,6 +183,7 @@ class LogManager:
             recovery_point=directory.recovery_points.claim(topic_partition),
             log_start_offset=directory.log_start_offsets.claim(topic_partition),
             clean_shutdown=directory.was_clean,
+            may_have_gaps=not directory.recovery_points_known,
         )
         log.set_high_watermark(directory.high_watermarks.claim(topic_partition))
         return log
@@ -196,6 +197,7 @@ class LogManager:
         recovery_point: int = 0,
         log_start_offset: int = 0,
         clean_shutdown: bool = True,
+        may_have_gaps: bool = False,
     ) -> Log:
         keeper = _Keeper(self)
         log = Log.open(
@@ -208,6 +210,7 @@ class LogManager:
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
             clean_shutdown=clean_shutdown,
+            may_have_gaps=may_have_gaps,
             producer_expiration_ms=self._producer_expiration_ms,
             open_files=self._open_files,
             listener=keeper,

@@ -5,9 +5,10 @@ After any other stop everything from the recovery point on is read: the log ends
 batch that is not whole, not sound, or out of order, and what stands behind it goes. What is before
 the recovery point was synced and is believed.
 
-Out of order are offsets and leader epochs that go back, and, where nothing is compacted, a segment
-that does not begin where the one before it ends: the disk may have kept a later segment and lost
-the end of an earlier one.
+Out of order are offsets and leader epochs that go back and, where there may be no gaps, a batch or
+segment that does not begin where the one before it ends: the disk may have kept a later segment and
+lost the end of an earlier one, and base offsets lie outside the checksum. Compaction leaves gaps;
+and when nobody knows the recovery point, old segments that were compacted once are read again too.
 
 The recovery point itself does not move here: only a flush moves it.
 """
@@ -73,7 +74,7 @@ class LogLoader:
         recovery_point: int,
         log_start_offset: int,
         clean_shutdown: bool,
-        compacted: bool,
+        may_have_gaps: bool,
     ) -> None:
         self._filesystem = filesystem
         self._directory = directory
@@ -83,7 +84,7 @@ class LogLoader:
         self._recovery_point = recovery_point
         self._log_start_offset = log_start_offset
         self._clean_shutdown = clean_shutdown
-        self._compacted = compacted
+        self._may_have_gaps = may_have_gaps
         self._segments = Segments()
         self._snapshots = ProducerSnapshots(filesystem, directory, [])
         self._producers = ProducerState(producer_expiration_ms)
@@ -251,7 +252,7 @@ class LogLoader:
             self._epochs.truncate_from_end(unflushed[0].base_offset)
         end_offset: int | None = None
         for number, segment in enumerate(unflushed):
-            if end_offset not in (None, segment.base_offset) and not self._compacted:
+            if end_offset not in (None, segment.base_offset) and not self._may_have_gaps:
                 self._drop(unflushed[number:])
                 return
             cut, end_offset = self._recover(segment)
@@ -274,6 +275,7 @@ class LogLoader:
 
         Whether it was cut, and the offset behind its last batch.
         """
+        may_have_gaps = self._may_have_gaps or self._clean_shutdown
         self._load_producers(self._log_start_offset, segment.base_offset)
         segment.begin_rebuild()
         segment.transaction_index.reset()
@@ -282,6 +284,8 @@ class LogLoader:
             for place, batch in bodies(segment.file, 0, segment.size):
                 header = read_header(batch)
                 if not _is_sound(header, batch, segment, end_offset, epoch):
+                    break
+                if header.base_offset != end_offset and not may_have_gaps:
                     break
                 segment.index(place.position, place.size, place.last_offset, header.max_timestamp)
                 if header.magic == MAGIC:

@@ -13,6 +13,7 @@ operations raise an ``OSError``, ``capacity`` makes the disk full.
 import errno
 import io
 from collections.abc import Callable
+from copy import deepcopy
 from typing import TypeAlias
 
 from ottla.common.chance import Chance
@@ -249,6 +250,13 @@ class MemoryFilesystem:
         survivor.now_ms = self.now_ms
         survivor._root = self._root.after_crash(chance)
         return survivor
+
+    def after_kill(self) -> "MemoryFilesystem":
+        """A copy of the disk as another process would find it now."""
+        copy = MemoryFilesystem(capacity=self.capacity)
+        copy.now_ms = self.now_ms
+        copy._root = deepcopy(self._root)
+        return copy
 
     # Names
 
