@@ -52,9 +52,15 @@ class Node:
     """One life of a controller."""
 
     def __init__(
-        self, filesystem: MemoryFilesystem, *, seed: int = 1, config: BrokerConfig | None = None
+        self,
+        filesystem: MemoryFilesystem,
+        *,
+        seed: int = 1,
+        config: BrokerConfig | None = None,
+        cluster_id: str = CLUSTER_ID,
     ) -> None:
         self.filesystem = filesystem
+        self.cluster_id = cluster_id
         self.scheduler = SimulatedScheduler(Chance(seed))
         self.metadata = MetadataCache()
         self.images: list[tuple[MetadataImage, MetadataDelta]] = []
@@ -65,7 +71,7 @@ class Node:
         self.directory_id = meta.directory_id
         self.driver = ControllerDriver(
             config or settings(),
-            cluster_id=CLUSTER_ID,
+            cluster_id=cluster_id,
             directory_id=meta.directory_id,
             filesystem=filesystem,
             scheduler=self.scheduler,
@@ -86,7 +92,7 @@ class Node:
     def start_broker(self, previous_epoch: int = -1) -> None:
         request = BrokerRegistrationRequest(
             broker_id=1,
-            cluster_id=CLUSTER_ID,
+            cluster_id=self.cluster_id,
             incarnation_id=b"incarnation %04d" % next(_INCARNATIONS),
             listeners=[Listener(name="PLAINTEXT", host="localhost", port=9092)],
             features=[

@@ -10,7 +10,7 @@ from ottla.common.errors import CorruptMessage
 from ottla.metadata.image import EMPTY_IMAGE
 from ottla.metadata.records import MetadataRecord, encode_record
 from ottla.metadata.snapshot import (
-    BATCH_RECORDS_MAX,
+    BATCH_BYTES_MAX,
     container,
     image_to_records,
     read_container,
@@ -104,15 +104,16 @@ def test_an_image_can_be_written_at_every_metadata_version(metadata_version: int
         assert encode_record(record, metadata_version)
 
 
-def test_many_records_go_into_several_batches_with_offsets_in_a_row() -> None:
+def test_many_records_go_into_batches_as_large_as_may_be_with_offsets_in_a_row() -> None:
     records: list[MetadataRecord] = [
-        r.ConfigRecord(resource_type=2, resource_name=f"t{n}", name="a", value="b")
-        for n in range(2 * BATCH_RECORDS_MAX + 1)
+        r.ConfigRecord(resource_type=2, resource_name=f"t{n}", name="a", value="b" * 30_000)
+        for n in range(2 * BATCH_BYTES_MAX // 30_000 + 1)
     ]
     values = [encode_record(record, 30) for record in records]
     data = b"".join(container(values, epoch=7, now_ms=5, last_contained_log_timestamp=4))
     headers = [read_header(data, position) for position, _ in batches(data)]
     assert [header.is_control for header in headers] == [True, False, False, False, True]
+    assert max(header.size for header in headers) <= 8 * 1024 * 1024
     assert {header.partition_leader_epoch for header in headers} == {7}
     expected = 0
     for header in headers:

@@ -17,6 +17,7 @@ from ottla.common.errors import (
     InvalidRequest,
     UnknownTopicOrPartition,
 )
+from ottla.config.broker import BrokerConfig
 from ottla.config.changes import (
     Change,
     Operation,
@@ -45,6 +46,8 @@ _Changes = Mapping[str, str | None]
 class ConfigsManager:
     def __init__(self, state: ControllerState) -> None:
         self._state = state
+        self._defaults: tuple[BrokerConfig, list[Entry]] | None = None
+        """The settings of a topic that sets nothing, and what they were worked out from."""
 
     # For new topics
 
@@ -58,7 +61,12 @@ class ConfigsManager:
 
     def describe_topic(self, own: Mapping[str, str]) -> list[Entry]:
         """All settings of a topic that sets these itself."""
-        return describe_topic(self._state.layers(), self._state.effective_config(), own)
+        config = self._state.effective_config()
+        if own:
+            return describe_topic(self._state.layers(), config, own)
+        if self._defaults is None or self._defaults[0] is not config:
+            self._defaults = (config, describe_topic(self._state.layers(), config, own))
+        return self._defaults[1]
 
     # Requests
 

@@ -227,7 +227,7 @@ class TopicsManager:
         asked += request.topics
         records: list[MetadataRecord] = []
         results: list[DeletableTopicResult] = []
-        deleted: set[bytes] = set()
+        found: dict[bytes, tuple[str, int]] = {}
         duplicates = _duplicates(asked)
         for wanted in asked:
             key = wanted.name if wanted.name is not None else wanted.topic_id
@@ -235,14 +235,19 @@ class TopicsManager:
                 continue
             try:
                 topic_id, name = self._find(wanted)
-                if topic_id in deleted:
-                    raise InvalidRequest(
-                        "The provided topic name maps to an ID that was already supplied."
-                    )
             except ApiError as error:
                 results.append(_not_deleted(wanted, error))
+            else:
+                found[topic_id] = name, found.get(topic_id, (name, 0))[1] + 1
+        for topic_id, (name, times) in found.items():
+            if times > 1:
+                # By its name and by its id: who is so unclear about it shall not delete it.
+                error = InvalidRequest(
+                    "The provided topic name maps to an ID that was already supplied."
+                )
+                both = DeleteTopicState(name=name, topic_id=topic_id)
+                results.append(_not_deleted(both, error))
                 continue
-            deleted.add(topic_id)
             records.append(RemoveTopicRecord(topic_id=topic_id))
             results.append(DeletableTopicResult(name=name, topic_id=topic_id))
         results += [_not_deleted(wanted, error) for wanted, error in duplicates.values()]

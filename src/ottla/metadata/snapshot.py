@@ -8,7 +8,6 @@ begin at 0 and have nothing to do with the log's.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final
 
 from ottla.common.errors import CorruptMessage
@@ -38,7 +37,8 @@ from ottla.records.builder import BatchBuilder
 from ottla.records.control import ControlType, control_batch, read_control_type
 from ottla.records.record import iterate
 
-BATCH_RECORDS_MAX: Final = 1024
+BATCH_BYTES_MAX: Final = 8 * 1024 * 1024 - 1024
+"""A batch is as large as it may be: kafka-metadata-shell shows only the last one of a snapshot."""
 
 
 def image_to_records(image: MetadataImage) -> Iterator[MetadataRecord]:
@@ -90,13 +90,16 @@ def container(
         opening.append((ControlType.KRAFT_VOTERS, to_bytes(voters, 0)))
     yield control_batch(opening, timestamp=now_ms, leader_epoch=epoch)
     offset = len(opening)
-    remaining = iter(values)
-    while chunk := list(islice(remaining, BATCH_RECORDS_MAX)):
-        builder = BatchBuilder()
-        for value in chunk:
-            builder.append(now_ms, None, value)
+    builder = BatchBuilder()
+    for value in values:
+        if builder.count and builder.size + len(value) > BATCH_BYTES_MAX:
+            yield builder.build(base_offset=offset, leader_epoch=epoch)
+            offset += builder.count
+            builder = BatchBuilder()
+        builder.append(now_ms, None, value)
+    if builder.count:
         yield builder.build(base_offset=offset, leader_epoch=epoch)
-        offset += len(chunk)
+        offset += builder.count
     footer = to_bytes(SnapshotFooterRecord(version=0), 0)
     yield control_batch(
         [(ControlType.SNAPSHOT_FOOTER, footer)],
