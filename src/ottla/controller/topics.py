@@ -28,6 +28,7 @@ from ottla.controller.configs import ConfigsManager
 from ottla.controller.result import RECORDS_MAX, ControllerResult, check_records
 from ottla.controller.state import ControllerState
 from ottla.metadata.records import MetadataRecord
+from ottla.metadata.topics import TopicImage
 from ottla.protocol.generated.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -227,48 +228,39 @@ class TopicsManager:
         asked += request.topics
         records: list[MetadataRecord] = []
         results: list[DeletableTopicResult] = []
-        found: dict[bytes, tuple[str, int]] = {}
         duplicates = _duplicates(asked)
-        for wanted in asked:
-            key = wanted.name if wanted.name is not None else wanted.topic_id
-            if key in duplicates:
-                continue
-            try:
-                topic_id, name = self._find(wanted)
-            except ApiError as error:
-                results.append(_not_deleted(wanted, error))
-            else:
-                found[topic_id] = name, found.get(topic_id, (name, 0))[1] + 1
-        for topic_id, (name, times) in found.items():
-            if times > 1:
+        found = [(wanted, self._find(wanted)) for wanted in asked if _key(wanted) not in duplicates]
+        times = Counter(topic.topic_id for _, topic in found if isinstance(topic, TopicImage))
+        for wanted, topic in found:
+            if isinstance(topic, ApiError):
+                results.append(_not_deleted(wanted, topic))
+            elif times[topic.topic_id] == 1:
+                records.append(RemoveTopicRecord(topic_id=topic.topic_id))
+                results.append(DeletableTopicResult(name=topic.name, topic_id=topic.topic_id))
+            elif wanted.name is not None:
                 # By its name and by its id: who is so unclear about it shall not delete it.
-                error = InvalidRequest(
-                    "The provided topic name maps to an ID that was already supplied."
-                )
-                both = DeleteTopicState(name=name, topic_id=topic_id)
-                results.append(_not_deleted(both, error))
-                continue
-            records.append(RemoveTopicRecord(topic_id=topic_id))
-            results.append(DeletableTopicResult(name=name, topic_id=topic_id))
+                both = DeleteTopicState(name=topic.name, topic_id=topic.topic_id)
+                unclear = "The provided topic name maps to an ID that was already supplied."
+                results.append(_not_deleted(both, InvalidRequest(unclear)))
         results += [_not_deleted(wanted, error) for wanted, error in duplicates.values()]
         check_records(records)
         return ControllerResult(DeleteTopicsResponse(responses=results), records)
 
-    def _find(self, wanted: DeleteTopicState) -> tuple[bytes, str]:
+    def _find(self, wanted: DeleteTopicState) -> TopicImage | ApiError:
         topics = self._state.image.topics
         if wanted.name is not None:
             if wanted.topic_id != ZERO_UUID:
-                raise InvalidRequest("You may not specify both topic name and topic id.")
+                return InvalidRequest("You may not specify both topic name and topic id.")
             topic = topics.by_name.get(wanted.name)
-            if topic is None:
-                raise UnknownTopicOrPartition("This server does not host this topic-partition.")
-        elif wanted.topic_id == ZERO_UUID:
-            raise InvalidRequest("Neither topic name nor id were specified.")
+            unknown: ApiError = UnknownTopicOrPartition(
+                "This server does not host this topic-partition."
+            )
         else:
+            if wanted.topic_id == ZERO_UUID:
+                return InvalidRequest("Neither topic name nor id were specified.")
             topic = topics.by_id.get(wanted.topic_id)
-            if topic is None:
-                raise UnknownTopicId("This server does not host this topic ID.")
-        return topic.topic_id, topic.name
+            unknown = UnknownTopicId("This server does not host this topic ID.")
+        return unknown if topic is None else topic
 
 
 def _partition_count(topic: CreatableTopic) -> int:
@@ -287,13 +279,17 @@ def _all_refused(
     )
 
 
+def _key(wanted: DeleteTopicState) -> str | bytes:
+    return wanted.topic_id if wanted.name is None else wanted.name
+
+
 def _duplicates(
     asked: list[DeleteTopicState],
 ) -> dict[str | bytes, tuple[DeleteTopicState, ApiError]]:
     found: dict[str | bytes, tuple[DeleteTopicState, ApiError]] = {}
     seen: set[str | bytes] = set()
     for wanted in asked:
-        key = wanted.name if wanted.name is not None else wanted.topic_id
+        key = _key(wanted)
         if key in seen:
             what = "name" if wanted.name is not None else "id"
             found[key] = (wanted, InvalidRequest(f"Duplicate topic {what}."))
