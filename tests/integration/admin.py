@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     AlterConfigOpType,
@@ -15,6 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 TIMEOUT_SECONDS: Final = 20.0
+NO_LEADER_YET: Final = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 
 
 def admin_client(bootstrap_servers: str) -> AdminClient:
@@ -73,12 +74,23 @@ def delete_records(bootstrap_servers: str, name: str, offset: int, partition: in
 
 
 def offsets(bootstrap_servers: str, name: str, partition: int = 0) -> tuple[int, int]:
-    """The log start offset and the high watermark, asked of the broker."""
+    """The log start offset and the high watermark, asked of the broker.
+
+    A broker that has just started may not lead the partition yet; then it is asked again.
+    """
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "not-used"})
+    asked = TopicPartition(name, partition)
+    end = time.monotonic() + TIMEOUT_SECONDS
     try:
-        asked = TopicPartition(name, partition)
-        low, high = consumer.get_watermark_offsets(asked, TIMEOUT_SECONDS, cached=False)
-        return low, high
+        while True:
+            try:
+                low, high = consumer.get_watermark_offsets(asked, TIMEOUT_SECONDS, cached=False)
+            except KafkaException as error:
+                if error.args[0].code() not in NO_LEADER_YET or time.monotonic() > end:
+                    raise
+                time.sleep(0.1)
+            else:
+                return low, high
     finally:
         consumer.close()
 
