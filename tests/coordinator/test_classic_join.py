@@ -79,6 +79,16 @@ def test_a_dynamic_member_must_come_back_with_the_id_that_it_is_given(
     assert coordinator.state() == "PreparingRebalance"
 
 
+def test_a_client_with_a_name_of_any_length_gets_an_id_that_can_be_written(
+    coordinator: Coordinator,
+) -> None:
+    member = Member(coordinator, "\U0001f600" * 8_191)
+    settle(coordinator, member)
+    assert len(member.member_id.encode()) < 1 << 15
+    coordinator.crash()
+    assert member.heartbeat() == ErrorCode.NONE
+
+
 def test_clients_before_version_4_join_at_once(coordinator: Coordinator) -> None:
     member = Member(coordinator, "old", version=3)
     assert not member.send_join().done

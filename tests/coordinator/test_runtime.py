@@ -188,6 +188,28 @@ def test_records_that_need_not_stay_together_are_spread_over_batches() -> None:
     assert world.committed("n49") == 49
 
 
+def test_what_is_large_in_itself_gets_a_batch_of_its_own() -> None:
+    world = World(batch_bytes=1000)
+    world.runtime.elected(0, 0)
+    records = [Number(f"{n}" * 400, n) for n in range(3)]
+    world.add()
+    world.runtime.write(0, lambda _shard, _now_ms: Outcome(records, None))
+    world.add()
+    world.turn()
+    assert world.log.appends == 3
+
+
+def test_when_too_much_waits_for_its_commit_nobody_else_is_let_in() -> None:
+    world = World(batch_bytes=62)
+    world.runtime.elected(0, 0)
+    world.log.hold = True
+    answers = [world.add() for _ in range(1100)]
+    assert code_of(answers[-1]) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    world.log.commit(TOPIC, 0)
+    assert not world.add().done
+    assert answers[0].result() == 1
+
+
 def test_a_write_that_is_refused_leaves_no_trace(world: World) -> None:
     world.add()
     world.turn()

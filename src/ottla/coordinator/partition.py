@@ -22,6 +22,7 @@ from ottla.common.environment import Cancellable
 from ottla.common.errors import (
     ApiError,
     CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
     NotCoordinator,
     ProtocolViolation,
     RequestTimedOut,
@@ -44,6 +45,8 @@ Action = Callable[[int], Outcome[Any, None]]
 """What a timer does: an operation whose shard is bound already."""
 ShardFactory = Callable[[Timeline, Timers[Action]], S]
 
+IN_FLIGHT_MAX: Final = 1000
+"""Batches that may wait for their commit; beyond it the coordinator is not available."""
 TAIL_POLL_MS: Final = 50
 """How often the high watermark is looked at while a part of what was loaded is not committed."""
 
@@ -162,7 +165,11 @@ class CoordinatorPartition(Generic[S]):
             return
         if self._tail_end is None:
             return  # a later write is committed, and so is the tail
-        if self._outside.reader.high_watermark(*self.topic_partition) >= self._tail_end:
+        try:
+            high_watermark = self._outside.reader.high_watermark(*self.topic_partition)
+        except ApiError:
+            return  # we lead it no longer, and shall hear so
+        if high_watermark >= self._tail_end:
             self._commit_through(self._in_flight[0])
         else:
             self._outside.scheduler.call_later(TAIL_POLL_MS / 1000, self._await_tail, shard)
@@ -202,6 +209,8 @@ class CoordinatorPartition(Generic[S]):
         now_ms = self._outside.scheduler.wall_ms()
         try:
             self._make_room()
+            if len(self._in_flight) >= IN_FLIGHT_MAX:
+                raise CoordinatorNotAvailable
             outcome = operation(self.shard, now_ms)
             if outcome.records:
                 self._gather(outcome, now_ms)
@@ -227,19 +236,24 @@ class CoordinatorPartition(Generic[S]):
         assert self._batch is not None
         return self._batch
 
-    def _make_room(self) -> None:
+    def _make_room(self, size: int = 0) -> None:
+        """See that the open batch can take more; what is large in itself gets one of its own."""
         self.check_active()
-        if self._open.builder.size >= self._outside.batch_bytes:
+        full = self._open.builder.size >= self._outside.batch_bytes
+        if full or (size >= self._outside.batch_bytes and self._open.builder.count):
             self._flush()
             self.check_active()
 
     def _gather(self, outcome: Outcome[Any, Any], now_ms: int) -> None:
-        for record in outcome.records:
+        encoded = [(record, *self._format.encode(record)) for record in outcome.records]
+        if outcome.atomic:
+            self._make_room(sum(len(key) + len(value or b"") for _, key, value in encoded))
+        for record, key, value in encoded:
             if not outcome.atomic:
                 self._make_room()
             if outcome.stored is None:
                 self.shard.replay(self._next_offset, NO_PRODUCER_ID, record)
-            self._open.builder.append(now_ms, *self._format.encode(record))
+            self._open.builder.append(now_ms, key, value)
             self._next_offset += 1
 
     def _run_timer(self, action: Action) -> None:

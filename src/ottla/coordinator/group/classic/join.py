@@ -29,6 +29,9 @@ from ottla.coordinator.shard import Outcome
 KNOWN_MEMBER_ID_FROM: Final = 4
 """From this version on a dynamic member must come back with the id that it was given."""
 
+_NAME_MAX: Final = 8_000
+"""So much of a client's name goes into a member id that it still is a string of the protocol."""
+
 
 class ClassicJoin:
     def __init__(self, rebalance: ClassicRebalance, chance: Chance) -> None:
@@ -93,7 +96,7 @@ class ClassicJoin:
     def _join_new(self, group: ClassicGroup, joining: Joining) -> Joined:
         instance_id = joining.request.group_instance_id
         name = joining.caller.client_id if instance_id is None else instance_id
-        member_id = f"{name}-{_uuid_text(random_uuid(self._chance))}"
+        member_id = f"{name[:_NAME_MAX]}-{_uuid_text(random_uuid(self._chance))}"
         if instance_id is not None and instance_id in group.static_members:
             return self._static.replace(group, instance_id, member_id, joining)
         if instance_id is None and joining.caller.version >= KNOWN_MEMBER_ID_FROM:
