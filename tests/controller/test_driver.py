@@ -6,7 +6,8 @@ import pytest
 from tests.controller.nodes import Node, formatted
 from tests.raft.quorums import DIRECTORY, settings
 
-from ottla.common.errors import NotController
+from ottla.common.errors import BrokerIdNotRegistered, NotController
+from ottla.controller.client import ControllerClient
 from ottla.metadata.records import MetadataRecord, decode_record
 from ottla.protocol.generated import metadata_records as r
 from ottla.protocol.generated.delete_topics import DeleteTopicsRequest
@@ -18,6 +19,7 @@ from ottla.protocol.generated.describe_quorum import (
 from ottla.protocol.generated.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
 )
+from ottla.protocol.generated.unregister_broker import UnregisterBrokerRequest
 from ottla.records.batch import batches, read_header
 from ottla.records.record import iterate
 from ottla.testing.files import MemoryFilesystem
@@ -240,6 +242,18 @@ def test_a_disk_that_fails_ends_the_controller() -> None:
     assert "t" not in node.metadata.image.topics.by_name
 
 
+def test_a_disk_that_fails_during_the_start_ends_the_start() -> None:
+    filesystem = formatted()
+    node = Node(filesystem)
+    started = node.driver.start()
+    filesystem.fail = lambda what, path: (
+        OSError(errno.EIO, "broken") if what == "write" and path == LOG else None
+    )
+    with pytest.raises(NotController):
+        node.wait(started)
+    assert len(node.failures) == 1
+
+
 def test_the_quorum_is_described() -> None:
     node = Node(formatted()).start()
 
@@ -279,6 +293,42 @@ def test_an_open_transaction_of_an_earlier_controller_is_aborted() -> None:
     assert [r.AbortTransactionRecord(reason="Controller failover")] in written(filesystem)
     second.start_broker()
     assert second.wait(second.create("t")).topics[0].error_code == 0
+
+
+def test_a_snapshot_that_cannot_be_written_does_no_harm() -> None:
+    filesystem = formatted()
+    node = Node(filesystem, config=settings(metadata_max_idle_interval_ms="0")).start()
+    node.start_broker()
+    filesystem.fail = lambda what, path: (
+        OSError(errno.ENOSPC, "full") if what == "write" and path.endswith(".part") else None
+    )
+    taken = node.driver.take_snapshot()
+    assert node.scheduler.run_until(lambda: taken.done, 10)
+    filesystem.fail = lambda _what, _path: None
+    assert node.wait(node.create("t")).topics[0].error_code == 0
+    node.wait(node.driver.take_snapshot())
+    latest = node.driver.raft.snapshots.latest()
+    assert latest is not None
+    assert latest.end_offset > 0
+
+
+def test_a_process_that_stood_still_does_not_fence_its_broker() -> None:
+    node = Node(formatted()).start()
+    node.start_broker()
+    node.scheduler.now += 60.0  # stopped, or the machine was asleep
+    node.scheduler.run_for(0.001)
+    assert not node.metadata.image.brokers[1].fenced
+    assert not node.wait(node.driver.broker_heartbeat(node.heartbeat())).is_fenced
+    node.scheduler.run_for(11)
+    assert node.metadata.image.brokers[1].fenced
+
+
+def test_a_broker_asks_a_controller_without_knowing_where_it_is() -> None:
+    node = Node(formatted()).start()
+    client: ControllerClient = node.driver
+    request = UnregisterBrokerRequest(broker_id=7)
+    with pytest.raises(BrokerIdNotRegistered):
+        node.wait(client.unregister_broker(request))
 
 
 def test_a_thousand_partitions_are_one_batch() -> None:

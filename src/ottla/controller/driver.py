@@ -37,6 +37,7 @@ from ottla.metadata.snapshot import (
     image_to_records,
     read_container,
 )
+from ottla.observability.logging import logger
 from ottla.protocol.generated import (
     allocate_producer_ids,
     alter_configs,
@@ -61,7 +62,10 @@ from ottla.raft.driver import RaftDriver, RaftSettings
 from ottla.raft.log import LogBatch, MetadataLog, metadata_directory
 from ottla.raft.snapshots import SnapshotId, SnapshotRetention, SnapshotSchedule
 from ottla.raft.voters import ReplicaKey, static_voters
+from ottla.storage.directories import LogDirFailed
 from ottla.storage.files import Filesystem
+
+log = logger(__name__)
 
 R = TypeVar("R")
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
@@ -228,11 +232,15 @@ class ControllerDriver:
         registered = self.register_controller(
             registration_request(self._config.node_id, self._incarnation_id, self._endpoints)
         )
-        self._tasks.start()
+        if self.is_active:
+            self._tasks.start()
         registered.when_done(lambda _: self._activated())
 
     def _activated(self) -> None:
-        if not self._ready.done and self.is_active:
+        if not self.is_active:
+            return
+        log.info("controller active", node=self._config.node_id, epoch=self._epoch)
+        if not self._ready.done:
             self._ready.fulfil(None)
 
     def _read_bootstrap(self) -> list[MetadataRecord]:
@@ -251,6 +259,8 @@ class ControllerDriver:
         for batch in pending:
             for settle in batch.settle:
                 settle(refused)
+        if not self._ready.done:
+            self._ready.fail(refused)
 
     def committed(self, high_watermark: int) -> None:
         while self._pending and self._pending[0].end_offset <= high_watermark:
@@ -292,12 +302,18 @@ class ControllerDriver:
 
     def _snapshot_written(self, written: Promise[None]) -> None:
         self._snapshotting = False
-        written.result()
-        self.raft.clean(
-            SnapshotRetention(
-                self._config.metadata_max_retention_bytes, self._config.metadata_max_retention_ms
-            )
+        config = self._config
+        retention = SnapshotRetention(
+            config.metadata_max_retention_bytes, config.metadata_max_retention_ms
         )
+        try:
+            written.result()
+            self.raft.clean(retention)
+        except (OSError, LogDirFailed) as error:
+            # The log still has everything; the next snapshot may succeed.
+            log.warning("snapshot not written", reason=str(error))
+        else:
+            log.info("snapshot written", latest=self.raft.snapshots.latest())
 
     # Requests
 

@@ -31,11 +31,12 @@ class ControllerTasks:
         self._write = write
         self._timers: dict[_Task, Cancellable] = {}
         self._last_write = 0.0
+        self._last_check = 0.0
 
     def start(self) -> None:
         self.stop()
         config = self._config
-        self._last_write = self._scheduler.monotonic()
+        self._last_write = self._last_check = self._scheduler.monotonic()
         self._every(SESSION_CHECK_SECONDS, self._expire_sessions)
         if config.metadata_max_idle_interval_ms > 0:
             self._every(config.metadata_max_idle_interval_ms / 1000, self._write_no_op)
@@ -61,7 +62,12 @@ class ControllerTasks:
 
     def _expire_sessions(self) -> None:
         now = self._scheduler.monotonic()
-        while self._machine.state.heartbeats.expired(now):
+        heartbeats = self._machine.state.heartbeats
+        late = now - self._last_check - SESSION_CHECK_SECONDS
+        self._last_check = now
+        if late > SESSION_CHECK_SECONDS:
+            heartbeats.postpone(late)  # this process stood still, and with it all that it hears
+        for _ in heartbeats.expired(now):
             self._write(lambda: self._machine.brokers.expire_sessions(now))
 
     def _elect_preferred(self) -> None:

@@ -18,6 +18,7 @@ from ottla.common.environment import Cancellable, Scheduler
 from ottla.common.errors import NotController
 from ottla.common.promise import Promise
 from ottla.metadata.snapshot import SnapshotContent
+from ottla.observability.logging import logger
 from ottla.protocol.generated.leader_change_message import LeaderChangeMessage
 from ottla.protocol.generated.leader_change_message import Voter as LeaderChangeVoter
 from ottla.protocol.message import to_bytes
@@ -48,6 +49,8 @@ from ottla.records.builder import BatchBuilder
 from ottla.records.control import ControlType, control_batch
 from ottla.storage.directories import LogDirFailed
 from ottla.storage.files import Filesystem
+
+log = logger(__name__)
 
 EVENTS_KEPT: Final = 1_000
 QUORUM_STATE: Final = "quorum-state"
@@ -314,7 +317,9 @@ class RaftDriver:
 
     def _step(self, event: RaftEvent) -> None:
         self.events.append(event)
-        for effect in self.node.step(event):
+        effects = self.node.step(event)
+        self.node.check()
+        for effect in effects:
             self._execute(effect)
 
     def _execute(self, effect: RaftEffect) -> None:
@@ -354,7 +359,8 @@ class RaftDriver:
             self._next_replay = high_watermark
             self._listener.committed(high_watermark)
 
-    def _leader_changed(self, _effect: LeaderChanged) -> None:
+    def _leader_changed(self, effect: LeaderChanged) -> None:
+        log.info("leader of the quorum", leader=effect.leader_id, epoch=effect.epoch)
         if self._active_epoch is not None and not self.node.is_leader:
             epoch, self._active_epoch = self._active_epoch, None
             self._listener.lost_leadership(epoch)
