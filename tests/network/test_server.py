@@ -43,7 +43,7 @@ class Listener:
             ),
         )
         self.port = self.server.listen("PLAINTEXT", "localhost", 0)
-        self.server.start(self._answer, lambda: None)
+        self.server.start({"PLAINTEXT": self._answer}, lambda: None)
 
     def _answer(self, _: Connection, body: memoryview) -> bytes:
         self.requests.append(bytes(body))

@@ -16,7 +16,7 @@ from typing import Final
 
 from ottla.common.errors import ErrorCode, InvalidRequest
 from ottla.handlers.context import RequestContext, Services
-from ottla.handlers.dispatch import HANDLERS
+from ottla.handlers.dispatch import served
 from ottla.metadata.versions import KRAFT_VERSION, METADATA_VERSION, SUPPORTED_FEATURES
 from ottla.protocol.api import APIS, ApiKey
 from ottla.protocol.generated.api_versions import (
@@ -43,7 +43,8 @@ async def handle(
         and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         raise InvalidRequest
-    response = ApiVersionsResponse(api_keys=[_advertised(key) for key in sorted(HANDLERS)])
+    keys = served(of_controller=context.of_controller)
+    response = ApiVersionsResponse(api_keys=[_advertised(key) for key in keys])
     if context.version >= _CLIENT_SOFTWARE:
         _add_features(response, context.version, services)
     return response

@@ -44,6 +44,7 @@ class RequestContext:
         "local_port",
         "now",
         "now_ms",
+        "of_controller",
         "peer_host",
         "principal",
         "version",
@@ -59,8 +60,11 @@ class RequestContext:
         principal: str = "User:ANONYMOUS",
         now: float = 0.0,
         now_ms: int = 0,
+        of_controller: bool = False,
     ) -> None:
         self.version = version
+        self.of_controller = of_controller
+        """Whether the client dialled a listener of the controller."""
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.principal = principal

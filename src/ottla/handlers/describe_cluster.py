@@ -3,8 +3,9 @@
 The controller that is named is any broker that lives: clients send it what is meant for the
 controller, and it passes that on.
 
-v1 says which kind of endpoint is meant (KIP-919): this is one of brokers, and a client that looks
-for a controller's is told so. v2 fenced brokers on request (KIP-1073).
+v1 says which kind of endpoint is meant (KIP-919): brokers' listeners tell of brokers, controllers'
+of controllers, and a client that has dialled the wrong kind is told so. v2 fenced
+brokers on request (KIP-1073).
 """
 
 from typing import Final
@@ -12,7 +13,7 @@ from typing import Final
 from ottla.common.errors import MismatchedEndpointType, UnsupportedEndpointType
 from ottla.handlers.authorized_operations import NOT_ASKED, ON_CLUSTER
 from ottla.handlers.context import RequestContext, Services
-from ottla.handlers.endpoints import addresses, some_alive_broker
+from ottla.handlers.endpoints import addresses, dialled_host, some_alive_broker
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.describe_cluster import (
     DescribeClusterBroker,
@@ -24,18 +25,22 @@ KEY: Final = ApiKey.DESCRIBE_CLUSTER
 VERSIONS: Final = (0, 2)
 _BROKER: Final = 1
 _CONTROLLER: Final = 2
+_KINDS: Final = {_BROKER: "BROKER", _CONTROLLER: "CONTROLLER"}
 
 
 async def handle(
     request: DescribeClusterRequest, context: RequestContext, services: Services
 ) -> DescribeClusterResponse:
-    if request.endpoint_type == _CONTROLLER:
-        raise MismatchedEndpointType(
-            "The request was sent to an endpoint of type BROKER, "
-            "but we wanted an endpoint of type CONTROLLER"
-        )
-    if request.endpoint_type != _BROKER:
+    if request.endpoint_type not in _KINDS:
         raise UnsupportedEndpointType(f"Unsupported endpoint type {request.endpoint_type}")
+    dialled = _CONTROLLER if context.of_controller else _BROKER
+    if request.endpoint_type != dialled:
+        raise MismatchedEndpointType(
+            f"The request was sent to an endpoint of type {_KINDS[dialled]}, "
+            f"but we wanted an endpoint of type {_KINDS[request.endpoint_type]}"
+        )
+    if context.of_controller:
+        return _controllers(context, services)
     image = services.metadata.image
     return DescribeClusterResponse(
         cluster_id=services.cluster_id,
@@ -55,4 +60,20 @@ async def handle(
         cluster_authorized_operations=(
             ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED
         ),
+    )
+
+
+def _controllers(context: RequestContext, services: Services) -> DescribeClusterResponse:
+    """What a client of the controllers' listeners sees: the controllers, and which is active."""
+    found = []
+    for node_id, controller in sorted(services.metadata.image.controllers.items()):
+        endpoint = controller.listeners.get(context.listener_name)
+        if endpoint is not None:
+            host = endpoint.host or dialled_host(context)
+            found.append(DescribeClusterBroker(broker_id=node_id, host=host, port=endpoint.port))
+    return DescribeClusterResponse(
+        cluster_id=services.cluster_id,
+        endpoint_type=_CONTROLLER,
+        controller_id=services.node_id,
+        brokers=found,
     )

@@ -68,6 +68,16 @@ HANDLERS: Final[dict[ApiKey, str]] = {
 }
 """Every API that this broker serves, with the module that serves it; imported at first use."""
 
+
+def served(*, of_controller: bool) -> list[ApiKey]:
+    """The APIs of a kind of listener; a controller's Fetch is the quorum's, which has one voter."""
+    if not of_controller:
+        return sorted(HANDLERS)
+    return sorted(
+        key for key in HANDLERS if "controller" in APIS[key].listeners and key != ApiKey.FETCH
+    )
+
+
 Handle = Callable[[Any, RequestContext, Services], Coroutine[Any, None, Message]]
 HotPath = Callable[[memoryview, int, int, int, Services], "Answer | Promise[Answer] | None"]
 """Frame, where its body begins, version, correlation id, services."""
@@ -96,10 +106,12 @@ class _Entry:
 
 
 class Dispatcher:
-    """Answers the frames of all connections of a listener."""
+    """Answers the frames of all connections of a kind of listener: brokers' or controllers'."""
 
-    def __init__(self, services: Services, log: HandlerLog) -> None:
+    def __init__(self, services: Services, log: HandlerLog, *, of_controller: bool = False) -> None:
         self._services = services
+        self._of_controller = of_controller
+        self._served = served(of_controller=of_controller)
         self._log = log
         self._scheduler = services.scheduler
         self._entries: dict[int, _Entry] = {}
@@ -118,6 +130,9 @@ class Dispatcher:
         pos = 10 + client_size if client_size > 0 else 10
         if client_size < -1 or pos > len(frame):
             raise ProtocolViolation(f"a client id of {client_size} bytes")
+        if self._of_controller:
+            context = self._context(peer, frame, version, correlation_id, client_size)
+            return self._answer_other(key, context, frame, pos)
         if key == _PRODUCE and 3 <= version <= 13:
             self.produce_requests += 1
             if version >= 9:
@@ -150,6 +165,7 @@ class Dispatcher:
             peer=peer,
             now=scheduler.monotonic(),
             now_ms=scheduler.wall_ms(),
+            of_controller=self._of_controller,
         )
 
     def _answer_other(
@@ -161,7 +177,7 @@ class Dispatcher:
                 raise ProtocolViolation(
                     f"{ApiKey(key).name} in the unknown version {context.version}"
                 )
-            if key not in HANDLERS:
+            if key not in self._served:
                 raise ProtocolViolation(f"a request of the unknown kind {key}")
             entry = self._entries[key] = _Entry(ApiKey(key))
         if not entry.lowest <= context.version <= entry.highest:

@@ -6,7 +6,7 @@ mean there.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ottla.common.environment import Scheduler
 from ottla.network.connection import RECEIVE_BYTES, AnswerFrame, Connection
@@ -85,7 +85,7 @@ class SocketServer:
         self._network = network
         self._scheduler = scheduler
         self.limits = limits
-        self._answer_frame: AnswerFrame | None = None
+        self._answers: Mapping[str, AnswerFrame] = {}
         self._turn_over: Callable[[], None] = lambda: None
         self._memory = _RequestMemory(limits)
         self._receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
@@ -108,12 +108,13 @@ class SocketServer:
         self._listening.append(listening)
         return listening.port
 
-    def start(self, answer_frame: AnswerFrame, turn_over: Callable[[], None]) -> None:
+    def start(self, answers: Mapping[str, AnswerFrame], turn_over: Callable[[], None]) -> None:
         """Serve: from now on clients are accepted.
 
-        ``turn_over`` is called when the frames of one read of a socket were all handed on.
+        ``answers`` has who answers the frames of each listener; ``turn_over`` is called when the
+        frames of one read of a socket were all handed on.
         """
-        self._answer_frame = answer_frame
+        self._answers = answers
         self._turn_over = turn_over
         for listening in self._listening:
             listening.start()
@@ -124,7 +125,6 @@ class SocketServer:
         except OSError:
             sock.close()
             return
-        assert self._answer_frame is not None
         limits = self.limits
         allowed = limits.connections_per_ip_overrides.get(host, limits.connections_per_ip)
         if self._per_ip[host] >= allowed or len(self._connections) >= limits.connections:
@@ -139,7 +139,7 @@ class SocketServer:
             receive_buffer=self._receive_buffer,
             frame_limit=limits.frame_bytes,
             memory=self._memory,
-            answer_frame=self._answer_frame,
+            answer_frame=self._answers[listener_name],
             turn_over=self._turn_over,
             closed=self._closed,
         )

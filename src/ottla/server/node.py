@@ -134,7 +134,7 @@ class Node:
         self._log_moves.resume()
         await self._register(cluster_id, controller)
         assignments.load(self._metadata.image)
-        self._server.start(Dispatcher(services, log).answer, self._replicas.waiting.finish_ready)
+        self._serve(services)
         log.info("serving", node=self.config.node_id, ports=self.ports)
 
     def _cluster_id(self) -> str:
@@ -215,6 +215,14 @@ class Node:
             ),
             scheduler=self._scheduler,
         )
+
+    def _serve(self, services: Services) -> None:
+        brokers = Dispatcher(services, log).answer
+        controllers = Dispatcher(services, log, of_controller=True).answer
+        answers = dict.fromkeys((each.name for each in self.config.broker_listeners), brokers)
+        for listener in self.config.controller_listeners:
+            answers[listener.name] = controllers
+        self._server.start(answers, self._replicas.waiting.finish_ready)
 
     async def _register(self, cluster_id: str, controller: ControllerDriver) -> None:
         self._lifecycle = BrokerLifecycle(

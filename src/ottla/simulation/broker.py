@@ -90,8 +90,9 @@ class SimulatedBroker:
 
     # Its clients
 
-    def connect(self) -> SimulatedSocket:
-        return self.network.connect(PORT)
+    def connect(self, listener: str = "PLAINTEXT") -> SimulatedSocket:
+        assert self._node is not None
+        return self.network.connect(self._node.ports[listener])
 
     def note(self, what: str) -> None:
         """Add to the trace."""

@@ -20,15 +20,20 @@ class Disconnected(Exception):
 
 
 class SimulatedClient:
-    def __init__(self, broker: SimulatedBroker) -> None:
+    def __init__(self, broker: SimulatedBroker, listener: str = "PLAINTEXT") -> None:
         self._broker = broker
         self._network = broker.network
-        self._socket = broker.connect()
+        self._socket = broker.connect(listener)
         self._reader = FrameReader(ANSWER_BYTES_MAX)
         self._unsent = bytearray()
         self._next_id = 0
         self._waiting: deque[tuple[int, int, type[Message], int, Promise[Message]]] = deque()
         self._network.watch_reading(self._socket, self._readable)
+
+    @property
+    def port(self) -> int:
+        """The port that was dialled."""
+        return self._socket.getpeername()[1]
 
     def ask(self, request: Message, response_class: type[R], version: int) -> R:
         """Send ``request`` and run the simulation until its answer has come."""
