@@ -8,6 +8,7 @@ zstd; v8 record errors and a message; v9 flexible; v10 current leader and endpoi
 v11 and v12 transactions of version 2 (KIP-890); v13 topic ids (KIP-516).
 """
 
+from struct import Struct
 from typing import Final
 
 from ottla.common.buffers import Answer
@@ -34,13 +35,14 @@ from ottla.protocol.generated.produce import (
 )
 from ottla.protocol.produce_request import ProduceView, read_produce_request
 from ottla.protocol.produce_response import Appended, encode_appended
-from ottla.records.batch import MAGIC, TRANSACTIONAL_BIT
+from ottla.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, TRANSACTIONAL_BIT
 from ottla.records.validation import ZSTD_FROM_PRODUCE_VERSION, refuse_zstd
 from ottla.replication.partition import Partition
 
 KEY: Final = ApiKey.PRODUCE
 VERSIONS: Final = (3, 13)
 _LEADERS: Final = 10
+_BATCH_LENGTH: Final = Struct(">i")
 _MAGIC: Final = 16
 _ATTRIBUTES: Final = 22
 """Where they stand in a batch; of the attributes, the lower byte."""
@@ -49,14 +51,28 @@ _ATTRIBUTES: Final = 22
 class Refused:
     """A partition that did not take what was sent."""
 
-    __slots__ = ("error", "index", "partition")
+    __slots__ = ("error", "index", "is_one_batch", "partition")
 
     def __init__(self, index: int, error: ApiError, partition: Partition | None) -> None:
         self.index = index
         self.error = error
         self.partition = partition
+        self.is_one_batch = False
+        """Whether what was sent had at least the shape of a batch."""
 
 
+_WITHOUT_LOG_START: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.INVALID_REQUIRED_ACKS,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
 Outcomes = list[tuple[str | bytes, list[Appended | Refused]]]
 
 
@@ -92,7 +108,9 @@ def answer(
                 results.append((index, info.first_offset, info.append_time, info.log_start_offset))
             except ApiError as error:
                 refused = True
-                results.append(Refused(index, error, partition))
+                refusal = Refused(index, error, partition)
+                refusal.is_one_batch = _is_one_batch(frame, start, end)
+                results.append(refusal)
         outcomes.append((topic, results))
     if refused:
         replicas.produce_refused += 1
@@ -166,6 +184,7 @@ def _partition_response(item: Appended | Refused, version: int) -> PartitionProd
         index=item.index,
         error_code=int(error.code),
         base_offset=-1,
+        log_start_offset=_log_start_offset(item),
         error_message=error.message or None,
         record_errors=[
             BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
@@ -178,3 +197,18 @@ def _partition_response(item: Appended | Refused, version: int) -> PartitionProd
             leader_id=partition.leader, leader_epoch=partition.leader_epoch
         )
     return response
+
+
+def _log_start_offset(refused: Refused) -> int:
+    """Told with a refusal of records that were looked at; not where already the batch was wrong."""
+    partition = refused.partition
+    if partition is None or not refused.is_one_batch or refused.error.code in _WITHOUT_LOG_START:
+        return -1
+    return partition.log.log_start_offset
+
+
+def _is_one_batch(frame: memoryview, start: int, end: int) -> bool:
+    if start < 0 or end - start < HEADER_SIZE or frame[start + _MAGIC] != MAGIC:
+        return False
+    (size,) = _BATCH_LENGTH.unpack_from(frame, start + 8)
+    return start + LOG_OVERHEAD + int(size) == end
