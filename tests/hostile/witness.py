@@ -18,7 +18,7 @@ from ottla.records.record import Record
 
 TOPIC: Final = "witness"
 MEMORY_BYTES: Final = 64 << 20
-WAIT_SECONDS: Final = 3.0
+WAIT_SECONDS: Final = 5.0
 PAUSE_SECONDS: Final = 0.02
 KAFKA_WAIT_SECONDS: Final = 10.0
 ENOUGH: Final = 5
