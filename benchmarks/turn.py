@@ -46,7 +46,7 @@ Report = Callable[[str, Figures], None]
 @contextlib.contextmanager
 def topic_on(broker: BrokerProcess, name: str, partitions: int = 1) -> Iterator[str]:
     """A topic that is there for one row."""
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 4})
     admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
     try:
         yield name
