@@ -151,7 +151,7 @@ class LogMachine(RuleBasedStateMachine):
             return
         known = set(self.log.producers.producers)
         ever = {int(entry.value.partition(b"-")[0]) for entry in self.entries}
-        now = {int(e.value.partition(b"-")[0]) for e in self.entries if e.base_offset >= self.start}
+        now = {int(e.value.partition(b"-")[0]) for e in self.entries if e.offset >= self.start}
         assert now <= known <= ever
 
     @rule(time=st.integers(-5, 60))

@@ -317,9 +317,8 @@ def test_a_damaged_snapshot_is_refused(damage: bytes) -> None:
 
 
 def test_a_snapshot_keeps_the_last_batch() -> None:
-    entry = ProducerEntry(5, 2, 7, 99, 40)
-    entry.add(2, BatchMetadata(10, 50, 3, 100))
-    entry.add(2, BatchMetadata(11, 51, 0, 101))
+    entry = ProducerEntry(5, 2, 7, 101, 40)
+    entry.batches = [BatchMetadata(10, 50, 3, 100), BatchMetadata(11, 51, 0, 101)]
     (found,) = decode_snapshot(encode_snapshot([entry]))
     assert found.batches == [BatchMetadata(11, 51, 0, 101)]
     assert (found.producer_id, found.epoch, found.coordinator_epoch) == (5, 2, 7)

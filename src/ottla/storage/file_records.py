@@ -78,10 +78,19 @@ def places(file: File, position: int, end: int) -> Iterator[BatchPlace]:
 
 def place_at(file: File, position: int, end: int) -> BatchPlace | None:
     """The batch that begins at ``position``; None when none can."""
-    try:
-        return next(places(file, position, end), None)
-    except CorruptMessage:
+    header = file.read_at(position, _PLACE.size)
+    if len(header) < _PLACE.size:
+        header = header.ljust(_PLACE.size, b"\0")
+    return _place(header, 0, position, end)
+
+
+def _place(chunk: bytes, at: int, position: int, end: int) -> BatchPlace | None:
+    base_offset, length, magic, delta = _PLACE.unpack_from(chunk, at)
+    size = LOG_OVERHEAD + length
+    if length < LEGACY_LENGTH_MIN or not 0 <= magic <= MAGIC or size > end - position:
         return None
+    # Before magic 2 a batch bore the offset of its last record.
+    return BatchPlace(position, size, base_offset, base_offset + (delta if magic == MAGIC else 0))
 
 
 def find_offset(file: File, position: int, end: int, offset: int) -> BatchPlace | None:
@@ -113,20 +122,25 @@ def find_offset(file: File, position: int, end: int, offset: int) -> BatchPlace 
 def find_end(file: File, position: int, limit: int) -> BatchPlace | None:
     """The last of the whole batches between ``position`` and ``limit``; a tight loop as well."""
     unpack = _LENGTH.unpack_from
-    last = -1
+    last: BatchPlace | None = None
     while limit - position >= _BATCH_MIN:
         chunk = file.read_at(position, HEADERS_CHUNK).ljust(HEADER_SIZE, b"\0")
-        at, last_at = 0, len(chunk) - _LENGTH.size
+        at, last_at, found = 0, len(chunk) - _PLACE.size, -1
+        room = limit - position
         while at <= last_at:
             size = LOG_OVERHEAD + unpack(chunk, at)[0]
             if size < _BATCH_MIN:
                 raise CorruptMessage(f"no record batch begins at position {position + at}")
-            if position + at + size > limit:
-                return None if last < 0 else place_at(file, last, limit)
-            last = position + at
+            if at + size > room:
+                break
+            found = at
             at += size
+        if found >= 0:
+            last = _place(chunk, found, position + found, limit)
+        if at <= last_at:
+            return last
         position += at
-    return None if last < 0 else place_at(file, last, limit)
+    return last
 
 
 def headers(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:

@@ -208,12 +208,15 @@ class Log(ReadableLog):
         producers = self.producers
         producer_id = append.producer_id
         if producer_id >= 0 and origin is CLIENT:
-            epoch = append.producer_epoch
-            sequence = append.base_sequence
-            duplicate = producers.check_client(producer_id, epoch, sequence, append.last_sequence)
+            duplicate = producers.check_client(
+                producer_id,
+                append.producer_epoch,
+                append.base_sequence,
+                append.last_sequence,
+                append.is_transactional,
+            )
             if duplicate is not None:
                 return self._duplicate(duplicate, append.end - append.start)
-            producers.check_transactional(producer_id, append.is_transactional)
         base_offset = self.log_end_offset
         last_offset = base_offset + append.last_offset_delta
         max_timestamp = append.max_timestamp

@@ -106,14 +106,6 @@ class ProducerEntry:
             self.batches.clear()
             self.epoch = epoch
 
-    def add(self, epoch: int, batch: BatchMetadata) -> None:
-        self.begin_epoch(epoch)
-        batches = self.batches
-        if len(batches) == BATCHES_KEPT:
-            del batches[0]
-        batches.append(batch)
-        self.last_timestamp = batch.timestamp
-
     def find_duplicate(
         self, epoch: int, first_sequence: int, last_sequence: int
     ) -> BatchMetadata | None:
@@ -150,34 +142,40 @@ class ProducerState:
     # Appending
 
     def check_client(
-        self, producer_id: int, epoch: int, first_sequence: int, last_sequence: int
+        self,
+        producer_id: int,
+        epoch: int,
+        first_sequence: int,
+        last_sequence: int,
+        is_transactional: bool,
     ) -> BatchMetadata | None:
         """Refuse a client's batch that is out of order; the batch that it repeats, if any."""
         entry = self.producers.get(producer_id)
         if entry is None:
             return None
-        batches = entry.batches
-        if entry.epoch == epoch:
-            if batches:
-                last = batches[-1].last_sequence
-                if first_sequence == last + 1:
-                    return None
+        if entry.epoch != epoch:
+            self._check_new_epoch(entry, epoch, first_sequence)
+        else:
+            batches = entry.batches
+            last = batches[-1][0] if batches else NO_SEQUENCE
+            if first_sequence != last + 1:
                 duplicate = entry.find_duplicate(epoch, first_sequence, last_sequence)
                 if duplicate is not None:
                     return duplicate
-                if first_sequence == 0 and last == SEQUENCE_MAX:
-                    return None
-            elif first_sequence == 0:
-                return None
-            raise OutOfOrderSequenceNumber(
-                f"producer {producer_id}: sequence {first_sequence} after {entry.last_sequence}"
-            )
-        self.check_epoch(producer_id, epoch)
+                if first_sequence != 0 or last != SEQUENCE_MAX:
+                    raise OutOfOrderSequenceNumber(
+                        f"producer {producer_id}: sequence {first_sequence} after {last}"
+                    )
+        if entry.transaction_first_offset >= 0 and not is_transactional:
+            raise InvalidTxnState(f"producer {producer_id} has an open transaction")
+        return None
+
+    def _check_new_epoch(self, entry: ProducerEntry, epoch: int, first_sequence: int) -> None:
+        self.check_epoch(entry.producer_id, epoch)
         if first_sequence != 0 and entry.epoch != NO_PRODUCER_EPOCH:
             raise OutOfOrderSequenceNumber(
-                f"producer {producer_id}: sequence {first_sequence} begins epoch {epoch}"
+                f"producer {entry.producer_id}: sequence {first_sequence} begins epoch {epoch}"
             )
-        return None
 
     def check_epoch(self, producer_id: int, epoch: int) -> None:
         entry = self.producers.get(producer_id)
@@ -199,7 +197,13 @@ class ProducerState:
         entry = self.producers.get(producer_id)
         if entry is None:
             entry = self.producers[producer_id] = ProducerEntry(producer_id)
-        entry.add(epoch, batch)
+        if entry.epoch != epoch:
+            entry.begin_epoch(epoch)
+        batches = entry.batches
+        if len(batches) == BATCHES_KEPT:
+            del batches[0]
+        batches.append(batch)
+        entry.last_timestamp = batch.timestamp
         if is_transactional and entry.transaction_first_offset < 0:
             first_offset = batch.last_offset - batch.offset_delta
             entry.transaction_first_offset = first_offset

@@ -380,6 +380,8 @@ def rebuild_producers(
         snapshots.started_at(end_offset)
         return
     snapshots.load_latest(state, start_offset, end_offset, now_ms)
+    if state.end_offset == end_offset:
+        return
     for segment in segments.touching(state.end_offset, end_offset):
         if segment.base_offset >= state.end_offset and segment is not segments[0]:
             state.end_offset = segment.base_offset
@@ -387,7 +389,7 @@ def rebuild_producers(
         for position, header in segment.headers_from(state.end_offset):
             if header.base_offset >= end_offset:
                 break
-            if header.base_offset >= state.end_offset and header.magic == MAGIC:
+            if header.last_offset >= state.end_offset and header.magic == MAGIC:
                 body = segment.file.read_at(position, header.size) if header.is_control else b""
                 replay(state, header, body, None)
     state.end_offset = end_offset

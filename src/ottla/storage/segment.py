@@ -303,11 +303,11 @@ class Segment:
         """
         found: tuple[int, int] | None = None
         entry = self.offset_index.lookup_position(limit)
-        if entry is not None and entry[1] > position and self._entry_holds(entry):
+        if entry is not None and entry[1] > position:
             place = place_at(self.file, entry[1], self.size)
-            assert place is not None
-            position = place.position
-            found = position, place.base_offset
+            if place is not None and place.last_offset == entry[0]:
+                position = place.position
+                found = position, place.base_offset
         last = find_end(self.file, position, limit)
         return found if last is None else (last.end, last.last_offset + 1)
 
