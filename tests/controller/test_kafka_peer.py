@@ -22,6 +22,7 @@ from ottla.testing.files import MemoryFilesystem
 
 pytestmark = [pytest.mark.peer, pytest.mark.timeout(300)]
 CLUSTER_ID = "o7UYq8CURbml9Mwn19juTQ"
+SHELL_TRIES = 10
 QUIET = settings(metadata_max_idle_interval_ms="0")
 
 
@@ -111,17 +112,30 @@ def test_kafka_dump_log_decodes_our_snapshots(written: Path) -> None:
     assert '"type":"REGISTER_BROKER_RECORD","version":4' in output
 
 
-def shell(snapshot: Path, *command: str) -> list[str]:
-    done = run_tool("kafka-metadata-shell", "--snapshot", str(snapshot), *command)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+def shell(snapshot: Path, *commands: str) -> list[str]:
+    """What the shell shows; it takes commands before it has loaded, and then shows nothing."""
+    words: list[str] = []
+    for _ in range(SHELL_TRIES):
+        done = run_tool(
+            "kafka-metadata-shell", "--snapshot", str(snapshot), stdin="\n".join(commands) + "\n"
+        )
+        assert done.returncode == 0, done.stderr
+        words = done.stdout.partition("]\n")[2].replace(">>", " ").split()
+        if "first" in words:
+            break
+    return words
 
 
 def test_kafka_metadata_shell_shows_our_snapshot(written: Path) -> None:
     latest = max(written.glob("*.checkpoint"))
-    assert shell(latest, "ls", "/image/topics/byName") == ["first", "second"]
-    assert shell(latest, "cat", "/image/features/metadataVersion") == ["Optional[4.3-IV0]"]
-    assert shell(latest, "ls", "/image/configs") == ["BROKER", "TOPIC:first"]
+    shown = shell(
+        latest,
+        "pwd",
+        "ls /image/topics/byName",
+        "cat /image/features/metadataVersion",
+        "ls /image/configs",
+    )
+    assert shown == ["/", "first", "second", "Optional[4.3-IV0]", "BROKER", "TOPIC:first"]
 
 
 def kafka(tmp_path: Path) -> BrokerProcess:

@@ -38,7 +38,7 @@ from ottla.records.control import ControlType, control_batch, read_control_type
 from ottla.records.record import iterate
 
 BATCH_BYTES_MAX: Final = 8 * 1024 * 1024 - 1024
-"""A batch is as large as it may be: kafka-metadata-shell shows only the last one of a snapshot."""
+"""A batch is as large as one of the log may be; most snapshots are a single one."""
 
 
 def image_to_records(image: MetadataImage) -> Iterator[MetadataRecord]:
