@@ -109,8 +109,8 @@ class StorageDriver:
         manager = self._manager
         if "flush" not in self._under_way:
             self._flush([(log, log.segments.active.base_offset) for log in manager.take_rolled()])
-        if manager.created and "create" not in self._under_way:
-            self._background("create", manager.take_created(), self._directories_failed)
+        if len(manager.new_logs) and "new logs" not in self._under_way:
+            self._background("new logs", manager.new_logs.take(), self._directories_failed)
         self._remove()
 
     def _remove(self) -> None:

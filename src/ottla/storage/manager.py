@@ -20,7 +20,7 @@ from ottla.common.clock import Clock
 from ottla.common.errors import KafkaStorageError, LogDirNotFound
 from ottla.common.identifiers import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from ottla.common.topic_partition import TopicPartition
-from ottla.storage.checkpoints import PARTITION_METADATA, Offsets
+from ottla.storage.checkpoints import Offsets
 from ottla.storage.config import LogConfig
 from ottla.storage.directories import (
     Kind,
@@ -31,12 +31,11 @@ from ottla.storage.directories import (
 )
 from ottla.storage.files import Filesystem
 from ottla.storage.log import PRODUCER_EXPIRATION_MS, Log
+from ottla.storage.new_logs import ONE_BY_ONE_MAX, NewLogs
 from ottla.storage.open_files import OpenFiles
 from ottla.storage.removals import Removals
 
 OPEN_FILES_MAX: Final = 256
-CLOSED_ONE_BY_ONE_MAX: Final = 16
-"""Above this many logs one sync of the whole disk is shorter than one for each of their files."""
 METADATA_TOPIC: Final = "__cluster_metadata"
 
 _NO_DIRECTORY = (MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, LOST_DIRECTORY)
@@ -74,13 +73,12 @@ class LogManager:
         self.removals = Removals(filesystem)
         self.rolled: dict[Log, None] = {}
         """Logs with closed segments that are to be flushed."""
-        self.created: dict[Log, None] = {}
-        """Logs whose ``partition.metadata`` is to be synced."""
+        self.new_logs = NewLogs(filesystem)
         self.on_directory_failed: Callable[[LogDirectory, list[TopicPartition]], None] = (
             lambda _directory, _lost: None
         )
         self.on_work: Callable[[], None] = lambda: None
-        """Called when something was added to ``rolled``, ``created`` or ``removals``."""
+        """Called when something was added to ``rolled``, ``new_logs`` or ``removals``."""
 
     # Directories
 
@@ -120,7 +118,7 @@ class LogManager:
                     log.failure = log.failure or error
                     log.abandon()
                     self.rolled.pop(log, None)
-                    self.created.pop(log, None)
+                    self.new_logs.discard(log.directory)
                     lost.append(topic_partition)
         self.on_directory_failed(directory, lost)
 
@@ -250,7 +248,7 @@ class LogManager:
     def _close_logs(self, logs: list[Log]) -> None:
         dirty = [log for log in logs if log.is_dirty]
         now_ms = self._clock.wall_ms()
-        if len(dirty) <= CLOSED_ONE_BY_ONE_MAX:
+        if len(dirty) <= ONE_BY_ONE_MAX:
             for log in logs:
                 log.close(now_ms)
             return
@@ -343,7 +341,7 @@ class LogManager:
         except LogDirFailed as failure:
             self.fail_directory(directory.path, failure.error)
             raise
-        self.created[log] = None
+        self.new_logs.add(log.directory)
         self.on_work()
         return log
 
@@ -361,10 +359,10 @@ class LogManager:
                 self._retire(log)
 
     def _retire(self, log: Log) -> None:
+        self.rolled.pop(log, None)
+        self.new_logs.discard(log.directory)
         log.rename_directory(directory_name(log.topic_partition, Kind.DELETE, self._chance))
         log.abandon()
-        self.rolled.pop(log, None)
-        self.created.pop(log, None)
         due_ms = self._clock.wall_ms() + log.config.file_delete_delay_ms
         self.removals.add_directory(due_ms, log.directory)
         self.on_work()
@@ -480,28 +478,6 @@ class LogManager:
         rolled, self.rolled = self.rolled, {}
         return list(rolled)
 
-    def take_created(self) -> Callable[[], list[tuple[str, OSError]]]:
-        """The work of syncing whose new logs are: before their records, as Kafka does it."""
-        created, self.created = self.created, {}
-        directories = sorted({self.directory_of(log).path for log in created})
-        partitions = [log.directory for log in created]
-        filesystem = self._filesystem
-
-        def sync(path: str) -> None:
-            if len(partitions) > CLOSED_ONE_BY_ONE_MAX:
-                filesystem.sync_all(path)
-                return
-            for partition in partitions:
-                if partition.startswith(f"{path}/"):
-                    with contextlib.suppress(FileNotFoundError):
-                        file = filesystem.open(f"{partition}/{PARTITION_METADATA}")
-                        file.sync()
-                        file.close()
-                        filesystem.sync_directory(partition)
-            filesystem.sync_directory(path)
-
-        return lambda: failures(directories, sync)
-
     # Checkpoints
 
     def recovery_points(self, directory: LogDirectory) -> Offsets:
@@ -543,17 +519,6 @@ class LogManager:
         except OSError as error:
             self.fail_directory(directory.path, error)
             raise LogDirFailed(directory.path, error) from error
-
-
-def failures(paths: list[str], work: Callable[[str], None]) -> list[tuple[str, OSError]]:
-    """Do ``work`` for each directory; those for which it failed."""
-    failed = []
-    for path in paths:
-        try:
-            work(path)
-        except OSError as error:
-            failed.append((path, error))
-    return failed
 
 
 class _Keeper:
