@@ -32,13 +32,13 @@ from ottla.storage.checkpoints import (
 )
 from ottla.storage.config import LogConfig, append_rules
 from ottla.storage.directories import LogDirFailed
+from ottla.storage.durable_log import DurableLog
 from ottla.storage.files import Filesystem
-from ottla.storage.flush import Flush
 from ottla.storage.listener import LogListener, StandsAlone
 from ottla.storage.offset_index import RELATIVE_OFFSET_MAX
 from ottla.storage.open_files import OpenFiles
 from ottla.storage.producer_state import BatchMetadata, ProducerEntry
-from ottla.storage.readable_log import ReadableLog, on_disk
+from ottla.storage.readable_log import on_disk
 from ottla.storage.recovery import LogLoader, OpenedLog, replay
 from ottla.storage.results import AppendInfo, UnexpectedAppendOffset
 from ottla.storage.segment import Segment, SegmentLimits
@@ -48,27 +48,20 @@ PRODUCER_EXPIRATION_MS: Final = 86_400_000
 OPEN_FILES_ALONE: Final = 16
 
 
-class Log(ReadableLog):
+class Log(DurableLog):
     """See the module. Made by :meth:`open`."""
 
     __slots__ = (
         "_chance",
-        "_filesystem",
         "_flush_messages",
-        "_flushing",
         "_limits",
         "_open_files",
         "_rules",
-        "_unsynced_directories",
-        "_unsynced_paths",
         "config",
-        "last_flush_ms",
         "producers",
-        "recovery_point",
         "snapshots",
         "topic_id",
         "topic_partition",
-        "unflushed_records",
     )
 
     def __init__(
@@ -85,13 +78,9 @@ class Log(ReadableLog):
         chance: Chance | None,
         now_ms: int,
     ) -> None:
-        super().__init__(directory, opened.segments, opened.epochs, listener)
-        self._filesystem = filesystem
+        super().__init__(filesystem, directory, opened.segments, opened.epochs, listener)
         self._open_files = open_files
         self._chance = chance
-        self._flushing: Flush | None = None
-        self._unsynced_paths: list[str] = []
-        self._unsynced_directories = True
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.producers = opened.producers
@@ -100,7 +89,6 @@ class Log(ReadableLog):
         self.log_end_offset = opened.log_end_offset
         self.recovery_point = opened.recovery_point
         self.high_watermark = opened.log_start_offset
-        self.unflushed_records = 0
         self.last_flush_ms = now_ms
         self.configure(config)
         self._find_first_unstable()
@@ -434,66 +422,6 @@ class Log(ReadableLog):
 
     # Flushing and closing
 
-    @on_disk
-    def prepare_flush(self, up_to: int | None = None) -> Flush | None:
-        """What must be synced so that the log is safe up to an offset; None if it is already."""
-        if up_to is None:
-            up_to = self.log_end_offset
-        nothing_new = up_to <= self.recovery_point and not self._unsynced_paths
-        if nothing_new or self._flushing is not None:
-            return None
-        flush = Flush(self._filesystem, up_to)
-        for segment in self.segments.touching(self.recovery_point, up_to):
-            flush.files.append(segment.file)
-            flush.paths += segment.index_paths()
-        flush.paths += self._unsynced_paths
-        self._unsynced_paths = []
-        if self.epochs.dirty:
-            flush.epochs = f"{self.directory}/{LEADER_EPOCHS}", encode_epochs(self.epochs.entries)
-            self.epochs.dirty = False
-        if self._unsynced_directories:
-            flush.directories = [self.directory, self.directory.rpartition("/")[0]]
-            self._unsynced_directories = False
-        self._flushing = flush
-        return flush
-
-    def flushed(self, flush: Flush, now_ms: int, error: OSError | None = None) -> None:
-        """A flush was run; with ``error`` nobody knows what it did."""
-        if error is not None:
-            raise self._failed(error) from error
-        if self._flushing is not flush:
-            return
-        self._flushing = None
-        if not flush.is_complete:
-            self._take_back(flush)
-        else:
-            self.recovery_point = max(self.recovery_point, flush.up_to)
-            self.last_flush_ms = now_ms
-            if self.recovery_point == self.log_end_offset:
-                self.unflushed_records = 0
-
-    @on_disk
-    def flush(self, now_ms: int, up_to: int | None = None) -> None:
-        """Have everything below ``up_to`` on disk when this returns.
-
-        While another flush is under way only the batches are synced, and it is left to that one
-        to move the recovery point.
-        """
-        if self._flushing is not None:
-            for segment in self.segments.touching(self.recovery_point, up_to):
-                segment.file.sync()
-            return
-        flush = self.prepare_flush(up_to)
-        if flush is not None:
-            flush.run()
-            self.flushed(flush, now_ms)
-
-    def _save_epochs(self) -> None:
-        if self.epochs.dirty:
-            path = f"{self.directory}/{LEADER_EPOCHS}"
-            self._filesystem.write_atomically(path, encode_epochs(self.epochs.entries))
-            self.epochs.dirty = False
-
     @property
     def is_dirty(self) -> bool:
         """Whether a clean stop has something to write."""
@@ -512,18 +440,6 @@ class Log(ReadableLog):
         self._cancel_flush()
         self.flush(now_ms)
         self.abandon()
-
-    def _cancel_flush(self) -> None:
-        flush, self._flushing = self._flushing, None
-        if flush is not None:
-            flush.cancel()
-            self._take_back(flush)
-
-    def _take_back(self, flush: Flush) -> None:
-        """What it should have synced is still to be synced."""
-        self._unsynced_paths += flush.paths
-        self._unsynced_directories |= bool(flush.directories)
-        self.epochs.dirty |= flush.epochs is not None
 
     def _write_out(self) -> None:
         """Write what is only in memory, as files of a closed log."""
