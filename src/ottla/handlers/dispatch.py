@@ -138,13 +138,13 @@ class Dispatcher:
             if version >= 9:
                 pos = skip_tagged_fields(frame, pos)
             return self._produce(frame, pos, version, correlation_id, self._services)
+        if len(frame) > REQUEST_BYTES_MAX:
+            raise ProtocolViolation(f"a request of {len(frame)} bytes that carries no records")
         if key == _FETCH and 4 <= version <= 18:
             self.fetch_requests += 1
             if version >= 12:
                 pos = skip_tagged_fields(frame, pos)
             return self._fetch(frame, pos, version, correlation_id, self._services)
-        if len(frame) > REQUEST_BYTES_MAX:
-            raise ProtocolViolation(f"a request of {len(frame)} bytes that carries no records")
         context = self._context(peer, frame, version, correlation_id, client_size)
         return self._answer_other(key, context, frame, pos)
 
