@@ -13,6 +13,7 @@ import pytest
 
 from ottla.common.chance import Chance
 from ottla.common.errors import ErrorCode
+from ottla.metadata.topics import RECOVERED
 from ottla.protocol.generated.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -177,6 +178,25 @@ def test_a_request_sent_again_after_a_crash_is_not_written_twice() -> None:
     client = SimulatedClient(broker)
     assert producer.send(client, [b"a", b"b"]) == 0
     assert read_all(client) == [b"a", b"b"]
+    broker.stop()
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_after_any_end_every_partition_has_a_leader_and_has_recovered(*, clean: bool) -> None:
+    broker = SimulatedBroker(9)
+    broker.start()
+    client = SimulatedClient(broker)
+    create_topic(client)
+    if clean:
+        broker.stop()
+    else:
+        broker.kill()
+    broker.start()
+    broker.scheduler.run_for(1)
+    partition = broker.image.topics.by_name[TOPIC].partitions[0]
+    assert partition.leader == 1
+    assert partition.isr == (1,)
+    assert partition.leader_recovery_state == RECOVERED
     broker.stop()
 
 

@@ -19,6 +19,7 @@ from ottla.coordinator.group.settings import GroupSettings
 from ottla.handlers.context import Services
 from ottla.handlers.dispatch import Dispatcher
 from ottla.metadata.cache import MetadataCache
+from ottla.metadata.image import MetadataImage
 from ottla.network.server import SocketServer, SocketServerLimits
 from ottla.network.sockets import Network
 from ottla.observability.logging import logger
@@ -30,6 +31,7 @@ from ottla.server.internal_topics import InternalTopics
 from ottla.server.lifecycle import NO_EPOCH, BrokerLifecycle
 from ottla.server.metadata_follower import MetadataFollower
 from ottla.server.producer_ids import ProducerIdBlocks
+from ottla.server.recoveries import Recoveries
 from ottla.server.registration import registration_request
 from ottla.server.settings import Settings
 from ottla.storage.directories import LogDirectory
@@ -89,6 +91,11 @@ class Node:
         self._storage: StorageDriver | None = None
 
     @property
+    def image(self) -> MetadataImage:
+        """The cluster as this node knows it."""
+        return self._metadata.image
+
+    @property
     def port(self) -> int:
         """The port of the first listener for clients."""
         return self.ports[self.config.broker_listeners[0].name]
@@ -119,6 +126,8 @@ class Node:
         )
         follower.load(self._metadata.image)
         self._metadata.on_image(follower.changed)
+        recoveries = Recoveries(controller, self._scheduler, node_id=self.config.node_id)
+        self._metadata.on_image(recoveries.changed)
         assignments = DirectoryAssignments(
             controller,
             self._metadata,

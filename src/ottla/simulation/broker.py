@@ -9,6 +9,7 @@ from hashlib import sha256
 from ottla.common.chance import Chance
 from ottla.common.identifiers import random_uuid, uuid_text
 from ottla.config.broker import BrokerConfig
+from ottla.metadata.image import MetadataImage
 from ottla.server.defaults import development_properties
 from ottla.server.format import format_storage
 from ottla.server.node import Node
@@ -87,6 +88,12 @@ class SimulatedBroker:
         self.network.cut_all()
         self.scheduler.forget_all()
         self._node = None
+
+    @property
+    def image(self) -> MetadataImage:
+        """The cluster as the broker knows it."""
+        assert self._node is not None
+        return self._node.image
 
     # Its clients
 
