@@ -150,3 +150,11 @@ def test_a_producer_goes_on_across_a_restart(new_broker: NewBroker) -> None:
     received = CLIENTS[0].consume(broker.bootstrap_servers, "t", 300)
     assert [each.value for each in received] == [b"%d" % n for n in range(300)]
     assert offsets(broker.bootstrap_servers, "t") == (0, 300)
+
+
+def test_a_stop_right_after_the_first_answer_is_a_clean_one(new_broker: NewBroker) -> None:
+    broker = new_broker()
+    for _ in range(3):
+        broker.stop(timeout=20)
+        assert (broker.log_directory / ".kafka_cleanshutdown").exists(), broker.output()
+        broker.start()
