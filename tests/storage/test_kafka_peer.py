@@ -236,37 +236,49 @@ def test_kafka_reads_our_producer_snapshots(our_files: Path) -> None:
         assert answer.stdout.count("producerId: ") == 3
 
 
+def append_to(directory: Path, first: int, *, clean: bool) -> None:
+    """Append as the leader of Kafka's own partition, and stop cleanly or by a kill."""
+    manager = manager_of(directory)
+    log = manager.logs[PLAIN]
+    assert log.log_end_offset == first
+    for number in range(first, first + RECORDS):
+        logs.append(log, str(number).encode().ljust(700), epoch=log.latest_epoch)
+    if clean:
+        manager.stop(broker_epoch=-1)
+    else:
+        manager.abandon()
+
+
+def consume(broker: BrokerProcess, count: int) -> dict[str, list[bytes]]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": f"group-{count}",
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+        }
+    )
+    consumer.subscribe(["plain", "transactions"])
+    found: dict[str, list[bytes]] = {"plain": [], "transactions": []}
+    while sum(map(len, found.values())) < count:
+        message = consumer.poll(60)
+        assert message is not None
+        assert message.error() is None
+        found[message.topic() or ""].append(message.value() or b"")
+    consumer.close()
+    return found
+
+
 def test_kafka_serves_what_we_appended_to_its_directory(
     directories: Directories, kafka: BrokerProcess
 ) -> None:
-    manager = manager_of(directories.live)
-    log = manager.logs[PLAIN]
-    epoch = log.latest_epoch
-    for number in range(2 * RECORDS, 3 * RECORDS):
-        logs.append(log, str(number).encode().ljust(700), epoch=epoch)
-    manager.stop(broker_epoch=-1)
-    kafka.start()
-    try:
-        consumer = Consumer(
-            {
-                "bootstrap.servers": kafka.bootstrap_servers,
-                "group.id": "g",
-                "auto.offset.reset": "earliest",
-                "isolation.level": "read_committed",
-                "enable.partition.eof": False,
-            }
-        )
-        consumer.subscribe(["plain", "transactions"])
-        wanted = 3 * RECORDS + ROUNDS // 2 * PER_ROUND
-        found: dict[str, list[bytes]] = {"plain": [], "transactions": []}
-        while sum(map(len, found.values())) < wanted:
-            messages = consumer.consume(1000, timeout=30)
-            assert messages
-            for message in messages:
-                assert message.error() is None
-                found[message.topic() or ""].append(message.value() or b"")
-        consumer.close()
-    finally:
-        kafka.stop()
-    assert [int(value) for value in found["plain"]] == list(range(3 * RECORDS))
-    assert all(int(value.split()[0]) % 2 == 0 for value in found["transactions"])
+    committed = ROUNDS // 2 * PER_ROUND
+    for rounds, clean in ((3, True), (4, False)):
+        append_to(directories.live, (rounds - 1) * RECORDS, clean=clean)
+        kafka.start()
+        try:
+            found = consume(kafka, rounds * RECORDS + committed)
+        finally:
+            kafka.stop()
+        assert [int(value) for value in found["plain"]] == list(range(rounds * RECORDS))
+        assert all(int(value.split()[0]) % 2 == 0 for value in found["transactions"])

@@ -196,13 +196,7 @@ class Log(DurableLog):
         producers = self.producers
         producer_id = append.producer_id
         if producer_id >= 0 and origin is CLIENT:
-            duplicate = producers.check_client(
-                producer_id,
-                append.producer_epoch,
-                append.base_sequence,
-                append.last_sequence,
-                append.is_transactional,
-            )
+            duplicate = producers.check_client(append)
             if duplicate is not None:
                 return self._duplicate(duplicate, append.end - append.start)
         base_offset = self.log_end_offset
@@ -224,14 +218,13 @@ class Log(DurableLog):
         except OSError as error:
             raise self._failed(error) from error
         self.log_end_offset = producers.end_offset = last_offset + 1
-        if producer_id >= 0:
-            if append.is_control or append.is_transactional:
-                self._replay(view[start:end], segment)
-            else:
-                metadata = BatchMetadata(
-                    append.last_sequence, last_offset, append.last_offset_delta, max_timestamp
-                )
-                producers.add_batch(producer_id, append.producer_epoch, metadata, False)
+        if append.is_control or append.is_transactional:
+            self._replay(view[start:end], segment)
+        elif producer_id >= 0:
+            batch = BatchMetadata(
+                append.last_sequence, last_offset, append.last_offset_delta, max_timestamp
+            )
+            producers.add_batch(producer_id, append.producer_epoch, batch, False)
         count = append.record_count
         self.unflushed_records += count
         if self.unflushed_records >= self._flush_messages:
@@ -270,6 +263,7 @@ class Log(DurableLog):
             self.producers.check_epoch(header.producer_id, header.producer_epoch)
             self.producers.check_transactional(header.producer_id, header.is_transactional)
 
+    @on_disk
     def _replay(self, batch: memoryview, segment: Segment) -> None:
         """Take note of what a batch means for transactions."""
         replay(self.producers, read_header(batch), bytes(batch), segment.transaction_index)

@@ -22,6 +22,7 @@ from ottla.common.errors import (
 from ottla.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
 from ottla.records.control import ControlType, read_transaction_marker
 from ottla.records.record import iterate
+from ottla.records.validation import ValidatedAppend
 from ottla.storage.transaction_index import AbortedTransaction
 
 BATCHES_KEPT: Final = 5
@@ -106,13 +107,10 @@ class ProducerEntry:
             self.batches.clear()
             self.epoch = epoch
 
-    def find_duplicate(
-        self, epoch: int, first_sequence: int, last_sequence: int
-    ) -> BatchMetadata | None:
-        if epoch == self.epoch:
-            for batch in self.batches:
-                if batch.last_sequence == last_sequence and batch.first_sequence == first_sequence:
-                    return batch
+    def find_duplicate(self, first_sequence: int, last_sequence: int) -> BatchMetadata | None:
+        for batch in self.batches:
+            if batch.last_sequence == last_sequence and batch.first_sequence == first_sequence:
+                return batch
         return None
 
 
@@ -141,33 +139,27 @@ class ProducerState:
 
     # Appending
 
-    def check_client(
-        self,
-        producer_id: int,
-        epoch: int,
-        first_sequence: int,
-        last_sequence: int,
-        is_transactional: bool,
-    ) -> BatchMetadata | None:
+    def check_client(self, append: ValidatedAppend) -> BatchMetadata | None:
         """Refuse a client's batch that is out of order; the batch that it repeats, if any."""
-        entry = self.producers.get(producer_id)
+        entry = self.producers.get(append.producer_id)
         if entry is None:
             return None
-        if entry.epoch != epoch:
-            self._check_new_epoch(entry, epoch, first_sequence)
+        first_sequence = append.base_sequence
+        if entry.epoch != append.producer_epoch:
+            self._check_new_epoch(entry, append.producer_epoch, first_sequence)
         else:
             batches = entry.batches
             last = batches[-1][0] if batches else NO_SEQUENCE
             if first_sequence != last + 1:
-                duplicate = entry.find_duplicate(epoch, first_sequence, last_sequence)
+                duplicate = entry.find_duplicate(first_sequence, append.last_sequence)
                 if duplicate is not None:
                     return duplicate
                 if first_sequence != 0 or last != SEQUENCE_MAX:
                     raise OutOfOrderSequenceNumber(
-                        f"producer {producer_id}: sequence {first_sequence} after {last}"
+                        f"producer {entry.producer_id}: sequence {first_sequence} after {last}"
                     )
-        if entry.transaction_first_offset >= 0 and not is_transactional:
-            raise InvalidTxnState(f"producer {producer_id} has an open transaction")
+        if entry.transaction_first_offset >= 0 and not append.is_transactional:
+            raise InvalidTxnState(f"producer {entry.producer_id} has an open transaction")
         return None
 
     def _check_new_epoch(self, entry: ProducerEntry, epoch: int, first_sequence: int) -> None:
