@@ -5,6 +5,7 @@ import errno
 import pytest
 from tests.storage import logs
 
+from ottla.common.chance import Chance
 from ottla.common.errors import (
     CorruptMessage,
     InconsistentTopicId,
@@ -14,7 +15,7 @@ from ottla.common.errors import (
 )
 from ottla.records.rules import AppendOrigin
 from ottla.storage.directories import LogDirFailed
-from ottla.storage.log import Log
+from ottla.storage.log import Log, segment_limits
 from ottla.storage.results import UnexpectedAppendOffset
 from ottla.testing.files import MemoryFilesystem
 
@@ -166,6 +167,15 @@ def test_a_rolled_segment_has_its_indexes_and_a_snapshot_on_disk(files: MemoryFi
         for time, offset in ((5, 0), (8, 2))
     )
     assert "00000000000000000003.snapshot" in names(files)
+
+
+def test_segments_do_not_all_roll_at_once(files: MemoryFilesystem) -> None:
+    config = logs.settings(segment_ms=1000, segment_jitter_ms=500)
+    ages = {segment_limits(config, Chance(seed)).age_max_ms for seed in range(50)}
+    assert len(ages) > 20
+    assert all(500 < age <= 1000 for age in ages)
+    assert segment_limits(config, None).age_max_ms == 1000
+    assert segment_limits(logs.settings(segment_ms=1000), Chance(1)).age_max_ms == 1000
 
 
 def test_changed_settings_hold_for_the_next_append(files: MemoryFilesystem) -> None:
@@ -402,6 +412,15 @@ def test_a_flush_of_a_log_that_was_renamed_writes_nothing(files: MemoryFilesyste
     assert log.recovery_point == 1
     assert logs.values_of(log) == {0: b"a"}
     assert logs.values_of(other) == {}
+
+
+def test_a_flush_of_a_directory_that_is_gone_is_a_failure(files: MemoryFilesystem) -> None:
+    log = logs.open_log(files)
+    logs.append(log, b"a")
+    files.remove_directory(logs.DIRECTORY)
+    with pytest.raises(LogDirFailed):
+        log.flush(logs.NOW)
+    assert log.recovery_point == 0
 
 
 def test_flush_messages_syncs_within_the_append(files: MemoryFilesystem) -> None:

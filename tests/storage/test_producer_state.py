@@ -305,6 +305,35 @@ def test_an_open_transaction_survives_a_restart(files: MemoryFilesystem) -> None
 # Snapshots
 
 
+def test_a_snapshot_of_records_that_were_truncated_is_not_used_again(
+    files: MemoryFilesystem,
+) -> None:
+    log = logs.open_log(files)
+    produce(log, 0, producer=1)
+    produce(log, 0, producer=2)
+    log.close(logs.NOW)
+    log = logs.open_log(files)
+    log.truncate_to(1, logs.NOW)
+    for producer in (3, 4, 5):
+        produce(log, 0, producer=producer)
+    log.truncate_to(3, logs.NOW)
+    assert sorted(log.producers.producers) == [1, 3, 4]
+
+
+def test_snapshots_of_no_segment_are_removed_except_the_last(files: MemoryFilesystem) -> None:
+    log = logs.open_log(files)
+    for sequence in range(10):
+        produce(log, sequence)
+        if sequence == 4:
+            log.roll(logs.NOW)
+    log.close(logs.NOW)
+    for offset in (2, 7, 99):
+        files.write(f"{logs.DIRECTORY}/{offset:020d}.snapshot", encode_snapshot([]))
+    logs.open_log(files)
+    found = [n[18:20] for n in files.list_directory(logs.DIRECTORY) if n.endswith(".snapshot")]
+    assert found == ["05", "10"]
+
+
 def test_an_empty_snapshot_is_kafkas() -> None:
     assert encode_snapshot([]) == bytes.fromhex("000148674bc700000000")
     assert decode_snapshot(encode_snapshot([])) == []

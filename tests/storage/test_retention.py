@@ -237,3 +237,14 @@ def test_time_is_forgotten_with_the_records(files: MemoryFilesystem) -> None:
     assert log.offset_of_max_timestamp() == (logs.NOW + 15, 1, 0)
     log.truncate_to(0, logs.NOW)
     assert log.offset_of_max_timestamp() is None
+
+
+def test_what_was_given_up_stays_so_after_a_power_loss(files: MemoryFilesystem) -> None:
+    log = logs.open_log(files)
+    # Batches of a time before there were epochs.
+    log.append_as_follower(bytes(logs.batch([b"a"], leader_epoch=-1)), now_ms=logs.NOW)
+    log.flush(logs.NOW)
+    log.truncate_fully_and_start_at(5, logs.NOW)
+    files.crash()
+    log = logs.open_log(files, clean=False)
+    assert (log.log_start_offset, log.log_end_offset) == (5, 5)

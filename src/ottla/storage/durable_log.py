@@ -73,13 +73,10 @@ class DurableLog(ReadableLog):
         if self._flushing is not flush:
             return
         self._flushing = None
-        if not flush.is_complete:
-            self._take_back(flush)
-        else:
-            self.recovery_point = max(self.recovery_point, flush.up_to)
-            self.last_flush_ms = now_ms
-            if self.recovery_point == self.log_end_offset:
-                self.unflushed_records = 0
+        self.recovery_point = max(self.recovery_point, flush.up_to)
+        self.last_flush_ms = now_ms
+        if self.recovery_point == self.log_end_offset:
+            self.unflushed_records = 0
 
     @on_disk
     def flush(self, now_ms: int, up_to: int | None = None) -> None:

@@ -20,7 +20,6 @@ class Flush:
         "directories",
         "epochs",
         "files",
-        "is_complete",
         "paths",
         "up_to",
     )
@@ -35,13 +34,9 @@ class Flush:
         self.directories: list[str] = []
         """Innermost first: a name counts when the directory that has it is synced."""
         self.epochs: tuple[str, bytes] | None = None
-        self.is_complete = False
 
     def run(self) -> None:
-        """Sync everything, except files that were deleted meanwhile.
-
-        Without its directory, which was renamed, there is nothing left to claim.
-        """
+        """Sync everything, except files that were deleted meanwhile."""
         for file in self.files:
             file.sync()
         for path in self.paths:
@@ -54,8 +49,9 @@ class Flush:
             for directory in self.directories:
                 self._filesystem.sync_directory(directory)
         except FileNotFoundError:
-            return
-        self.is_complete = True
+            # Its directory has another name by now; nothing is claimed of it.
+            if not self._is_cancelled:
+                raise
 
     def cancel(self) -> None:
         """From now on it writes nothing: the log has changed, or its name is another's."""
