@@ -14,14 +14,17 @@ from hypothesis import strategies as st
 from tests.network.memory_network import UNLIMITED, MemoryNetwork, MemorySocket
 
 from ottla.common.buffers import Answer, Region
+from ottla.common.chance import Chance
 from ottla.common.errors import ProtocolViolation
 from ottla.common.promise import Promise
 from ottla.network.connection import (
     IN_FLIGHT_LIMIT,
     SMALL_FILE_REGION,
+    TURN_SECONDS,
     UNSENT_LIMIT,
     Connection,
 )
+from ottla.simulation.scheduler import SimulatedScheduler
 
 Answering = Callable[[bytes], "Answer | Promise[Answer] | None"]
 
@@ -53,6 +56,18 @@ class Memory:
         self.taken -= size
 
 
+class Turns(SimulatedScheduler):
+    """A clock that goes on by ``step`` whenever it is read."""
+
+    def __init__(self) -> None:
+        super().__init__(Chance(1))
+        self.step_seconds = 0.0
+
+    def monotonic(self) -> float:
+        self.now += self.step_seconds
+        return self.now
+
+
 class Broker:
     """One connection and what stands around it."""
 
@@ -65,6 +80,7 @@ class Broker:
         self.closed: list[Connection] = []
         self.memory = Memory()
         self.network = MemoryNetwork()
+        self.scheduler = Turns()
         self.socket = MemorySocket()
         self.connection = Connection(
             self.socket,
@@ -76,6 +92,7 @@ class Broker:
             answer_frame=self._answer,
             turn_over=self._turn_over,
             closed=self.closed.append,
+            scheduler=self.scheduler,
         )
 
     def _answer(
@@ -332,6 +349,40 @@ def test_a_reader_that_does_not_read_is_not_read_from() -> None:
     assert len(broker.sent) == 10 * (4 + UNSENT_LIMIT // 4)
 
 
+@pytest.mark.parametrize("cut", [0, 3, 6])
+def test_frames_of_one_read_that_take_too_long_let_others_have_their_turn(cut: int) -> None:
+    broker = Broker()
+    broker.scheduler.step_seconds = TURN_SECONDS * 2
+    whole = b"".join(frame(b"%d" % number) for number in range(5))
+    broker.receive(whole[: len(whole) - cut])
+    assert broker.requests == [b"0"]
+    assert not broker.reads()
+    broker.scheduler.step()
+    assert broker.requests == [b"0", b"1"]
+    broker.scheduler.run_for(60)
+    if cut:
+        broker.receive(whole[len(whole) - cut :])
+        broker.scheduler.run_for(60)
+    assert broker.requests == [b"0", b"1", b"2", b"3", b"4"]
+    assert broker.sent == b"".join(echo(b"%d" % number) for number in range(5))
+    assert broker.reads()
+
+
+def test_frames_of_one_read_wait_while_their_answers_are_not_read() -> None:
+    broker = Broker(lambda _: frame(bytes(UNSENT_LIMIT // 4)))
+    broker.socket.room = 0
+    broker.receive(frame(b"x") * 10)
+    assert len(broker.requests) == 4
+    broker.scheduler.run_for(60)
+    assert len(broker.requests) == 4
+    broker.socket.room = UNLIMITED
+    broker.network.run()
+    broker.scheduler.run_for(60)
+    broker.network.run()
+    assert len(broker.requests) == 10
+    assert len(broker.sent) == 10 * (4 + UNSENT_LIMIT // 4)
+
+
 def test_files_that_wait_to_be_sent_do_not_count_as_memory() -> None:
     file = MemoryFile(bytes(2 * UNSENT_LIMIT))
     broker = Broker(lambda _: [b"h", FileRegion(file, 0, 2 * UNSENT_LIMIT)])
@@ -379,6 +430,7 @@ def test_memory_does_not_wake_a_connection_that_owes_too_many_answers() -> None:
     broker.connection.memory_is_free()
     assert not broker.reads()
     promises[0].fulfil(echo(b"x"))
+    broker.scheduler.run_for(1)
     assert broker.reads()
 
 

@@ -164,7 +164,7 @@ def test_a_bomb_is_too_large_a_message() -> None:
 
 
 def test_the_room_to_unpack_grows_with_the_messages_that_a_topic_allows() -> None:
-    assert AppendRules(max_message_bytes=1 << 20).decompressed_max == 64 << 20
+    assert AppendRules(max_message_bytes=1 << 20).decompressed_max == 32 << 20
     assert AppendRules(max_message_bytes=100 << 20).decompressed_max == 1600 << 20
 
 

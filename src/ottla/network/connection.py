@@ -19,6 +19,7 @@ from struct import Struct
 from typing import Protocol
 
 from ottla.common.buffers import Answer, ReadableFile, Region
+from ottla.common.environment import Scheduler
 from ottla.common.errors import ProtocolViolation
 from ottla.common.promise import Promise
 from ottla.network.sockets import MSG_MORE, Network, StreamSocket
@@ -33,6 +34,8 @@ IN_FLIGHT_LIMIT = 128
 """Unanswered requests of one connection, beyond which it is not read from."""
 UNSENT_LIMIT = 1 << 20
 """Bytes of answers in memory that a slow reader may leave unsent before it is not read from."""
+TURN_SECONDS = 0.01
+"""How long the frames of one read may keep the others waiting."""
 GROWTH_BYTES = 64 * 1024
 """How much room a frame that comes in pieces gets at first."""
 SMALL_FILE_REGION = 16 * 1024
@@ -65,14 +68,17 @@ class Connection:
         "_answer_frame",
         "_closed_callback",
         "_frame_limit",
+        "_later",
         "_memory",
         "_network",
+        "_now",
         "_outgoing",
         "_partial",
         "_partial_filled",
         "_partial_size",
         "_reading",
         "_receive_view",
+        "_rest",
         "_slots",
         "_socket",
         "_starved",
@@ -100,6 +106,7 @@ class Connection:
         answer_frame: AnswerFrame,
         turn_over: Callable[[], None],
         closed: Callable[["Connection"], None],
+        scheduler: Scheduler,
     ) -> None:
         self._socket = sock
         self._network = network
@@ -108,6 +115,10 @@ class Connection:
         self._memory = memory
         self._answer_frame = answer_frame
         self._turn_over = turn_over
+        self._now = scheduler.monotonic
+        self._later = scheduler.call_soon
+        self._rest: bytes | None = None
+        """Frames that came in one read and wait for the next turn."""
         self._closed_callback = closed
         self._partial: bytearray | None = None
         self._partial_filled = 0
@@ -139,11 +150,11 @@ class Connection:
 
     def readable(self) -> None:
         self.heard = True
+        self._guarded(self._read_shared if self._partial is None else self._read_partial)
+
+    def _guarded(self, take: Callable[[], None]) -> None:
         try:
-            if self._partial is None:
-                self._read_shared()
-            else:
-                self._read_partial()
+            take()
         except OSError:
             self.close()
         except ProtocolViolation as violation:
@@ -163,9 +174,15 @@ class Connection:
         if filled == 0:
             self.close()
             return
+        self._take_frames(view, filled)
+
+    def _take_frames(self, view: memoryview, filled: int) -> None:
+        """Answer the frames in ``view``; what must wait for another turn is kept."""
         pos = 0
         limit = self._frame_limit
         unpack = _LENGTH.unpack_from
+        now = self._now
+        turn_ends = now() + TURN_SECONDS
         while filled - pos >= 4:
             (size,) = unpack(view, pos)
             end = pos + 4 + size
@@ -175,10 +192,29 @@ class Connection:
             if self.closed:
                 return
             pos = end
-        if pos < filled:
-            self._begin_partial(view[pos:filled])
-        if not self._reading_allowed():
+            if now() > turn_ends or not self._reading_allowed():
+                if pos < filled:
+                    self._rest = bytes(view[pos:filled])
+                break
+        if self._rest is None:
+            if pos < filled:
+                self._begin_partial(view[pos:filled])
+            if not self._reading_allowed():
+                self._pause()
+        else:
             self._pause()
+            if self._reading_allowed():
+                self._resume()
+
+    def _go_on(self) -> None:
+        """Take up what was left of the last read when its turn was over."""
+        rest = self._rest
+        if self.closed or rest is None:
+            return
+        self._rest = None
+        self._reading = True
+        self._network.watch_reading(self._socket, self.readable)
+        self._guarded(lambda: self._take_frames(memoryview(rest), len(rest)))
 
     def _begin_partial(self, rest: memoryview) -> None:
         """Keep the beginning of a frame; the shared buffer is the next connection's."""
@@ -367,7 +403,9 @@ class Connection:
             self._network.unwatch_reading(self._socket)
 
     def _resume(self) -> None:
-        if not self._reading and not self.closed:
+        if self._rest is not None:
+            self._later(self._go_on)
+        elif not self._reading and not self.closed:
             self._reading = True
             self._network.watch_reading(self._socket, self.readable)
 

@@ -142,6 +142,7 @@ class SocketServer:
             answer_frame=self._answers[listener_name],
             turn_over=self._turn_over,
             closed=self._closed,
+            scheduler=self._scheduler,
         )
         connection.last_active = self._scheduler.monotonic()
         self._connections[connection] = None

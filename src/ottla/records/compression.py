@@ -26,11 +26,12 @@ ZSTD: Final = 4
 NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 CODECS: Final = {name: codec for codec, name in enumerate(NAMES)}
 
-DECOMPRESSED_MAX: Final = 64 << 20
+DECOMPRESSED_MAX: Final = 32 << 20
 """The bound where a caller has no better one."""
 
 _GZIP_WRAPPED: Final = 31
 _GZIP_LEVEL: Final = -1
+_GZIP_PIECE: Final = 1 << 20
 _ZSTD_LEVEL: Final = 3
 
 
@@ -72,21 +73,24 @@ def decompress(codec: int, data: bytes, limit: int = DECOMPRESSED_MAX) -> bytes:
 
 
 def _decompress_gzip(data: bytes, limit: int) -> bytes:
-    """Members may follow one another, as Java reads them; what is no member ends the stream."""
-    parts: list[bytes] = []
-    room = limit
+    """Members may follow one another, as Java reads them; what is no member ends the stream.
+
+    Piece by piece: asked for all at once, zlib takes several times the size of its output.
+    """
+    out = bytearray()
     while True:
         unpacker = zlib.decompressobj(_GZIP_WRAPPED)
-        part = unpacker.decompress(data, room + 1)
-        if len(part) > room:
-            raise _too_large("gzip", limit)
-        if not unpacker.eof:
-            raise ValueError("the stream is cut")
-        parts.append(part)
-        room -= len(part)
+        while not unpacker.eof:
+            part = unpacker.decompress(data, _GZIP_PIECE)
+            if not part and not unpacker.eof:
+                raise ValueError("the stream is cut")
+            out += part
+            if len(out) > limit:
+                raise _too_large("gzip", limit)
+            data = unpacker.unconsumed_tail
         data = unpacker.unused_data
         if not data.startswith(b"\x1f\x8b"):
-            return parts[0] if len(parts) == 1 else b"".join(parts)
+            return bytes(out)
 
 
 def _decompress_snappy(data: bytes, limit: int) -> bytes:

@@ -57,8 +57,11 @@ class Running:
         try:
             self._run(self.node.stop())
         finally:
-            self.scheduler.close()
-            self.loop.close()
+            self.close()
+
+    def close(self) -> None:
+        self.scheduler.close()
+        self.loop.close()
 
     def _run(self, promise: Promise[None]) -> None:
         if not promise.done:
@@ -70,29 +73,75 @@ class Running:
 def run_server(config: BrokerConfig, *, ready: Callable[[Running], None] | None = None) -> int:
     """Run a node until SIGINT or SIGTERM; return the exit code."""
     _raise_open_file_limit()
-    loop = new_event_loop()
-    running = Running(config, loop)
-    try:
-        running.start()
-    except (StartRefused, ApiError, OSError) as refusal:
-        log.error("the node does not start", reason=str(refusal))
-        with suppress(Exception):
-            running.stop()
-        return 1
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, loop.stop)
-    # What was made until now lives as long as the process: the collector need not look at it.
-    gc.collect()
-    gc.freeze()
-    if ready is not None:
-        # On the loop: a signal that came before it runs would be lost.
-        loop.call_soon(ready, running)
-    loop.run_forever()
-    log.info("stopping", node=config.node_id)
-    failed = running.node.failure is not None
-    running.stop()
-    log.info("stopped", node=config.node_id)
-    return 1 if failed else 0
+    process = _Process(config, ready)
+    return process.run()
+
+
+class _Process:
+    """The life of a node as a process, in one run of the loop: a signal between two is lost."""
+
+    def __init__(self, config: BrokerConfig, ready: Callable[[Running], None] | None) -> None:
+        self._loop = new_event_loop()
+        self._running = Running(config, self._loop)
+        self._ready = ready
+        self._started = False
+        self._asked_to_stop = False
+        self._stopping = False
+        self._exit_code = 0
+
+    def run(self) -> int:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._loop.add_signal_handler(number, self._signalled)
+        self._running.node.on_failure = self._failed
+        self._loop.call_soon(self._start)
+        self._loop.run_forever()
+        self._running.close()
+        return self._exit_code
+
+    def _start(self) -> None:
+        self._running.node.start().when_done(self._has_started)
+
+    def _has_started(self, started: Promise[None]) -> None:
+        try:
+            started.result()
+        except (StartRefused, ApiError, OSError) as refusal:
+            log.error("the node does not start", reason=str(refusal))
+            self._exit_code = 1
+            self._stop()
+            return
+        self._started = True
+        # What was made until now lives as long as the process: the collector need not look at it.
+        gc.collect()
+        gc.freeze()
+        if self._ready is not None:
+            self._ready(self._running)
+        if self._asked_to_stop:
+            self._stop()
+
+    def _signalled(self) -> None:
+        self._asked_to_stop = True
+        if self._started:
+            self._stop()
+
+    def _failed(self) -> None:
+        self._exit_code = 1
+        self._stop()
+
+    def _stop(self) -> None:
+        if not self._stopping:
+            self._stopping = True
+            log.info("stopping", node=self._running.node.config.node_id)
+            self._running.node.stop().when_done(self._has_stopped)
+
+    def _has_stopped(self, stopped: Promise[None]) -> None:
+        try:
+            stopped.result()
+            log.info("stopped", node=self._running.node.config.node_id)
+        except Exception:
+            log.exception("the node did not stop cleanly")
+            self._exit_code = 1
+        finally:
+            self._loop.stop()
 
 
 def _raise_open_file_limit() -> None:
