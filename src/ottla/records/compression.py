@@ -10,6 +10,7 @@ chunks of the xerial library.
 
 import zlib
 from collections.abc import Callable
+from mmap import mmap
 from typing import Final
 
 import cramjam
@@ -31,7 +32,9 @@ DECOMPRESSED_MAX: Final = 32 << 20
 
 _GZIP_WRAPPED: Final = 31
 _GZIP_LEVEL: Final = -1
-_GZIP_PIECE: Final = 1 << 20
+_GZIP_MEMBER: Final = b"\x1f\x8b"
+_PIECE: Final = 1 << 20
+"""Larger outputs get memory of their own, page by page as they grow, and give it back at once."""
 _ZSTD_LEVEL: Final = 3
 
 
@@ -77,20 +80,28 @@ def _decompress_gzip(data: bytes, limit: int) -> bytes:
 
     Piece by piece: asked for all at once, zlib takes several times the size of its output.
     """
-    out = bytearray()
-    while True:
-        unpacker = zlib.decompressobj(_GZIP_WRAPPED)
-        while not unpacker.eof:
-            part = unpacker.decompress(data, _GZIP_PIECE)
-            if not part and not unpacker.eof:
-                raise ValueError("the stream is cut")
-            out += part
-            if len(out) > limit:
-                raise _too_large("gzip", limit)
-            data = unpacker.unconsumed_tail
-        data = unpacker.unused_data
-        if not data.startswith(b"\x1f\x8b"):
-            return bytes(out)
+    unpacker = zlib.decompressobj(_GZIP_WRAPPED)
+    first = unpacker.decompress(data, min(_PIECE, limit + 1))
+    if unpacker.eof and not unpacker.unused_data.startswith(_GZIP_MEMBER):
+        if len(first) > limit:
+            raise _too_large("gzip", limit)
+        return first
+    with mmap(-1, limit) as out:
+        size = 0
+        while True:
+            unpacker = zlib.decompressobj(_GZIP_WRAPPED)
+            while not unpacker.eof:
+                part = unpacker.decompress(data, _PIECE)
+                if not part and not unpacker.eof:
+                    raise ValueError("the stream is cut")
+                if size + len(part) > limit:
+                    raise _too_large("gzip", limit)
+                out[size : size + len(part)] = part
+                size += len(part)
+                data = unpacker.unconsumed_tail
+            data = unpacker.unused_data
+            if not data.startswith(_GZIP_MEMBER):
+                return out[:size]
 
 
 def _decompress_snappy(data: bytes, limit: int) -> bytes:
@@ -113,21 +124,24 @@ def _decompress_zstd(data: bytes, limit: int) -> bytes:
 
 def _into(
     name: str,
-    decompress_into: Callable[[bytes, bytearray], int],
+    decompress_into: Callable[[bytes, bytearray | mmap], int],
     data: bytes,
     bound: int,
     limit: int,
 ) -> bytes:
     """Unpack into a buffer of ``bound`` bytes, or of ``limit`` where the bound is a loose one."""
-    out = bytearray(min(bound, limit))
+    room = min(bound, limit)
     try:
-        size = decompress_into(data, out)
+        if room <= _PIECE:
+            buffer = bytearray(room)
+            with memoryview(buffer) as view:
+                return bytes(view[: decompress_into(data, buffer)])
+        with mmap(-1, room) as out:
+            return out[: decompress_into(data, out)]
     except cramjam.DecompressionError as error:
         if bound > limit and "write whole buffer" in str(error):
             raise _too_large(name, limit) from None
         raise
-    with memoryview(out) as view:
-        return bytes(view[:size])
 
 
 def _too_large(name: str, limit: int) -> DecompressedTooLarge:
