@@ -459,6 +459,20 @@ def test_a_log_that_nobody_touched_is_closed_without_a_write(files: MemoryFilesy
     assert files.operations == before
 
 
+def test_a_clean_stop_leaves_whole_indexes_even_if_all_was_flushed(
+    files: MemoryFilesystem,
+) -> None:
+    log = logs.open_log(files)
+    for _ in range(10):
+        logs.append(log, bytes(100))
+    log.flush(logs.NOW)
+    log.close(logs.NOW)
+    files.crash()
+    assert files.size(f"{logs.DIRECTORY}/00000000000000000000.index") > 0
+    assert files.size(f"{logs.DIRECTORY}/00000000000000000000.timeindex") == 12
+    assert files.exists(f"{logs.DIRECTORY}/00000000000000000010.snapshot")
+
+
 # Failure
 
 
