@@ -344,12 +344,16 @@ class Log(DurableLog):
             active.activate()
         active.roll()
         self.producers.end_offset = base_offset
-        snapshot = self.snapshots.take(self.producers)
-        if snapshot is not None:
-            self._unsynced_paths.append(snapshot)
+        self._take_snapshot()
         segment = self._begin_segment(base_offset, now_ms)
         self._listener.rolled()
         return segment
+
+    def _take_snapshot(self) -> None:
+        path = self.snapshots.take(self.producers)
+        if path is not None:
+            self._unsynced_paths.append(path)
+            self._unsynced_directories = True
 
     def _begin_segment(self, base_offset: int, now_ms: int) -> Segment:
         self._limits = segment_limits(self.config, self._chance)
@@ -441,9 +445,7 @@ class Log(DurableLog):
         if active.active:
             active.roll()
             self._unsynced_paths += active.index_paths()
-            snapshot = self.snapshots.take(self.producers)
-            if snapshot is not None:
-                self._unsynced_paths.append(snapshot)
+            self._take_snapshot()
 
     @on_disk
     def prepare_close(self) -> str | None:
