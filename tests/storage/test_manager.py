@@ -2,6 +2,7 @@
 
 import errno
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from tests.storage import logs
@@ -19,7 +20,7 @@ from ottla.storage.directories import (
     directory_name,
     parse_directory_name,
 )
-from ottla.storage.files import DirectoryInUse
+from ottla.storage.files import DirectoryInUse, OsFilesystem
 from ottla.storage.log import Log
 from ottla.storage.manager import DuplicateLog, LogManager
 from ottla.testing.files import MemoryFilesystem
@@ -487,3 +488,40 @@ def test_without_a_directory_nothing_is_made(files: MemoryFilesystem) -> None:
     broker.manager.fail_directory(A, OSError(errno.EIO, "input/output error"))
     with pytest.raises(KafkaStorageError):
         broker.create()
+
+
+# On a real disk
+
+
+def test_the_same_on_the_file_system_of_the_machine(tmp_path: Path) -> None:
+    def start() -> LogManager:
+        manager = LogManager(
+            OsFilesystem(),
+            [str(tmp_path / "a"), str(tmp_path / "b")],
+            clock=ManualScheduler(logs.NOW),
+            chance=Chance(1),
+            config_for=lambda _topic: CONFIG,
+            open_files_max=2,
+        )
+        manager.start()
+        return manager
+
+    manager = start()
+    expected: dict[int, bytes] = {}
+    for clean in (True, False, True):
+        log = manager.get_or_create(logs.TOPIC, logs.TOPIC_ID)
+        for _ in range(40):
+            number = len(expected)
+            expected[number] = str(number).encode().ljust(100)
+            logs.append(log, expected[number])
+        assert len(log.segments) > 6
+        assert logs.values_of(log) == expected
+        assert len(list(Path("/proc/self/fd").iterdir())) < 60
+        if clean:
+            manager.stop(broker_epoch=1)
+        else:
+            manager.abandon()
+        manager = start()
+        assert manager.directories[0].was_clean == clean
+    assert logs.values_of(manager.logs[logs.TOPIC]) == expected
+    manager.stop()
