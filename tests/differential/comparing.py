@@ -53,6 +53,7 @@ class Allowed(NamedTuple):
 MORE_MESSAGES: Final = "errors-say-more"
 NAMED_ERRORS: Final = "errors-have-names"
 DAMAGE_IN_BATCHES: Final = "compressed-batches-are-read-to-the-end"
+WHOLE_BATCHES: Final = "whole-batches"
 SHARE_STATE: Final = "__share_group_state"
 
 # One line per intended difference. "*" stands for anything.
@@ -61,6 +62,9 @@ ALLOWED: Final[tuple[Allowed, ...]] = (
     Allowed("FindCoordinator", "a share group", "*", "share-groups-are-not-served"),
     Allowed("Produce", "null", "*", "null-records-are-answered"),
     Allowed("Fetch", "what lies in bad-a-wrong-offset-delta", "*", DAMAGE_IN_BATCHES),
+    Allowed("Fetch", "partition limit *", "*.records", WHOLE_BATCHES),
+    Allowed("Fetch", "request limit *", "*.records", WHOLE_BATCHES),
+    Allowed("Fetch", "several partitions within *", "*.records", WHOLE_BATCHES),
 )
 
 

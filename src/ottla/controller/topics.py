@@ -210,7 +210,7 @@ class TopicsManager:
         return [
             CreatableTopicConfigs(
                 name=entry.name,
-                value=entry.value,
+                value=own.get(entry.name, entry.value),  # as it was given
                 read_only=False,
                 config_source=entry.source,
                 is_sensitive=False,

@@ -33,7 +33,7 @@ from ottla.protocol.generated.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from ottla.protocol.produce_request import ProduceView, read_produce_request
+from ottla.protocol.produce_request import PartitionRecords, ProduceView, read_produce_request
 from ottla.protocol.produce_response import Appended, encode_appended
 from ottla.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, TRANSACTIONAL_BIT
 from ottla.records.validation import ZSTD_FROM_PRODUCE_VERSION, refuse_zstd
@@ -88,6 +88,8 @@ def answer(
     for topic, partitions in request.topics:
         led = replicas.topic(topic)
         results: list[Appended | Refused] = []
+        if len(partitions) > 1:
+            partitions = _last_of_each(partitions)
         for index, start, end in partitions:
             partition = None if led is None else led.get(index)
             try:
@@ -121,6 +123,12 @@ def answer(
     if refused:
         return _explain(outcomes, version, correlation_id)
     return encode_appended(correlation_id, version, outcomes)  # type: ignore[arg-type]
+
+
+def _last_of_each(partitions: list[PartitionRecords]) -> list[PartitionRecords]:
+    """A partition that is named twice is appended to once, with what came last, as in Kafka."""
+    last = {partition[0]: partition for partition in partitions}
+    return partitions if len(last) == len(partitions) else list(last.values())
 
 
 def _reason(
