@@ -272,6 +272,13 @@ def test_a_topic_gets_more_partitions_with_as_many_replicas(controller: Controll
     assert controller.partition("t", 3).replicas == (3, 2, 1)
 
 
+def test_how_many_is_bounded_before_anything_is_placed(controller: Controller) -> None:
+    """The number came over the wire: to place two thousand million replicas takes all memory."""
+    reason = "Excessively large number of partitions per request."
+    assert more(controller, "t", 2**31 - 1) == ("POLICY_VIOLATION", reason)
+    assert len(controller.image.topics.by_name["t"].partitions) == 1
+
+
 @pytest.mark.parametrize(
     ("name", "count", "assignments", "expected"),
     [
