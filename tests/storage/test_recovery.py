@@ -82,6 +82,31 @@ def test_a_missing_index_is_rebuilt_after_a_clean_stop(files: MemoryFilesystem) 
         assert contents(files) == before, name
 
 
+def test_an_index_that_vanishes_while_it_is_in_use_costs_time_only(
+    files: MemoryFilesystem,
+) -> None:
+    before = closed(files)
+    log = logs.open_log(files, SETTINGS)
+    expected = logs.read_all(log)
+    for name in indexes(before):
+        files.remove(path(name))
+    log = logs.open_log(files, SETTINGS)
+    for name in indexes(before):
+        files.remove(path(name))
+    assert logs.read_all(log) == expected
+    assert log.offset_for_timestamp(logs.NOW + 20) == (logs.NOW + 20, 35, 1)
+
+
+def test_a_rebuilt_index_is_on_disk_at_once(files: MemoryFilesystem) -> None:
+    before = closed(files)
+    files.sync_directory(logs.DIRECTORY)
+    for name in indexes(before):
+        files.write(path(name), b"x")
+    logs.open_log(files, SETTINGS)
+    files.crash()
+    assert contents(files) == before
+
+
 def test_an_index_that_cannot_be_one_is_rebuilt(files: MemoryFilesystem) -> None:
     before = closed(files)
     for name in indexes(before):

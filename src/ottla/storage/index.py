@@ -45,10 +45,14 @@ class Index:
             return len(self._entries)
         return self._filesystem.size(self.path)
 
-    def save(self) -> None:
-        """Write what is in memory, and let go of it."""
+    def save(self, *, at_once: bool = False) -> None:
+        """Write what is in memory, and let go of it.
+
+        The segment's next flush syncs it; where none comes, it is to be on disk ``at_once``.
+        """
         if self._entries is not None:
-            self._filesystem.write(self.path, bytes(self._entries))
+            write = self._filesystem.write_atomically if at_once else self._filesystem.write
+            write(self.path, bytes(self._entries))
             self._entries = None
 
     def reset(self) -> None:
@@ -87,7 +91,11 @@ class Index:
             unpack_from = self._struct.unpack_from
             return search(lambda number: unpack_from(entries, number * size), len(entries) // size)
         unpack = self._struct.unpack
-        file = self._filesystem.open(self.path)
+        try:
+            file = self._filesystem.open(self.path)
+        except FileNotFoundError:
+            # Somebody has removed it: the batches are found without, and it is made anew at start.
+            return None
         try:
             return search(
                 lambda number: unpack(file.read_at(number * size, size)), file.size() // size

@@ -237,7 +237,7 @@ class LogLoader:
             and segment.time_index.has_whole_entries()
             and segment.transaction_index.is_sound()
         ):
-            self._recover(segment)
+            self._recover(segment, at_once=True)
 
     def _ends_after_recovery_point(self, segment: Segment) -> bool:
         following = self._segments.higher(segment.base_offset)
@@ -270,10 +270,11 @@ class LogLoader:
                     self._filesystem.remove(path)
         self._changed = True
 
-    def _recover(self, segment: Segment) -> tuple[bool, int]:
+    def _recover(self, segment: Segment, *, at_once: bool = False) -> tuple[bool, int]:
         """Read a segment, rebuild its indexes and cut it before what is not sound.
 
-        Whether it was cut, and the offset behind its last batch.
+        Whether it was cut, and the offset behind its last batch. Segments behind the recovery point
+        will be flushed; the indexes of others are to be on disk ``at_once``.
         """
         may_have_gaps = self._may_have_gaps or self._clean_shutdown
         self._load_producers(self._log_start_offset, segment.base_offset)
@@ -301,7 +302,9 @@ class LogLoader:
             segment.file.sync()
             segment.size = valid_bytes
             self._changed = True
-        segment.end_rebuild()
+        segment.end_rebuild(at_once=at_once)
+        if at_once:
+            segment.transaction_index.sync()
         self._producers.end_offset = end_offset
         self._snapshots.take(self._producers)
         return cut, end_offset

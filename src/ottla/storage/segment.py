@@ -397,21 +397,22 @@ class Segment:
         self.offset_of_max_timestamp = self.base_offset
         self._max_known = True
 
-    def end_rebuild(self) -> None:
+    def end_rebuild(self, *, at_once: bool) -> None:
+        """Write the indexes, unless they are needed in memory; see :meth:`Index.save`."""
         self._bytes_since_entry = 0
         if self.active:
             self._check_indexes_full()
         else:
             self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
-            self.offset_index.save()
-            self.time_index.save()
+            self.offset_index.save(at_once=at_once)
+            self.time_index.save(at_once=at_once)
 
     def rebuild_indexes(self) -> None:
         """Make offset and time index anew from the headers of the batches."""
         self.begin_rebuild()
         for position, header in headers(self.file, 0, self.size):
             self.index(position, header.size, header.last_offset, header.max_timestamp)
-        self.end_rebuild()
+        self.end_rebuild(at_once=True)
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Forget the batches from the one that has ``offset`` on; on disk too when it returns."""

@@ -76,6 +76,14 @@ class TransactionIndex:
             self._replace([])
         self._known = []
 
+    def sync(self) -> None:
+        if self.entries:
+            file = self._filesystem.open(self.path)
+            try:
+                file.sync()
+            finally:
+                file.close()
+
     def _replace(self, entries: list[AbortedTransaction]) -> None:
         data = b"".join(ENTRY.pack(VERSION, *entry) for entry in entries)
         self._filesystem.write(self.path, data)
