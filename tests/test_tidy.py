@@ -71,12 +71,11 @@ def test_every_link_of_the_internals_leads_somewhere() -> None:
     """``path::symbol`` in the documents names a symbol that is there."""
     documents = [ROOT / "ARCHITECTURE.md", ROOT / "DIFFERENCES.md"]
     documents += (ROOT / "docs").rglob("*.md")
-    links = [
-        (document, *match.groups())
+    pattern = re.compile(r"`((?:src|tests|tools)/[\w/.]+\.py)(?:::([\w.]+))?`")
+    links: list[tuple[Path, str, str | None]] = [
+        (document, match[1], match[2])
         for document in documents
-        for match in re.finditer(
-            r"`((?:src|tests|tools)/[\w/.]+\.py)(?:::([\w.]+))?`", document.read_text()
-        )
+        for match in pattern.finditer(document.read_text())
     ]
     assert links
     for document, name, symbol in links:
