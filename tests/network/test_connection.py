@@ -99,6 +99,7 @@ class Broker:
         self, connection: Connection, body: memoryview
     ) -> "Answer | Promise[Answer] | None":
         assert connection is self.connection
+        assert not body.readonly, "offsets are written into the frame"
         self.requests.append(bytes(body))
         return self.answering(bytes(body))
 

@@ -117,7 +117,7 @@ class Connection:
         self._turn_over = turn_over
         self._now = scheduler.monotonic
         self._later = scheduler.call_soon
-        self._rest: bytes | None = None
+        self._rest: bytearray | None = None
         """Frames that came in one read and wait for the next turn."""
         self._closed_callback = closed
         self._partial: bytearray | None = None
@@ -194,7 +194,7 @@ class Connection:
             pos = end
             if now() > turn_ends or not self._reading_allowed():
                 if pos < filled:
-                    self._rest = bytes(view[pos:filled])
+                    self._rest = bytearray(view[pos:filled])
                 break
         if self._rest is None:
             if pos < filled:
