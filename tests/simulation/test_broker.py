@@ -34,7 +34,7 @@ from ottla.protocol.generated.produce import (
 from ottla.records.batch import batches
 from ottla.records.builder import build_batch
 from ottla.records.record import Record, iterate
-from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.broker import DIRECTORY, SimulatedBroker
 from ottla.simulation.client import Disconnected, SimulatedClient
 
 TOPIC = "t"
@@ -77,8 +77,8 @@ class Producer:
             )
         )
 
-    def send(self, client: SimulatedClient, values: list[bytes]) -> int:
-        partition = PartitionProduceData(index=0, records=self.batch(values))
+    def send(self, client: SimulatedClient, values: list[bytes], index: int = 0) -> int:
+        partition = PartitionProduceData(index=index, records=self.batch(values))
         request = ProduceRequest(
             acks=-1,
             timeout_ms=1000,
@@ -178,6 +178,33 @@ def test_a_request_sent_again_after_a_crash_is_not_written_twice() -> None:
     client = SimulatedClient(broker)
     assert producer.send(client, [b"a", b"b"]) == 0
     assert read_all(client) == [b"a", b"b"]
+    broker.stop()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_partitions_of_a_large_topic_are_there_when_they_are_used(*, killed: bool) -> None:
+    """Their logs are made little by little, after the answer; whoever comes sooner finds one."""
+    broker = SimulatedBroker(3)
+    broker.start()
+    client = SimulatedClient(broker)
+    topic = CreatableTopic(name=TOPIC, num_partitions=200, replication_factor=1)
+    answer = client.ask(CreateTopicsRequest(topics=[topic]), CreateTopicsResponse, 7)
+    assert answer.topics[0].error_code == ErrorCode.NONE
+    made = sum(name.startswith(f"{TOPIC}-") for name in broker.files.list_directory(DIRECTORY))
+    assert made < 200
+    if killed:
+        broker.kill()
+        broker.start()
+        client = SimulatedClient(broker)
+    producer = Producer(client, broker.scheduler.wall_ms())
+    for index in (199, 0, 100):
+        producer.sequence = 0
+        assert producer.send(client, [b"early"], index) == 0
+    broker.scheduler.run_for(5)
+    names = broker.files.list_directory(DIRECTORY)
+    assert {f"{TOPIC}-{index}" for index in range(200)} <= set(names)
+    producer.sequence = 1
+    assert producer.send(client, [b"later"], 100) == 1
     broker.stop()
 
 

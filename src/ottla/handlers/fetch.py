@@ -96,8 +96,10 @@ class _Fetch:
         self._services = services
 
     def _partition(self, asked: FetchedFrom) -> Partition | None:
-        led = self._services.replicas.topic(asked.topic)
-        return None if led is None else led.get(asked.partition)
+        replicas = self._services.replicas
+        led = replicas.topic(asked.topic)
+        partition = None if led is None else led.get(asked.partition)
+        return partition or replicas.partition(asked.topic, asked.partition)
 
     def _unknown(self, topic: TopicKey) -> ApiError:
         """Why a partition is not there: its topic is not, or only this partition."""

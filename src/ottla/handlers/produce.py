@@ -92,6 +92,8 @@ def answer(
             partitions = _last_of_each(partitions)
         for index, start, end in partitions:
             partition = None if led is None else led.get(index)
+            if partition is None:
+                partition = replicas.partition(topic, index)
             try:
                 if (
                     partition is None

@@ -82,12 +82,12 @@ class LoopListening:
         loop: asyncio.AbstractEventLoop,
         sockets: list[socket.socket],
         accepted: Callable[[StreamSocket], None],
-        buffer_sizes: tuple[int, int],
+        send_buffer: int,
     ) -> None:
         self._loop = loop
         self._sockets = sockets
         self._accepted = accepted
-        self._send_buffer, self._receive_buffer = buffer_sizes
+        self._send_buffer = send_buffer
         self.port: int = sockets[0].getsockname()[1]
 
     def start(self) -> None:
@@ -121,7 +121,8 @@ class LoopNetwork:
         self, loop: asyncio.AbstractEventLoop, *, send_buffer: int = -1, receive_buffer: int = -1
     ) -> None:
         self._loop = loop
-        self._buffer_sizes = (send_buffer, receive_buffer)
+        self.send_buffer = send_buffer
+        self.receive_buffer = receive_buffer
 
     def listen(
         self, host: str, port: int, accepted: Callable[[StreamSocket], None]
@@ -142,8 +143,8 @@ class LoopNetwork:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 if family == socket.AF_INET6:
                     sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1 if host else 0)
-                if self._buffer_sizes[1] > 0:
-                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._buffer_sizes[1])
+                if self.receive_buffer > 0:
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.receive_buffer)
                 sock.setblocking(False)
                 if port == 0 and len(sockets) > 1:
                     address = (address[0], sockets[0].getsockname()[1], *address[2:])
@@ -153,7 +154,7 @@ class LoopNetwork:
             for sock in sockets:
                 sock.close()
             raise
-        return LoopListening(self._loop, sockets, accepted, self._buffer_sizes)
+        return LoopListening(self._loop, sockets, accepted, self.send_buffer)
 
     def watch_reading(self, sock: StreamSocket, callback: Callable[[], None]) -> None:
         self._loop.add_reader(sock, callback)

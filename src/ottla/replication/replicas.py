@@ -4,7 +4,8 @@ Lookups are by name and by topic id, since clients of both kinds come; both maps
 partitions.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Protocol
 
 from ottla.common.chance import Chance
@@ -60,6 +61,9 @@ class Replicas:
         self._logs = logs
         self._by_name: dict[str | bytes, dict[int, Partition]] = {}
         """By name and by topic id; the values are shared."""
+        self._ids: dict[str, bytes] = {}
+        self._unmade: dict[tuple[bytes, int], Callable[[], None]] = {}
+        """Partitions that are to be made, by topic id and index, and how."""
         self.waiting = WaitingRequests(scheduler)
         self.fetch_sessions = FetchSessions(
             slots=fetch_session_slots, eviction_ms=SESSION_EVICTION_MS, chance=chance
@@ -69,8 +73,36 @@ class Replicas:
         """The partitions of a topic that this broker has, by name or topic id."""
 
     def partition(self, topic: str | bytes, index: int) -> Partition | None:
+        """A partition of this broker; one that is still to be made is made now."""
         partitions = self._by_name.get(topic)
-        return None if partitions is None else partitions.get(index)
+        if partitions is None:
+            return None
+        partition = partitions.get(index)
+        if partition is None and self._unmade:
+            topic_id = topic if isinstance(topic, bytes) else self._ids.get(topic, b"")
+            make = self._unmade.pop((topic_id, index), None)
+            if make is not None:
+                make()
+                partition = partitions.get(index)
+        return partition
+
+    def postpone(self, topic: str, topic_id: bytes, index: int, make: Callable[[], None]) -> None:
+        """Note a partition that ``make`` will apply: when it is asked for, or in ``make_some``."""
+        self._partitions_of(topic, topic_id)
+        self._unmade[topic_id, index] = make
+
+    def make_some(self, count: int) -> bool:
+        """Make at most ``count`` of those that were postponed; tell whether any are left."""
+        for key in list(islice(self._unmade, count)):
+            self._unmade.pop(key)()
+        return bool(self._unmade)
+
+    def _partitions_of(self, topic: str, topic_id: bytes) -> dict[int, Partition]:
+        partitions = self._by_name.get(topic_id)
+        if partitions is None:
+            partitions = self._by_name[topic_id] = self._by_name[topic] = {}
+            self._ids[topic] = topic_id
+        return partitions
 
     def partitions(self) -> Iterable[Partition]:
         for key, partitions in self._by_name.items():
@@ -81,9 +113,8 @@ class Replicas:
         self, topic: str, topic_id: bytes, index: int, state: PartitionState, *, is_new: bool
     ) -> Partition:
         """Make or change a partition of which this broker has a replica."""
-        partitions = self._by_name.get(topic_id)
-        if partitions is None:
-            partitions = self._by_name[topic_id] = self._by_name[topic] = {}
+        partitions = self._partitions_of(topic, topic_id)
+        self._unmade.pop((topic_id, index), None)
         partition = partitions.get(index)
         if partition is None:
             log = self._logs.get_or_create(
@@ -102,9 +133,11 @@ class Replicas:
         partitions = self._by_name.pop(topic_id, None)
         if partitions is None:
             return
+        for key in [key for key in self._unmade if key[0] == topic_id]:
+            del self._unmade[key]
+        for name in [name for name, known in self._ids.items() if known == topic_id]:
+            del self._by_name[name], self._ids[name]
         for partition in partitions.values():
-            if self._by_name.get(partition.topic) is partitions:
-                del self._by_name[partition.topic]
             for request in list(partition.waiting):
                 request.finish()
             self._logs.delete(TopicPartition(partition.topic, partition.index))

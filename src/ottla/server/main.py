@@ -21,6 +21,7 @@ from ottla.storage.files import OsFilesystem
 log = logger(__name__)
 
 MAPPED_BYTES_MIN = 16 << 20
+SIZED_BY_SYSTEM = -1
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 
@@ -41,14 +42,15 @@ class Running:
     def __init__(self, config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.scheduler = LoopScheduler(loop)
+        self.network = LoopNetwork(
+            loop,
+            send_buffer=_buffer_bytes(config, "socket.send.buffer.bytes"),
+            receive_buffer=_buffer_bytes(config, "socket.receive.buffer.bytes"),
+        )
         self.node = Node(
             config,
             filesystem=OsFilesystem(),
-            network=LoopNetwork(
-                loop,
-                send_buffer=config.socket_send_buffer_bytes,
-                receive_buffer=config.socket_receive_buffer_bytes,
-            ),
+            network=self.network,
             scheduler=self.scheduler,
             chance=Chance(),
         )
@@ -148,6 +150,11 @@ class _Process:
             self._exit_code = 1
         finally:
             self._loop.stop()
+
+
+def _buffer_bytes(config: BrokerConfig, name: str) -> int:
+    """What the file says; without a word of it the system is left to find the best size itself."""
+    return int(str(config.values[name])) if name in config.originals else SIZED_BY_SYSTEM
 
 
 def _keep_freed_memory() -> None:

@@ -6,14 +6,17 @@ topics that are gone, then those that are new or changed.
 """
 
 from collections.abc import Callable
+from functools import partial
+from typing import Final
 
+from ottla.common.environment import Scheduler
 from ottla.common.errors import KafkaStorageError
 from ottla.common.topic_partition import TopicPartition
 from ottla.config.broker import BrokerConfig
 from ottla.coordinator.group.service import GROUP_METADATA_TOPIC, GroupService
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
-from ottla.metadata.topics import PartitionImage
+from ottla.metadata.topics import PartitionImage, TopicDelta
 from ottla.observability.logging import logger
 from ottla.replication.replicas import Replicas
 from ottla.server.settings import Settings
@@ -21,6 +24,10 @@ from ottla.storage.log import Log
 from ottla.storage.manager import LogManager
 
 log = logger(__name__)
+
+MADE_AT_ONCE_MAX: Final = 32
+MADE_IN_A_TURN: Final = 8
+INTERNAL: Final = frozenset({GROUP_METADATA_TOPIC})
 
 
 class MetadataFollower:
@@ -33,7 +40,11 @@ class MetadataFollower:
         replicas: Replicas,
         groups: GroupService,
         reconfigured: Callable[[BrokerConfig], None],
+        scheduler: Scheduler,
     ) -> None:
+        self._scheduler = scheduler
+        # With several directories the controller is told where each log lies: make them first.
+        self._may_postpone = len(logs.directories) == 1
         self._node_id = node_id
         self._settings = settings
         self._logs = logs
@@ -70,9 +81,31 @@ class MetadataFollower:
             for partition in (self._replicas.topic(name) or {}).values():
                 partition.min_insync_replicas = self._settings.topic(name).min_insync_replicas
         for topic_id, topic in delta.topics.changed.items():
+            new = {index for index in topic.changed if topic.before(index) is None}
+            later = len(new) > MADE_AT_ONCE_MAX and self._may_postpone
+            later = later and topic.name not in INTERNAL
+            if later:
+                self._postpone(topic, topic_id, sorted(new))
             for index, state in topic.changed.items():
-                is_new = topic.before(index) is None
-                self._apply(topic.name, topic_id, index, state, is_new=is_new)
+                if not later or index not in new:
+                    self._apply(topic.name, topic_id, index, state, is_new=index in new)
+
+    def _postpone(self, topic: TopicDelta, topic_id: bytes, indexes: list[int]) -> None:
+        """Make the logs of many new partitions little by little, and sooner where one is used.
+
+        A thousand directories take the disk a second; the other clients should not wait for it,
+        nor should the one who asked.
+        """
+        for index in indexes:
+            make = partial(
+                self._apply, topic.name, topic_id, index, topic.changed[index], is_new=True
+            )
+            self._replicas.postpone(topic.name, topic_id, index, make)
+        self._scheduler.call_soon(self._make_some)
+
+    def _make_some(self) -> None:
+        if self._replicas.make_some(MADE_IN_A_TURN):
+            self._scheduler.call_later(0.0, self._make_some)
 
     def _apply(
         self, topic: str, topic_id: bytes, index: int, state: PartitionImage, *, is_new: bool

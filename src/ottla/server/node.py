@@ -123,6 +123,7 @@ class Node:
             replicas=self._replicas,
             groups=groups,
             reconfigured=self._reconfigured,
+            scheduler=self._scheduler,
         )
         follower.load(self._metadata.image)
         self._metadata.on_image(follower.changed)
