@@ -1,0 +1,104 @@
+"""Partitions that are postponed: made when they are asked for, or little by little."""
+
+from ottla.common.chance import Chance
+from ottla.common.topic_partition import TopicPartition
+from ottla.config.broker import BrokerConfig
+from ottla.config.topic import TopicConfig
+from ottla.metadata.topics import PartitionImage
+from ottla.replication.replicas import Replicas
+from ottla.server.defaults import development_properties
+from ottla.simulation.scheduler import SimulatedScheduler
+from ottla.storage.log import Log
+from ottla.testing.files import MemoryFilesystem
+
+TOPIC_ID = bytes(15) + b"t"
+STATE = PartitionImage(
+    replicas=(1,), isr=(1,), leader=1, leader_epoch=0, partition_epoch=0, directories=(bytes(16),)
+)
+
+
+class Logs:
+    """Logs in memory; remembers which were made and deleted."""
+
+    def __init__(self) -> None:
+        self.files = MemoryFilesystem()
+        self.config = TopicConfig.from_broker(BrokerConfig(development_properties("/data")), {})
+        self.made: list[int] = []
+        self.deleted: list[int] = []
+
+    def get_or_create(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: bytes,
+        *,
+        directory_id: bytes | None = None,
+        is_new: bool = True,
+    ) -> Log:
+        self.made.append(topic_partition.partition)
+        return Log.open(
+            self.files,
+            f"/data/{topic_partition}",
+            topic_partition=topic_partition,
+            topic_id=topic_id,
+            config=self.config,
+            now_ms=1,
+        )
+
+    def delete(self, topic_partition: TopicPartition) -> None:
+        self.deleted.append(topic_partition.partition)
+
+
+def postponed(count: int) -> tuple[Replicas, Logs]:
+    logs = Logs()
+    chance = Chance(1)
+    replicas = Replicas(
+        node_id=1,
+        logs=logs,
+        scheduler=SimulatedScheduler(chance),
+        chance=chance,
+        fetch_session_slots=10,
+    )
+
+    def make(index: int) -> None:
+        replicas.apply("t", TOPIC_ID, index, STATE, is_new=True)
+
+    for index in range(count):
+        replicas.postpone("t", TOPIC_ID, index, lambda index=index: make(index))  # type: ignore[misc]
+    return replicas, logs
+
+
+def test_nothing_is_made_before_it_is_needed() -> None:
+    replicas, logs = postponed(5)
+    assert logs.made == []
+    assert replicas.topic("t") == {}
+
+
+def test_one_that_is_asked_for_by_name_or_id_is_made_then_and_once() -> None:
+    replicas, logs = postponed(5)
+    by_name = replicas.partition("t", 3)
+    assert by_name is not None
+    assert by_name.is_leader
+    assert replicas.partition(TOPIC_ID, 3) is by_name
+    assert replicas.partition(TOPIC_ID, 1) is not None
+    assert logs.made == [3, 1]
+    assert replicas.partition("t", 9) is None
+
+
+def test_the_others_are_made_little_by_little() -> None:
+    replicas, logs = postponed(5)
+    replicas.partition("t", 1)
+    assert replicas.make_some(2)
+    assert logs.made == [1, 0, 2]
+    assert not replicas.make_some(2)
+    assert logs.made == [1, 0, 2, 3, 4]
+
+
+def test_a_topic_that_is_removed_takes_what_was_postponed_with_it() -> None:
+    replicas, logs = postponed(5)
+    replicas.partition("t", 2)
+    replicas.remove(TOPIC_ID)
+    assert logs.deleted == [2]
+    assert not replicas.make_some(10)
+    assert replicas.partition("t", 0) is None
+    assert replicas.topic("t") is None
+    assert logs.made == [2]
