@@ -6,6 +6,7 @@ that what was acknowledged is on disk before the clean shutdown marker says so.
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from ottla.common.chance import Chance
 from ottla.common.environment import Scheduler
@@ -40,6 +41,8 @@ from ottla.storage.files import DirectoryInUse, Filesystem
 from ottla.storage.manager import LogManager
 
 log = logger(__name__)
+
+PLAINTEXT: Final = "PLAINTEXT"
 
 
 class StartRefused(Exception):
@@ -106,6 +109,7 @@ class Node:
         return run(self._start())
 
     async def _start(self) -> None:
+        self._refuse_false_safety()
         try:
             self.logs.lock()
         except DirectoryInUse as error:
@@ -146,6 +150,17 @@ class Node:
         assignments.load(self._metadata.image)
         self._serve(services)
         log.info("serving", node=self.config.node_id, ports=self.ports)
+
+    def _refuse_false_safety(self) -> None:
+        """Who asks for protection that is not there must not be served without it."""
+        for listener in self.config.listeners:
+            if listener.security_protocol != PLAINTEXT:
+                raise StartRefused(
+                    f"{listener} asks for {listener.security_protocol}, which is not served yet: "
+                    f"only {PLAINTEXT} is"
+                )
+        if self.config.authorizer_class_name:
+            raise StartRefused("authorizer.class.name is set, but there is no authorizer yet")
 
     def _cluster_id(self) -> str:
         """The cluster id that all log directories agree on."""
