@@ -11,6 +11,7 @@ from ottla.config.topic import SYNONYMS
 BROKER_SETTINGS: Final = frozenset(
     {
         "advertised.listeners",
+        "authorizer.class.name",
         "auto.create.topics.enable",
         "auto.leader.rebalance.enable",
         "broker.heartbeat.interval.ms",

@@ -132,18 +132,23 @@ class SocketServer:
             log.info("connection refused: too many", peer=host, listener=listener_name)
             sock.close()
             return
-        connection = Connection(
-            sock,
-            self._network,
-            listener_name=listener_name,
-            receive_buffer=self._receive_buffer,
-            frame_limit=limits.frame_bytes,
-            memory=self._memory,
-            answer_frame=self._answers[listener_name],
-            turn_over=self._turn_over,
-            closed=self._closed,
-            scheduler=self._scheduler,
-        )
+        try:
+            connection = Connection(
+                sock,
+                self._network,
+                listener_name=listener_name,
+                receive_buffer=self._receive_buffer,
+                frame_limit=limits.frame_bytes,
+                memory=self._memory,
+                answer_frame=self._answers[listener_name],
+                turn_over=self._turn_over,
+                closed=self._closed,
+                scheduler=self._scheduler,
+            )
+        except OSError:
+            # The peer has gone between our two looks at it.
+            sock.close()
+            return
         connection.last_active = self._scheduler.monotonic()
         self._connections[connection] = None
         self._per_ip[host] += 1

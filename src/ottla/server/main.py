@@ -20,7 +20,7 @@ from ottla.storage.files import OsFilesystem
 
 log = logger(__name__)
 
-MAPPED_BYTES_MIN = 16 << 20
+MAPPED_BYTES_MIN = 4 << 20
 SIZED_BY_SYSTEM = -1
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
