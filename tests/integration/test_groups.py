@@ -34,8 +34,7 @@ def served_apis(port: int) -> set[int]:
 
 @pytest.fixture(autouse=True)
 def _groups_are_served(broker: BrokerProcess) -> None:
-    if JOIN_GROUP not in served_apis(broker.port):
-        pytest.skip("JoinGroup is not advertised")
+    assert JOIN_GROUP in served_apis(broker.port)
 
 
 def fill(broker: BrokerProcess, topic: str, *, partitions: int = 3, start: int = 0) -> None:
