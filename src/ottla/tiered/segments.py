@@ -1,0 +1,63 @@
+"""What is known of a segment in the remote store, and which states it goes through.
+
+Copying begins with ``COPY_SEGMENT_STARTED`` and counts from ``COPY_SEGMENT_FINISHED`` on; removal
+likewise has two ends, so that whatever a crash leaves behind is known by its state.
+"""
+
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+
+class SegmentState(IntEnum):
+    """With Kafka's numbers."""
+
+    COPY_SEGMENT_STARTED = 0
+    COPY_SEGMENT_FINISHED = 1
+    DELETE_SEGMENT_STARTED = 2
+    DELETE_SEGMENT_FINISHED = 3
+
+
+NEXT_STATES: Final = {
+    None: {SegmentState.COPY_SEGMENT_STARTED},
+    SegmentState.COPY_SEGMENT_STARTED: {
+        SegmentState.COPY_SEGMENT_FINISHED,
+        SegmentState.DELETE_SEGMENT_STARTED,
+    },
+    SegmentState.COPY_SEGMENT_FINISHED: {SegmentState.DELETE_SEGMENT_STARTED},
+    SegmentState.DELETE_SEGMENT_STARTED: {SegmentState.DELETE_SEGMENT_FINISHED},
+    SegmentState.DELETE_SEGMENT_FINISHED: set[SegmentState](),
+}
+"""Which state may follow; a state may also be told again."""
+
+
+class TopicIdPartition(NamedTuple):
+    topic_id: bytes
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class EpochStart(NamedTuple):
+    """A leader epoch and the first offset of it that the segment has."""
+
+    epoch: int
+    start_offset: int
+
+
+class RemoteLogSegment(NamedTuple):
+    """A copy of a closed segment; both offsets are inclusive."""
+
+    partition: TopicIdPartition
+    segment_id: bytes
+    start_offset: int
+    end_offset: int
+    max_timestamp_ms: int
+    broker_id: int
+    event_timestamp_ms: int
+    size_in_bytes: int
+    leader_epochs: tuple[EpochStart, ...]
+    state: SegmentState = SegmentState.COPY_SEGMENT_STARTED
+    custom_metadata: bytes | None = None
+    transaction_index_empty: bool = False
