@@ -31,6 +31,7 @@ def count(
     end: int = 40,
     size: int = -1,
     age_ms: int = -1,
+    copied_to: int | None = None,
 ) -> int:
     return count_expired(
         segments,
@@ -40,7 +41,17 @@ def count(
         retention_bytes=size,
         retention_ms=age_ms,
         now_ms=logs.NOW,
+        copied_to=copied_to,
     )
+
+
+@pytest.mark.parametrize(("copied_to", "gone"), [(0, 0), (9, 0), (10, 1), (39, 3), (40, 4)])
+def test_what_has_no_copy_yet_stays(copied_to: int, gone: int) -> None:
+    assert count(size=0, age_ms=0, copied_to=copied_to) == gone
+
+
+def test_what_was_deleted_needs_no_copy() -> None:
+    assert count(log_start=20, copied_to=0) == 2
 
 
 def test_without_limits_all_stay() -> None:

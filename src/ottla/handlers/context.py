@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ottla.replication.log_moves import LogMoves
     from ottla.replication.replicas import Replicas
     from ottla.storage.manager import LogManager
+    from ottla.storage.remote import RemoteLogs
 
 
 class Peer(Protocol):
@@ -118,6 +119,7 @@ class Services:
         "metadata",
         "node_id",
         "producer_ids",
+        "remote_logs",
         "replicas",
         "scheduler",
         "settings_of_file",
@@ -138,6 +140,7 @@ class Services:
         auto_topics: AutoTopics,
         producer_ids: ProducerIds,
         scheduler: Scheduler,
+        remote_logs: "RemoteLogs | None" = None,
     ) -> None:
         self.node_id = node_id
         self.cluster_id = cluster_id
@@ -153,6 +156,8 @@ class Services:
         self.groups = groups
         self.auto_topics = auto_topics
         self.producer_ids = producer_ids
+        self.remote_logs = remote_logs
+        """What older segments are asked for; None where there is no remote store."""
         self.scheduler = scheduler
 
     def layers(self) -> Layers:

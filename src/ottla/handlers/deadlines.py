@@ -16,13 +16,18 @@ T = TypeVar("T")
 
 def within(scheduler: Scheduler, timeout_ms: int, ask: Callable[[], Promise[T]]) -> Promise[T]:
     """The outcome of ``ask()``, or a refusal when that takes longer than the client waits."""
-    outcome: Promise[T] = Promise()
     if timeout_ms <= 0:
-        outcome.fail(RequestTimedOut())
-        return outcome
-    asked = ask()
+        refused: Promise[T] = Promise()
+        refused.fail(RequestTimedOut())
+        return refused
+    return until(scheduler, timeout_ms, ask())
+
+
+def until(scheduler: Scheduler, timeout_ms: int, asked: Promise[T]) -> Promise[T]:
+    """The outcome of ``asked``, or a refusal when that takes longer."""
     if asked.done:
         return asked
+    outcome: Promise[T] = Promise()
 
     def expire() -> None:
         if not outcome.done:

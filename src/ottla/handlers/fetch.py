@@ -4,6 +4,9 @@ The answer waits until ``min_bytes`` are there or ``max_wait_ms`` have passed, u
 wrong: an error is told at once. The first partition with records gives at least one batch even if
 that is larger than the limits, so that a consumer always gets on.
 
+Records that are no longer on this disk come from the remote store. The answer waits for them, at
+most ``remote.fetch.max.wait.ms``; who waited in vain is answered without them and asks again.
+
 v4 is the first that is served: isolation level, last stable offset, aborted transactions; v5 log
 start offset; v7 sessions (KIP-227); v9 current leader epoch (KIP-320); v11 rack (KIP-392); v12
 flexible, last fetched epoch; v13 topic ids; v14 and v15 replica state (KIP-903); v16 endpoints
@@ -17,11 +20,15 @@ from ottla.common.errors import (
     ApiError,
     ErrorCode,
     NotLeaderOrFollower,
+    OffsetMovedToTieredStorage,
+    OffsetOutOfRange,
+    RequestTimedOut,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from ottla.common.promise import Promise
+from ottla.common.promise import Promise, run
 from ottla.handlers.context import Services
+from ottla.handlers.deadlines import until
 from ottla.protocol.api import ApiKey
 from ottla.protocol.fetch_response import FetchedPartition, encode_fetch_response
 from ottla.protocol.generated.fetch import FetchRequest
@@ -54,6 +61,8 @@ def answer(
         return encode_fetch_response(correlation_id, version, [], error_code=int(refusal.code))
     fetch = _Fetch(request, context, version, correlation_id, services)
     fetched, size, refused = fetch.read()
+    if fetch.remote:
+        return run(fetch.wait_for_remote(fetched))
     if size >= request.min_bytes or refused or request.max_wait_ms <= 0 or not context.partitions:
         return fetch.encode(fetched)
     waits: Promise[Answer] = Promise()
@@ -76,6 +85,7 @@ class _Fetch:
         "_request",
         "_services",
         "_version",
+        "remote",
     )
 
     def __init__(
@@ -94,6 +104,8 @@ class _Fetch:
         self._version = version
         self._correlation_id = correlation_id
         self._services = services
+        self.remote: list[tuple[int, Promise[FetchedPartition]]] = []
+        """What is being read from the remote store, by its place among the answers."""
 
     def _partition(self, asked: FetchedFrom) -> Partition | None:
         replicas = self._services.replicas
@@ -112,7 +124,10 @@ class _Fetch:
         return [partition for partition in found if partition is not None]
 
     def read(self) -> tuple[Fetched, int, bool]:
-        """Read every partition; return the answers, their bytes, and whether one was refused."""
+        """Read every partition; return the answers, their bytes, and whether one was refused.
+
+        What is to come from the remote store is noted in ``remote`` and counts in full.
+        """
         request = self._request
         left = min(request.max_bytes, self._services.config.fetch_max_bytes)
         size = 0
@@ -136,6 +151,11 @@ class _Fetch:
                     raise NotLeaderOrFollower
                 if read.diverging_epoch is not None:
                     refused = True
+            except OffsetMovedToTieredStorage:
+                limit = min(asked.max_bytes, left)
+                read = self._read_remote(partition, asked, limit, len(fetched))
+                refused = refused or read.error_code != 0
+                left = max(0, left - limit)
             except ApiError as error:
                 refused = True
                 read = _refusal(asked, partition, error, self._version)
@@ -144,6 +164,48 @@ class _Fetch:
             left = max(0, left - got)
             fetched.append((asked, read))
         return fetched, size, refused
+
+    def _read_remote(
+        self, partition: Partition | None, asked: FetchedFrom, max_bytes: int, place: int
+    ) -> FetchedPartition:
+        """Begin to read from the remote store; the answer of a partition that must wait for it."""
+        remote_logs = self._services.remote_logs
+        assert partition is not None
+        if self._claims_to_be_a_replica:
+            return _refusal(asked, partition, OffsetMovedToTieredStorage(), self._version)
+        if remote_logs is None:
+            return _refusal(asked, partition, OffsetOutOfRange(), self._version)
+        isolation_level = self._request.isolation_level
+        if max_bytes > 0:
+            read = partition.read_remote(remote_logs, asked.offset, max_bytes, isolation_level)
+            self.remote.append((place, read))
+        log = partition.log
+        nothing = FetchedPartition(
+            asked.partition,
+            0,
+            log.high_watermark,
+            log.last_stable_offset,
+            log.log_start_offset,
+            b"",
+        )
+        nothing.aborted = [] if isolation_level == READ_COMMITTED else None
+        return nothing
+
+    async def wait_for_remote(self, fetched: Fetched) -> Answer:
+        """The answer with what the remote store gives within the time that it has."""
+        scheduler = self._services.scheduler
+        wait_ms = self._services.config.remote_fetch_max_wait_ms
+        waits = [(place, until(scheduler, wait_ms, read)) for place, read in self.remote]
+        for place, read in waits:
+            asked, _ = fetched[place]
+            try:
+                fetched[place] = asked, await read
+            except RequestTimedOut:
+                continue
+            except ApiError as error:
+                refusal = _refusal(asked, self._partition(asked), error, self._version)
+                fetched[place] = asked, refusal
+        return self.encode(fetched)
 
     def encode(self, fetched: Fetched) -> Answer:
         context = self._context

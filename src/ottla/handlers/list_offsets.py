@@ -7,10 +7,10 @@ timestamp means                               from answered with
                                                    under read_committed
 -2        earliest                            v1   log start offset
 -3        largest timestamp (KIP-734)         v7   the first record that has it
--4        earliest on this disk (KIP-405)     v8   log start offset
--5        latest in tiered storage (KIP-1005) v9   nothing: there is no tiered storage
--6        earliest not yet there (KIP-1023)   v11  nothing, likewise
-else      the first record not older than it  v1
+-4        earliest on this disk (KIP-405)     v8   local log start offset
+-5        latest in tiered storage (KIP-1005) v9   highest copied offset, if any
+-6        earliest not yet there (KIP-1023)   v11  the offset behind that
+else      the first record not older than it  v1   looked for in the remote store first
 ========= =================================== ==== =====================================
 
 Nothing found is offset -1 without an error. v1 is the first that is served; v2 isolation level and
@@ -22,7 +22,9 @@ from collections import Counter
 from typing import Final, NamedTuple
 
 from ottla.common.errors import ApiError, ErrorCode, InvalidRequest, UnsupportedVersion
+from ottla.common.promise import Promise, fulfilled, run
 from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.deadlines import within
 from ottla.handlers.partitions import led_partition
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.list_offsets import (
@@ -33,6 +35,8 @@ from ottla.protocol.generated.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from ottla.replication.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
+from ottla.storage.log import Log
+from ottla.storage.segment import TimestampAndOffset
 
 KEY: Final = ApiKey.LIST_OFFSETS
 VERSIONS: Final = (1, 11)
@@ -42,6 +46,7 @@ MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
+_PLACES: Final = (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
 _SINCE: Final = {
     LATEST: 1,
     EARLIEST: 1,
@@ -72,19 +77,21 @@ async def handle(
         for asked in topic.partitions
     )
     answers: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
+    searches: list[tuple[ListOffsetsPartitionResponse, Promise[Found]]] = []
     for topic in request.topics:
         answered = answers.setdefault(topic.name, {})
         for asked in topic.partitions:
             index = asked.partition_index
+            answer = answered[index] = ListOffsetsPartitionResponse(partition_index=index)
             try:
                 if times[topic.name, index] > 1:
                     raise InvalidRequest
                 partition = led_partition(services, topic.name, index)
-                found = _find(partition, asked, request, context.version)
+                searches.append((answer, _find(partition, asked, request, context, services)))
             except ApiError as error:
-                answered[index] = _answer(index, Found(), context.version, error.code)
-            else:
-                answered[index] = _answer(index, found, context.version)
+                answer.error_code = error.code
+    for answer, search in searches:
+        await _fill(answer, search, context.version)
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(name=name, partitions=list(partitions.values()))
@@ -93,11 +100,27 @@ async def handle(
     )
 
 
+async def _fill(answer: ListOffsetsPartitionResponse, search: Promise[Found], version: int) -> None:
+    try:
+        found = await search
+    except ApiError as error:
+        answer.error_code = error.code
+        return
+    answer.offset = found.offset
+    answer.timestamp = found.timestamp
+    if version >= _LEADER_EPOCHS:
+        answer.leader_epoch = found.leader_epoch
+
+
 def _find(
-    partition: Partition, asked: ListOffsetsPartition, request: ListOffsetsRequest, version: int
-) -> Found:
+    partition: Partition,
+    asked: ListOffsetsPartition,
+    request: ListOffsetsRequest,
+    context: RequestContext,
+    services: Services,
+) -> Promise[Found]:
     timestamp = asked.timestamp
-    if timestamp < 0 and version < _SINCE.get(timestamp, VERSIONS[1] + 1):
+    if timestamp < 0 and context.version < _SINCE.get(timestamp, VERSIONS[1] + 1):
         raise UnsupportedVersion
     partition.check_epoch(asked.current_leader_epoch)
     log = partition.log
@@ -108,18 +131,58 @@ def _find(
     else:
         readable = log.high_watermark
     if timestamp == LATEST:
-        return Found(readable, leader_epoch=partition.leader_epoch)
-    if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return Found(log.log_start_offset, leader_epoch=_earliest_epoch(partition))
-    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return Found()
+        return fulfilled(Found(readable, leader_epoch=partition.leader_epoch))
+    if timestamp in _PLACES:
+        return fulfilled(_place(partition, timestamp))
     if timestamp == MAX_TIMESTAMP:
-        record = log.offset_of_max_timestamp()
+        return fulfilled(_found(log, log.offset_of_max_timestamp(), readable))
+    return run(_search(log, timestamp, readable, request.timeout_ms, services))
+
+
+def _place(partition: Partition, timestamp: int) -> Found:
+    """Where the log or one of its parts begins or ends."""
+    log = partition.log
+    if timestamp == EARLIEST:
+        return Found(log.log_start_offset, leader_epoch=_earliest_epoch(partition))
+    if timestamp == EARLIEST_LOCAL:
+        offset = log.local_log_start_offset
+        if offset == log.log_start_offset:
+            return Found(offset, leader_epoch=_earliest_epoch(partition))
+    elif not log.remote_storage_enabled:
+        return Found()
+    elif timestamp == LATEST_TIERED:
+        offset = log.highest_remote_offset
+    elif log.highest_remote_offset != NOTHING:
+        offset = max(log.highest_remote_offset + 1, log.log_start_offset)
+    elif log.local_log_start_offset == log.log_start_offset:
+        offset = log.log_start_offset
     else:
-        record = log.offset_for_timestamp(timestamp)
+        # Something was copied, but it is not known yet how far.
+        return Found()
+    return Found(offset, leader_epoch=log.epoch_for_offset(offset))
+
+
+async def _search(
+    log: Log, timestamp: int, readable: int, timeout_ms: int, services: Services
+) -> Found:
+    remote_logs = services.remote_logs
+    if remote_logs is not None and log.remote_storage_enabled:
+        if timeout_ms <= 0:
+            timeout_ms = services.config.remote_list_offsets_request_timeout_ms
+        record = await within(
+            services.scheduler,
+            timeout_ms,
+            lambda: remote_logs.offset_for_timestamp(log, timestamp, log.log_start_offset),
+        )
+        if record is not None:
+            return _found(log, record, readable)
+    return _found(log, log.offset_for_timestamp(timestamp), readable)
+
+
+def _found(log: Log, record: TimestampAndOffset | None, readable: int) -> Found:
     if record is None or record.offset >= readable:
         return Found()
-    return Found(record.offset, record.timestamp, log.epochs.epoch_for_offset(record.offset))
+    return Found(record.offset, record.timestamp, log.epoch_for_offset(record.offset))
 
 
 def _earliest_epoch(partition: Partition) -> int:
@@ -127,18 +190,6 @@ def _earliest_epoch(partition: Partition) -> int:
     first = log.epochs.earliest()
     known = first is not None and first.start_offset <= log.log_start_offset
     return first.epoch if first is not None and known else NOTHING
-
-
-def _answer(
-    index: int, found: Found, version: int, code: int = ErrorCode.NONE
-) -> ListOffsetsPartitionResponse:
-    return ListOffsetsPartitionResponse(
-        partition_index=index,
-        error_code=code,
-        timestamp=found.timestamp,
-        offset=found.offset,
-        leader_epoch=found.leader_epoch if version >= _LEADER_EPOCHS else NOTHING,
-    )
 
 
 def refuse(request: ListOffsetsRequest, code: ErrorCode, _message: str) -> ListOffsetsResponse:

@@ -23,6 +23,10 @@ _PARTITION_V5 = Struct(">ihqqq")
 _PARTITION_V4 = Struct(">ihqq")
 
 
+APART_MIN = 16_384
+"""Records in memory from this size on are sent as they are rather than copied."""
+
+
 class FetchedPartition:
     """What one partition answers to a fetch."""
 
@@ -110,10 +114,11 @@ class _Writer:
     def records(self, records: bytes | Region | None) -> None:
         if records is None:
             return
-        if isinstance(records, bytes):
+        size = len(records) if isinstance(records, bytes) else records.size
+        if isinstance(records, bytes) and size < APART_MIN:
             self.head += records
-        elif records.size:
-            self.size += len(self.head) + records.size
+        elif size:
+            self.size += len(self.head) + size
             self.segments.append(bytes(self.head))
             self.segments.append(records)
             self.head = bytearray()

@@ -18,10 +18,12 @@ from ottla.common.errors import (
     OffsetOutOfRange,
     UnknownLeaderEpoch,
 )
+from ottla.common.promise import Promise
 from ottla.protocol.fetch_response import FetchedPartition
 from ottla.records.rules import AppendOrigin
 from ottla.replication.waiting import WaitingRequest
 from ottla.storage.log import Log
+from ottla.storage.remote import RemoteData, RemoteLogs
 from ottla.storage.results import AppendInfo
 
 READ_UNCOMMITTED = 0
@@ -165,6 +167,37 @@ class Partition:
                 if isolation_level == READ_COMMITTED:
                     answer.aborted = log.aborted_transactions(offset, fetched.next_offset)
         return answer
+
+    def read_remote(
+        self, remote_logs: RemoteLogs, offset: int, max_bytes: int, isolation_level: int
+    ) -> Promise[FetchedPartition]:
+        """What ``read`` would answer, of records that are no longer on this disk."""
+        log = self.log
+        read_committed = isolation_level == READ_COMMITTED
+        high_watermark, last_stable = log.high_watermark, log.last_stable_offset
+        fetched: Promise[FetchedPartition] = Promise()
+        asked = remote_logs.read(
+            log,
+            offset,
+            max_bytes,
+            upper_bound_offset=last_stable if read_committed else high_watermark,
+            read_committed=read_committed,
+        )
+
+        def came(done: Promise[RemoteData]) -> None:
+            try:
+                data = done.result()
+            except ApiError as error:
+                fetched.fail(error)
+                return
+            answer = FetchedPartition(
+                self.index, 0, high_watermark, last_stable, log.log_start_offset, data.records
+            )
+            answer.aborted = data.aborted if read_committed else None
+            fetched.fulfil(answer)
+
+        asked.when_done(came)
+        return fetched
 
     def _diverging_epoch(self, offset: int, epoch: int) -> tuple[int, int] | None:
         """Where the reader's log, whose last record is of ``epoch``, departs from ours; or None."""

@@ -1,6 +1,6 @@
 """What a log needs to know of its topic's settings, and what it makes of them."""
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from ottla.records.batch import CREATE_TIME, LOG_APPEND_TIME
 from ottla.records.rules import AppendRules
@@ -36,6 +36,14 @@ class LogConfig(Protocol):
     @property
     def message_timestamp_type(self) -> str: ...
     @property
+    def local_retention_bytes(self) -> int: ...
+    @property
+    def local_retention_ms(self) -> int: ...
+    @property
+    def remote_log_copy_disable(self) -> bool: ...
+    @property
+    def remote_storage_enable(self) -> bool: ...
+    @property
     def retention_bytes(self) -> int: ...
     @property
     def retention_ms(self) -> int: ...
@@ -47,6 +55,35 @@ class LogConfig(Protocol):
     def segment_jitter_ms(self) -> int: ...
     @property
     def segment_ms(self) -> int: ...
+
+
+AS_RETENTION: Final = -2
+"""A local retention that is not set apart from the whole one."""
+NEVER_REMOTE: Final = (
+    "__cluster_metadata",
+    "__consumer_offsets",
+    "__remote_log_metadata",
+    "__share_group_state",
+    "__transaction_state",
+)
+
+
+def has_remote_part(topic: str, config: LogConfig) -> bool:
+    """Whether older segments of a topic may lie in a remote store alone."""
+    return (
+        config.remote_storage_enable
+        and "compact" not in config.cleanup_policy
+        and topic not in NEVER_REMOTE
+    )
+
+
+def local_retention(config: LogConfig) -> tuple[int, int]:
+    """Bytes and milliseconds for which a copied segment stays on this disk too; -1 for ever."""
+    size, age_ms = config.local_retention_bytes, config.local_retention_ms
+    return (
+        config.retention_bytes if size == AS_RETENTION else size,
+        config.retention_ms if age_ms == AS_RETENTION else age_ms,
+    )
 
 
 def append_rules(config: LogConfig) -> AppendRules:

@@ -30,7 +30,7 @@ from ottla.storage.checkpoints import (
     encode_epochs,
     encode_partition_metadata,
 )
-from ottla.storage.config import LogConfig, append_rules
+from ottla.storage.config import LogConfig, append_rules, has_remote_part
 from ottla.storage.directories import LogDirFailed
 from ottla.storage.durable_log import DurableLog
 from ottla.storage.files import Filesystem
@@ -59,6 +59,7 @@ class Log(DurableLog):
         "_rules",
         "config",
         "producers",
+        "remote_storage_enabled",
         "snapshots",
         "topic_id",
         "topic_partition",
@@ -129,6 +130,7 @@ class Log(DurableLog):
                 log_start_offset=log_start_offset,
                 clean_shutdown=clean_shutdown,
                 may_have_gaps=may_have_gaps or "compact" in config.cleanup_policy,
+                has_remote_part=has_remote_part(topic_partition.topic, config),
             ).load()
             log = Log(
                 filesystem,
@@ -154,6 +156,7 @@ class Log(DurableLog):
     def configure(self, config: LogConfig) -> None:
         """Follow other settings from now on."""
         self.config = config
+        self.remote_storage_enabled = has_remote_part(self.topic_partition.topic, config)
         self._rules = append_rules(config)
         self._flush_messages = config.flush_messages
         self._limits = segment_limits(config, self._chance)
@@ -384,6 +387,10 @@ class Log(DurableLog):
     def _find_first_unstable(self) -> None:
         first = self.producers.first_unstable_offset
         self.first_unstable_offset = None if first is None else max(first, self.log_start_offset)
+
+    def set_highest_remote_offset(self, offset: int) -> None:
+        """Segments up to ``offset`` have finished copies."""
+        self.highest_remote_offset = offset
 
     def begin_leader_epoch(self, epoch: int) -> None:
         """This broker leads from here on, perhaps without a record yet."""

@@ -395,10 +395,19 @@ class LogManager:
         name = directory_name(topic_partition, Kind.FUTURE, self._chance)
         assert current.topic_id is not None
         log = self._create(directory, name, topic_partition, current.topic_id)
-        if current.log_start_offset:
-            log.truncate_fully_and_start_at(current.log_start_offset, self._clock.wall_ms())
+        if current.local_log_start_offset:
+            self._begin_as(log, current)
         self.future_logs[topic_partition] = log
         return log
+
+    def _begin_as(self, future: Log, current: Log) -> None:
+        """Let the copy begin where the original begins on disk, with the same remote part."""
+        future.truncate_fully_and_start_at(
+            current.local_log_start_offset, self._clock.wall_ms(), current.log_start_offset
+        )
+        for entry in current.epochs.entries:
+            if entry.start_offset < current.local_log_start_offset:
+                future.epochs.assign(entry.epoch, entry.start_offset)
 
     def copy_to_future(self, topic_partition: TopicPartition, max_bytes: int) -> bool:
         """Copy the next batches, at least one; whether the future log has caught up."""
@@ -406,8 +415,8 @@ class LogManager:
         now_ms = self._clock.wall_ms()
         if future.log_end_offset > current.log_end_offset:
             future.truncate_to(current.log_end_offset, now_ms)
-        if future.log_end_offset < current.log_start_offset:
-            future.truncate_fully_and_start_at(current.log_start_offset, now_ms)
+        if future.log_end_offset < current.local_log_start_offset:
+            self._begin_as(future, current)
         fetched = current.read(
             future.log_end_offset,
             max_bytes,
@@ -488,7 +497,7 @@ class LogManager:
         return {
             log.topic_partition: log.log_start_offset
             for log in self._logs_in(directory)
-            if log.log_start_offset > log.segments[0].base_offset
+            if log.remote_storage_enabled or log.log_start_offset > log.segments[0].base_offset
         }
 
     def high_watermarks(self, directory: LogDirectory) -> Offsets:

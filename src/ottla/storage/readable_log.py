@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
-from ottla.common.errors import OffsetOutOfRange
+from ottla.common.errors import OffsetMovedToTieredStorage, OffsetOutOfRange
 from ottla.storage.directories import LogDirFailed
 from ottla.storage.file_records import place_at
 from ottla.storage.files import FileRegion
@@ -18,6 +18,7 @@ from ottla.storage.results import FetchedData
 from ottla.storage.segment import Segment, TimestampAndOffset
 from ottla.storage.segments import Segments
 
+NOTHING_REMOTE: Final = -1
 POSITIONS_MAX: Final = 32
 """Readers of a log whose places are remembered."""
 
@@ -53,6 +54,7 @@ class ReadableLog:
         "failure",
         "first_unstable_offset",
         "high_watermark",
+        "highest_remote_offset",
         "log_end_offset",
         "log_start_offset",
         "segments",
@@ -72,6 +74,8 @@ class ReadableLog:
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.high_watermark = 0
+        self.highest_remote_offset = NOTHING_REMOTE
+        """The last offset that a finished copy in the remote store has."""
         self.first_unstable_offset: int | None = None
         """Where the first transaction begins that is not decided, or not known to be replicated."""
 
@@ -125,6 +129,10 @@ class ReadableLog:
 
     def _find(self, offset: int) -> tuple[Segment, int] | None:
         """The first batch that ends at or behind ``offset``."""
+        if offset < self.segments[0].base_offset:
+            raise OffsetMovedToTieredStorage(
+                f"offset {offset} is below {self.segments[0].base_offset}, the first one here"
+            )
         for segment in self.segments.touching(offset):
             place = segment.locate(offset)
             if place is not None:
@@ -188,6 +196,11 @@ class ReadableLog:
     @property
     def latest_epoch(self) -> int:
         return self.epochs.latest_epoch
+
+    @property
+    def local_log_start_offset(self) -> int:
+        """Records below lie in the remote store alone."""
+        return max(self.log_start_offset, self.segments[0].base_offset)
 
     @property
     def last_stable_offset(self) -> int:

@@ -75,6 +75,7 @@ class LogLoader:
         log_start_offset: int,
         clean_shutdown: bool,
         may_have_gaps: bool,
+        has_remote_part: bool = False,
     ) -> None:
         self._filesystem = filesystem
         self._directory = directory
@@ -85,6 +86,7 @@ class LogLoader:
         self._log_start_offset = log_start_offset
         self._clean_shutdown = clean_shutdown
         self._may_have_gaps = may_have_gaps
+        self._has_remote_part = has_remote_part
         self._segments = Segments()
         self._snapshots = ProducerSnapshots(filesystem, directory, [])
         self._producers = ProducerState(producer_expiration_ms)
@@ -101,7 +103,9 @@ class LogLoader:
             self._recover_unflushed()
         log_end_offset = self._find_end()
         segments = self._segments
-        log_start_offset = max(self._log_start_offset, segments[0].base_offset)
+        log_start_offset = self._log_start_offset
+        if not self._has_remote_part:
+            log_start_offset = max(log_start_offset, segments[0].base_offset)
         self._epochs.truncate_from_end(log_end_offset)
         self._epochs.truncate_from_start(self._log_start_offset)
         self._snapshots.remove_strays(segments.base_offsets)

@@ -8,6 +8,7 @@ log goes on, or a crash could bring it back beside what was appended in its plac
 from typing import TYPE_CHECKING
 
 from ottla.common.errors import OffsetOutOfRange
+from ottla.storage.config import local_retention
 from ottla.storage.recovery import rebuild_producers
 from ottla.storage.retention import count_expired
 from ottla.storage.segment import DELETED_SUFFIX, Segment
@@ -90,22 +91,32 @@ def delete_records_before(log: "Log", offset: int) -> bool:
 
 
 def delete_old_segments(log: "Log", now_ms: int) -> int:
-    """Delete what retention no longer keeps; how many segments."""
+    """Delete what retention no longer keeps; how many segments.
+
+    What is being copied to the remote store goes from here when the copy is finished, and the log
+    still begins where its remote part does.
+    """
     config = log.config
+    is_copied = log.remote_storage_enabled and not config.remote_log_copy_disable
+    retention_bytes, retention_ms = config.retention_bytes, config.retention_ms
+    if is_copied:
+        retention_bytes, retention_ms = local_retention(config)
     by_age_and_size = "delete" in config.cleanup_policy
     count = count_expired(
         list(log.segments),
         log_start_offset=log.log_start_offset,
         high_watermark=log.high_watermark,
         log_end_offset=log.log_end_offset,
-        retention_bytes=config.retention_bytes if by_age_and_size else -1,
-        retention_ms=config.retention_ms if by_age_and_size else -1,
+        retention_bytes=retention_bytes if by_age_and_size else -1,
+        retention_ms=retention_ms if by_age_and_size else -1,
         now_ms=now_ms,
+        copied_to=log.highest_remote_offset + 1 if is_copied else None,
     )
     if count:
         if count == len(log.segments):
             log._roll(log.log_end_offset, now_ms)
-        delete_records_before(log, log.segments[count].base_offset)
+        if not is_copied:
+            delete_records_before(log, log.segments[count].base_offset)
         _delete(log, list(log.segments)[:count])
         log._positions.clear()
     return count
