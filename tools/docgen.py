@@ -29,9 +29,10 @@ _UNBOUNDED: Final = {
 
 
 _INTRODUCTION: Final = """\
-Names, types, defaults and ranges are those of Apache Kafka 4.3.1. A setting marked *idle* is
-accepted and has no effect here (yet). *Dynamic* says where a broker's setting may be changed while
-brokers run: for all of them, or for one at a time."""
+Names, types, defaults and ranges are those of Apache Kafka 4.3.1, but for settings that begin with
+`ottla.`, which are our own. A setting marked *idle* is accepted and has no effect here (yet).
+*Dynamic* says where a broker's setting may be changed while brokers run: for all of them, or for
+one at a time."""
 
 
 def configs_page() -> str:

@@ -1,4 +1,4 @@
-"""The settings of a node: all that Apache Kafka 4.3.1 knows, typed.
+"""The settings of a node: all that Apache Kafka 4.3.1 knows, and ``ottla.*``, typed.
 
 ``BrokerConfig.from_properties`` takes what a server.properties file holds. Settings that stand for
 one another are worked out here, as Kafka's own KafkaConfig does; whether they fit together is
@@ -21,6 +21,7 @@ from ottla.config.keys.oauthbearer import OauthbearerKeys
 from ottla.config.keys.quorum import QuorumKeys
 from ottla.config.keys.quotas import QuotaKeys
 from ottla.config.keys.remote_storage import RemoteStorageKeys
+from ottla.config.keys.remote_store import RemoteStoreKeys
 from ottla.config.keys.replication import ReplicationKeys
 from ottla.config.keys.sasl import SaslKeys
 from ottla.config.keys.security import SecurityKeys
@@ -53,6 +54,7 @@ class BrokerConfig(
     OauthbearerKeys,
     QuotaKeys,
     RemoteStorageKeys,
+    RemoteStoreKeys,
     MetricsKeys,
 ):
     """What one node was told, with every default filled in."""

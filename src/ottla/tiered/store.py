@@ -5,8 +5,15 @@ later reader; nothing is ever changed in place. Errors that may pass by themselv
 :class:`RemoteStoreError`; what is not there is :class:`RemoteObjectNotFound`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
+
+Progress = Callable[[int], None]
+"""Told of so many bytes before they are sent: it may wait, and ends the copy by raising."""
+
+
+def unhindered(_size: int) -> None:
+    """The progress of a copy that nobody slows down or cancels."""
 
 
 class RemoteStoreError(Exception):
@@ -27,8 +34,12 @@ class RemoteStore(Protocol):
         """Make or replace an object."""
         ...
 
-    def put_file(self, key: str, path: str, size: int) -> None:
-        """Make or replace an object of the first ``size`` bytes of a local file."""
+    def put_file(self, key: str, path: str, size: int, progress: Progress = unhindered) -> None:
+        """Make or replace an object of the first ``size`` bytes of a local file.
+
+        RemoteStoreError when it has fewer. ``progress`` is told every few megabytes; what it
+        raises comes out of here, and the object is as it was before.
+        """
         ...
 
     def get(self, key: str) -> bytes: ...

@@ -1,0 +1,230 @@
+"""Copies of closed segments: made, listed, removed, and brought back.
+
+Rules:
+
+1. The manifest is put last and removed first: where there is one, all objects are whole. Whatever
+   fails or crashes in between leaves objects without a manifest, which :func:`list_segments` shows
+   and :func:`remove` cleans up. Both may be repeated.
+2. Nothing damaged is copied: every batch is checked before, and the sizes in the store after.
+
+All of it blocks. Trouble with the store is a RemoteStoreError, with local files an OSError; local
+files that are damaged are a CorruptMessage.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from ottla.common.checksum import crc32c
+from ottla.common.errors import CorruptMessage
+from ottla.storage.checkpoints import LEADER_EPOCHS
+from ottla.storage.file_records import bodies
+from ottla.storage.files import Filesystem
+from ottla.storage.segment import (
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    file_name,
+)
+from ottla.tiered.batches import is_sound
+from ottla.tiered.layout import (
+    DATA_SUFFIXES,
+    LEADER_EPOCHS_SUFFIX,
+    MANIFEST_SUFFIX,
+    SegmentName,
+    object_key,
+    parse_key,
+    partition_prefix,
+    segment_prefix,
+)
+from ottla.tiered.manifest import (
+    CHUNK_SIZE,
+    Manifest,
+    ObjectSum,
+    checksums,
+    decode_manifest,
+    encode_manifest,
+)
+from ottla.tiered.segments import RemoteLogSegment, TopicIdPartition
+from ottla.tiered.store import Progress, RemoteStore, RemoteStoreError, unhindered
+
+_PIECE: Final = 8 * CHUNK_SIZE
+"""Of a segment that is brought back: what is in memory at once."""
+
+
+class SegmentFiles(NamedTuple):
+    """Where the files of a closed segment lie, and its leader epochs as a checkpoint has them."""
+
+    filesystem: Filesystem
+    log: str
+    offset_index: str
+    time_index: str
+    transaction_index: str | None
+    producer_snapshot: str | None
+    """As it was at the end of the segment."""
+    leader_epochs: bytes
+
+    def paths(self) -> dict[str, str]:
+        """By suffix; not of what is not there."""
+        found = {
+            LOG_SUFFIX: self.log,
+            OFFSET_INDEX_SUFFIX: self.offset_index,
+            TIME_INDEX_SUFFIX: self.time_index,
+            TRANSACTION_INDEX_SUFFIX: self.transaction_index,
+            SNAPSHOT_SUFFIX: self.producer_snapshot,
+        }
+        return {suffix: path for suffix, path in found.items() if path is not None}
+
+
+class StoredSegment(NamedTuple):
+    """What the store has of a segment."""
+
+    partition: TopicIdPartition
+    start_offset: int
+    segment_id: bytes
+    sizes: dict[str, int]
+    """Of its objects, by suffix."""
+
+    @property
+    def is_whole(self) -> bool:
+        return MANIFEST_SUFFIX in self.sizes
+
+
+def upload(
+    store: RemoteStore,
+    segment: RemoteLogSegment,
+    files: SegmentFiles,
+    progress: Progress = unhindered,
+) -> None:
+    """Copy a segment; ``progress`` is told of its bytes and may slow it down or cancel it."""
+    _check_batches(segment, files)
+    paths = files.paths()
+    objects = {suffix: _sum(files.filesystem, path) for suffix, path in paths.items()}
+    objects[LEADER_EPOCHS_SUFFIX] = ObjectSum(
+        len(files.leader_epochs), checksums(files.leader_epochs)
+    )
+    for suffix in DATA_SUFFIXES:
+        key = object_key(segment, suffix)
+        if suffix in paths:
+            store.put_file(key, paths[suffix], objects[suffix].size, progress)
+        elif suffix == LEADER_EPOCHS_SUFFIX:
+            store.put(key, files.leader_epochs)
+    _check_sizes(store, segment, objects)
+    manifest = encode_manifest(Manifest(segment, CHUNK_SIZE, objects))
+    store.put(object_key(segment, MANIFEST_SUFFIX), manifest)
+
+
+def _check_batches(segment: RemoteLogSegment, files: SegmentFiles) -> None:
+    """The file has the batches that the segment is said to have, and all of them are sound."""
+    file = files.filesystem.open(files.log)
+    try:
+        if file.size() != segment.size_in_bytes:
+            raise CorruptMessage(
+                f"{files.log} has {file.size()} bytes and not {segment.size_in_bytes}"
+            )
+        offset, end = segment.start_offset, 0
+        for place, data in bodies(file, 0, segment.size_in_bytes):
+            if not (offset <= place.base_offset <= place.last_offset and is_sound(data)):
+                raise CorruptMessage(f"{files.log} is damaged at position {place.position}")
+            offset, end = place.last_offset + 1, place.end
+        if end != segment.size_in_bytes or not end or offset > segment.end_offset + 1:
+            raise CorruptMessage(
+                f"{files.log} ends at position {end} with offset {offset - 1}, "
+                f"not at {segment.size_in_bytes} with {segment.end_offset}"
+            )
+    finally:
+        file.close()
+
+
+def _sum(filesystem: Filesystem, path: str) -> ObjectSum:
+    file = filesystem.open(path)
+    try:
+        size = file.size()
+        return ObjectSum(
+            size,
+            tuple(crc32c(file.read_at(start, CHUNK_SIZE)) for start in range(0, size, CHUNK_SIZE)),
+        )
+    finally:
+        file.close()
+
+
+def _check_sizes(
+    store: RemoteStore, segment: RemoteLogSegment, objects: dict[str, ObjectSum]
+) -> None:
+    stored = {each.key: each.size for each in store.list(segment_prefix(segment))}
+    for suffix, each in objects.items():
+        key = object_key(segment, suffix)
+        if stored.get(key) != each.size:
+            raise RemoteStoreError(f"{key} has {stored.get(key)} bytes and not {each.size}")
+
+
+def remove(store: RemoteStore, segment: SegmentName) -> None:
+    """Remove all that there may be of a segment."""
+    for suffix in (MANIFEST_SUFFIX, *DATA_SUFFIXES):
+        store.delete(object_key(segment, suffix))
+
+
+def list_segments(store: RemoteStore, partition: TopicIdPartition) -> Iterator[StoredSegment]:
+    """What the store has of a partition, by start offset; keys of other people are passed over."""
+    current: StoredSegment | None = None
+    for key, size in store.list(partition_prefix(partition)):
+        parsed = parse_key(key)
+        if parsed is None:
+            continue
+        if current is None or current.segment_id != parsed.segment_id:
+            if current is not None:
+                yield current
+            current = StoredSegment(partition, parsed.start_offset, parsed.segment_id, {})
+        current.sizes[parsed.suffix] = size
+    if current is not None:
+        yield current
+
+
+def read_manifest(store: RemoteStore, segment: SegmentName) -> Manifest:
+    """CorruptMessage when it is damaged, or another segment's."""
+    manifest = decode_manifest(store.get(object_key(segment, MANIFEST_SUFFIX)))
+    found = manifest.segment
+    if (found.partition, found.start_offset, found.segment_id) != (
+        segment.partition,
+        segment.start_offset,
+        segment.segment_id,
+    ):
+        raise CorruptMessage(f"the manifest of {segment_prefix(segment)} is another segment's")
+    return manifest
+
+
+def download(
+    store: RemoteStore, segment: SegmentName, filesystem: Filesystem, directory: str
+) -> Manifest:
+    """Bring a segment back into ``directory``, under the names that Kafka gives its files."""
+    manifest = read_manifest(store, segment)
+    found = manifest.segment
+    names = {suffix: file_name(found.start_offset, suffix) for suffix in DATA_SUFFIXES}
+    names[SNAPSHOT_SUFFIX] = file_name(found.end_offset + 1, SNAPSHOT_SUFFIX)
+    names[LEADER_EPOCHS_SUFFIX] = LEADER_EPOCHS
+    filesystem.make_directory(directory)
+    for suffix, known in manifest.objects.items():
+        key = object_key(segment, suffix)
+        path = f"{directory}/{names[suffix]}"
+        filesystem.write(path, b"")
+        file = filesystem.open(path)
+        try:
+            for start in range(0, known.size, _PIECE):
+                data = store.get_range(key, start, min(_PIECE, known.size - start))
+                _check_piece(manifest, suffix, start, data, key)
+                file.write_at(start, data)
+            file.sync()
+        finally:
+            file.close()
+    filesystem.sync_directory(directory)
+    return manifest
+
+
+def _check_piece(manifest: Manifest, suffix: str, start: int, data: bytes, key: str) -> None:
+    size = manifest.chunk_size
+    view = memoryview(data)
+    for number in range(-(-len(data) // size) or 1):
+        chunk = view[number * size : (number + 1) * size]
+        if not manifest.verify_chunk(suffix, start // size + number, chunk):
+            raise CorruptMessage(f"{key} is damaged at position {start + number * size}")
