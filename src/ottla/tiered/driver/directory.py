@@ -7,7 +7,7 @@ being written is locked. Several brokers may share a directory.
 """
 
 # Paths are strings: they are made of keys, and checked as such.
-# ruff: noqa: PTH
+# ruff: noqa: PTH100, PTH102, PTH103, PTH104, PTH106, PTH108, PTH112, PTH118, PTH120, PTH123, PTH208
 
 import contextlib
 import errno
