@@ -60,6 +60,7 @@ SHARE_STATE: Final = "__share_group_state"
 ALLOWED: Final[tuple[Allowed, ...]] = (
     Allowed("ApiVersions", "*", "answer.apiKeys*", "apis-not-served-are-not-advertised"),
     Allowed("FindCoordinator", "a share group", "*", "share-groups-are-not-served"),
+    Allowed("DescribeConfigs", "*", "*.configs?ottla.*", "settings-of-our-own"),
     Allowed("Produce", "null", "*", "null-records-are-answered"),
     Allowed("Fetch", "what lies in bad-a-wrong-offset-delta", "*", DAMAGE_IN_BATCHES),
     Allowed("Fetch", "partition limit *", "*.records", WHOLE_BATCHES),
