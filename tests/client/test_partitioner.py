@@ -4,8 +4,9 @@ from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as murmur2_of_kafka_python
 
 from ottla.client.metadata import PartitionMetadata, TopicMetadata
-from ottla.client.partitioner import StickyPartitioner, murmur2, partition_of_key
+from ottla.client.partitioner import StickyPartitioner, partition_of_key
 from ottla.common.chance import Chance
+from ottla.common.murmur import murmur2
 
 
 @given(st.binary(max_size=64))

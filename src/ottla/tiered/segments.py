@@ -1,11 +1,12 @@
 """What is known of a segment in the remote store, and which states it goes through.
 
 Copying begins with ``COPY_SEGMENT_STARTED`` and counts from ``COPY_SEGMENT_FINISHED`` on; removal
-likewise has two ends, so that whatever a crash leaves behind is known by its state.
+likewise has two ends, so that whatever a crash leaves behind is known by its state. All of it is
+told by records: the segment itself, which begins a copy, and updates of its state.
 """
 
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 
 class SegmentState(IntEnum):
@@ -28,6 +29,14 @@ NEXT_STATES: Final = {
     SegmentState.DELETE_SEGMENT_FINISHED: set[SegmentState](),
 }
 """Which state may follow; a state may also be told again."""
+
+
+class DeleteState(IntEnum):
+    """How far the removal of a whole partition is; with Kafka's numbers."""
+
+    DELETE_PARTITION_MARKED = 0
+    DELETE_PARTITION_STARTED = 1
+    DELETE_PARTITION_FINISHED = 2
 
 
 class TopicIdPartition(NamedTuple):
@@ -58,6 +67,37 @@ class RemoteLogSegment(NamedTuple):
     event_timestamp_ms: int
     size_in_bytes: int
     leader_epochs: tuple[EpochStart, ...]
+    """Rising, never empty."""
     state: SegmentState = SegmentState.COPY_SEGMENT_STARTED
     custom_metadata: bytes | None = None
     transaction_index_empty: bool = False
+
+    def epoch_end(self, epoch: int) -> int:
+        """The last offset of ``epoch``, which it has."""
+        for later, start_offset in self.leader_epochs:
+            if later > epoch:
+                return start_offset - 1
+        return self.end_offset
+
+
+class SegmentUpdate(NamedTuple):
+    """A segment goes into another state."""
+
+    partition: TopicIdPartition
+    segment_id: bytes
+    state: SegmentState
+    event_timestamp_ms: int
+    broker_id: int
+    custom_metadata: bytes | None = None
+
+
+class PartitionDeletion(NamedTuple):
+    """Everything of a partition goes."""
+
+    partition: TopicIdPartition
+    state: DeleteState
+    event_timestamp_ms: int
+    broker_id: int
+
+
+RemoteLogMetadata: TypeAlias = RemoteLogSegment | SegmentUpdate | PartitionDeletion
