@@ -17,7 +17,7 @@ from ottla.records.batch import (
     MAGIC,
     BatchHeader,
 )
-from ottla.storage.files import File
+from ottla.storage.files import Readable
 
 HEADERS_CHUNK: Final = 4096
 BODIES_CHUNK: Final = 1 << 20
@@ -42,7 +42,7 @@ class BatchPlace(NamedTuple):
 
 
 def _walk(
-    file: File, position: int, end: int, chunk_size: int, whole: bool
+    file: Readable, position: int, end: int, chunk_size: int, whole: bool
 ) -> Iterator[tuple[bytes, int, BatchPlace]]:
     """A chunk of the file, where in it a batch begins, and the batch; all of it if ``whole``."""
     chunk, start = b"", position
@@ -67,7 +67,7 @@ def _walk(
         position += size
 
 
-def places(file: File, position: int, end: int) -> Iterator[BatchPlace]:
+def places(file: Readable, position: int, end: int) -> Iterator[BatchPlace]:
     """The batches from ``position``, where one must begin, to ``end``; a cut one is left out.
 
     CorruptMessage where a header is none; nothing is checked beyond that.
@@ -76,7 +76,7 @@ def places(file: File, position: int, end: int) -> Iterator[BatchPlace]:
         yield place
 
 
-def place_at(file: File, position: int, end: int) -> BatchPlace | None:
+def place_at(file: Readable, position: int, end: int) -> BatchPlace | None:
     """The batch that begins at ``position``; None when none can."""
     header = file.read_at(position, _PLACE.size)
     if len(header) < _PLACE.size:
@@ -93,7 +93,7 @@ def _place(chunk: bytes, at: int, position: int, end: int) -> BatchPlace | None:
     return BatchPlace(position, size, base_offset, base_offset + (delta if magic == MAGIC else 0))
 
 
-def find_offset(file: File, position: int, end: int, offset: int) -> BatchPlace | None:
+def find_offset(file: Readable, position: int, end: int, offset: int) -> BatchPlace | None:
     """The first batch from ``position`` on whose last offset is not below ``offset``.
 
     The same as following :func:`places`, in a tight loop: fetches wait for it.
@@ -119,7 +119,7 @@ def find_offset(file: File, position: int, end: int, offset: int) -> BatchPlace 
     return None
 
 
-def find_end(file: File, position: int, limit: int) -> BatchPlace | None:
+def find_end(file: Readable, position: int, limit: int) -> BatchPlace | None:
     """The last of the whole batches between ``position`` and ``limit``; a tight loop as well."""
     unpack = _LENGTH.unpack_from
     last: BatchPlace | None = None
@@ -143,13 +143,13 @@ def find_end(file: File, position: int, limit: int) -> BatchPlace | None:
     return last
 
 
-def headers(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+def headers(file: Readable, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
     """Like :func:`places`: the position and the header of each batch."""
     for chunk, at, place in _walk(file, position, end, HEADERS_CHUNK, whole=False):
         yield place.position, BatchHeader._make(HEADER.unpack_from(chunk, at))
 
 
-def bodies(file: File, position: int, end: int) -> Iterator[tuple[BatchPlace, bytes]]:
+def bodies(file: Readable, position: int, end: int) -> Iterator[tuple[BatchPlace, bytes]]:
     """Like :func:`places`: each batch with its bytes."""
     for chunk, at, place in _walk(file, position, end, BODIES_CHUNK, whole=True):
         yield place, chunk[at : at + place.size]

@@ -36,6 +36,14 @@ class DirectoryInUse(Exception):
     """Another process, or another broker of this one, has locked the directory."""
 
 
+class Readable(Protocol):
+    """Something that is read at given positions."""
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """At most ``size`` bytes; fewer only at the end."""
+        ...
+
+
 class File(Protocol):
     """An open file that is read and written at given positions."""
 

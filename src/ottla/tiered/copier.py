@@ -17,7 +17,6 @@ from typing import Final, NamedTuple
 from ottla.common.checksum import crc32c
 from ottla.common.errors import CorruptMessage
 from ottla.storage.checkpoints import LEADER_EPOCHS
-from ottla.storage.file_records import bodies
 from ottla.storage.files import Filesystem
 from ottla.storage.segment import (
     LOG_SUFFIX,
@@ -27,7 +26,7 @@ from ottla.storage.segment import (
     TRANSACTION_INDEX_SUFFIX,
     file_name,
 )
-from ottla.tiered.batches import is_sound
+from ottla.tiered.batches import checked_batches
 from ottla.tiered.layout import (
     DATA_SUFFIXES,
     LEADER_EPOCHS_SUFFIX,
@@ -43,9 +42,9 @@ from ottla.tiered.manifest import (
     Manifest,
     ObjectSum,
     checksums,
-    decode_manifest,
     encode_manifest,
 )
+from ottla.tiered.manifests import read_manifest
 from ottla.tiered.segments import RemoteLogSegment, TopicIdPartition
 from ottla.tiered.store import Progress, RemoteStore, RemoteStoreError, unhindered
 
@@ -119,20 +118,20 @@ def _check_batches(segment: RemoteLogSegment, files: SegmentFiles) -> None:
     """The file has the batches that the segment is said to have, and all of them are sound."""
     file = files.filesystem.open(files.log)
     try:
-        if file.size() != segment.size_in_bytes:
-            raise CorruptMessage(
-                f"{files.log} has {file.size()} bytes and not {segment.size_in_bytes}"
-            )
-        offset, end = segment.start_offset, 0
-        for place, data in bodies(file, 0, segment.size_in_bytes):
-            if not (offset <= place.base_offset <= place.last_offset and is_sound(data)):
-                raise CorruptMessage(f"{files.log} is damaged at position {place.position}")
-            offset, end = place.last_offset + 1, place.end
-        if end != segment.size_in_bytes or not end or offset > segment.end_offset + 1:
-            raise CorruptMessage(
-                f"{files.log} ends at position {end} with offset {offset - 1}, "
-                f"not at {segment.size_in_bytes} with {segment.end_offset}"
-            )
+        size = file.size()
+        if size != segment.size_in_bytes or size == 0:
+            raise CorruptMessage(f"{files.log} has {size} bytes and not {segment.size_in_bytes}")
+        position, offset, piece = 0, segment.start_offset, CHUNK_SIZE
+        while position < size:
+            data = file.read_at(position, piece)
+            end = 0
+            for place in checked_batches(data, offset, segment.end_offset):
+                end, offset = place.end, place.last_offset + 1
+            position += end
+            if end == 0 and piece >= size - position:
+                raise CorruptMessage(f"{files.log} is cut within a batch at position {position}")
+            # A batch that is larger than a piece is tried again with a larger one.
+            piece = CHUNK_SIZE if end else 2 * piece
     finally:
         file.close()
 
@@ -179,19 +178,6 @@ def list_segments(store: RemoteStore, partition: TopicIdPartition) -> Iterator[S
         current.sizes[parsed.suffix] = size
     if current is not None:
         yield current
-
-
-def read_manifest(store: RemoteStore, segment: SegmentName) -> Manifest:
-    """CorruptMessage when it is damaged, or another segment's."""
-    manifest = decode_manifest(store.get(object_key(segment, MANIFEST_SUFFIX)))
-    found = manifest.segment
-    if (found.partition, found.start_offset, found.segment_id) != (
-        segment.partition,
-        segment.start_offset,
-        segment.segment_id,
-    ):
-        raise CorruptMessage(f"the manifest of {segment_prefix(segment)} is another segment's")
-    return manifest
 
 
 def download(
