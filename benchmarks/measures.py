@@ -32,6 +32,7 @@ LATENCY_TAIL: Final = Measure("ms", higher_is_better=False, wanted=1.0)
 START: Final = Measure("s", higher_is_better=False, wanted=0.1)
 MEMORY_IDLE: Final = Measure("MB", higher_is_better=False, wanted=1 / 6)
 MEMORY_LOADED: Final = Measure("MB", higher_is_better=False, wanted=1.0)
+COLD_READERS: Final = Measure("ms", higher_is_better=False, wanted=1.5)
 CREATE: Final = Measure("s", higher_is_better=False, wanted=1.0)
 
 Figures = dict[str, tuple[float, Measure]]
