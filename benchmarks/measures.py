@@ -33,6 +33,10 @@ START: Final = Measure("s", higher_is_better=False, wanted=0.1)
 MEMORY_IDLE: Final = Measure("MB", higher_is_better=False, wanted=1 / 6)
 MEMORY_LOADED: Final = Measure("MB", higher_is_better=False, wanted=1.0)
 COLD_READERS: Final = Measure("ms", higher_is_better=False, wanted=1.5)
+JOINS: Final = Measure("joins/s", higher_is_better=True, wanted=1.0)
+MEMORY_GROUPS: Final = Measure("MB", higher_is_better=False, wanted=1.0)
+TAKEOVER: Final = Measure("s", higher_is_better=False, wanted=1.0)
+TRANSACTIONS: Final = Measure("transactions/s", higher_is_better=True, wanted=1.0)
 CREATE: Final = Measure("s", higher_is_better=False, wanted=1.0)
 
 Figures = dict[str, tuple[float, Measure]]
@@ -57,6 +61,10 @@ class Load:
     @property
     def latency_samples(self) -> int:
         return max(1_000, int(6_000 * self.scale))
+
+    @property
+    def rebalances(self) -> int:
+        return max(5, int(20 * self.scale))
 
     @property
     def starts(self) -> int:

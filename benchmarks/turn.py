@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from benchmarks import groups
 from benchmarks.latency import end_to_end
 from benchmarks.measures import (
     BATCHES,
@@ -33,6 +34,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from tools.kafka_peer.broker_process import BrokerProcess, Program, resident_bytes
 
 SETTINGS: Final = {
+    "group.initial.rebalance.delay.ms": "500",
     "log.segment.delete.delay.ms": "1000",
     "log.retention.check.interval.ms": "300000",
     "num.recovery.threads.per.data.dir": "2",
@@ -68,6 +70,11 @@ class Turn:
             "one-record requests, 4 connections": self._one_record,
             "end-to-end latency, 100 B": self._latency,
             "create a topic of 1,000 partitions": self._create,
+            "offset commits, 4 connections": self._offset_commits,
+            "rebalances of 200 members": self._joins,
+            "takeover from a dead member": self._takeover,
+            "transactions of 10 records": self._transactions,
+            "10,000 groups": self._groups,
         }
         try:
             started = self._start()
@@ -137,6 +144,27 @@ class Turn:
     def _latency(self) -> Figures:
         with topic_on(self._broker, "latency") as topic:
             return end_to_end(self._broker, topic, samples=self._load.latency_samples)
+
+    def _offset_commits(self) -> Figures:
+        with topic_on(self._broker, "offset-commits") as topic:
+            seconds = self._load.one_record_seconds
+            return groups.offset_commits(self._broker, topic, seconds=seconds)
+
+    def _joins(self) -> Figures:
+        return groups.joins(self._broker, rounds=self._load.rebalances)
+
+    def _takeover(self) -> Figures:
+        with topic_on(self._broker, "takeover", 4) as topic:
+            return groups.takeover(self._broker, topic)
+
+    def _transactions(self) -> Figures:
+        with topic_on(self._broker, "transactions", 2) as topic:
+            seconds = self._load.one_record_seconds
+            return groups.transactions(self._broker, topic, seconds=seconds)
+
+    def _groups(self) -> Figures:
+        with topic_on(self._broker, "groups") as topic:
+            return groups.memory_of_groups(self._broker, topic)
 
     def _create(self) -> Figures:
         """From the request until each of the partitions has a leader in the metadata."""

@@ -1,0 +1,269 @@
+"""Groups and transactions: how many of each a broker takes, and what they cost it."""
+
+import contextlib
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from benchmarks.measures import (
+    CPU_PER_REQUEST,
+    JOINS,
+    MEMORY_GROUPS,
+    REQUESTS,
+    TAKEOVER,
+    TRANSACTIONS,
+    Figures,
+)
+from benchmarks.small_requests import request_frame, requests_per_second
+from confluent_kafka import Consumer, Producer
+from tools.kafka_peer.broker_process import BrokerProcess, resident_bytes
+
+from ottla.client.connection import Address, Connection
+from ottla.common.errors import ErrorCode
+from ottla.protocol.generated.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from ottla.protocol.generated.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from ottla.protocol.generated.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+
+CONNECTIONS: Final = 4
+MEMBERS: Final = 200
+GROUPS: Final = 10_000
+SESSION_MS: Final = 6_000
+RECORDS_PER_TRANSACTION: Final = 10
+TIMEOUT: Final = 60.0
+COMMIT_VERSION: Final = 8
+JOIN_VERSION: Final = 7
+SYNC_VERSION: Final = 5
+
+
+# Offsets
+
+
+def _commit(group: str, topic: str, offset: int = 1) -> OffsetCommitRequest:
+    partition = OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=offset, committed_metadata=""
+    )
+    return OffsetCommitRequest(
+        group_id=group, topics=[OffsetCommitRequestTopic(name=topic, partitions=[partition])]
+    )
+
+
+def _commit_error(answer: bytes) -> int:
+    """After the correlation id, tags, throttle time, one topic with its name, one partition."""
+    name_size = answer[10] - 1
+    (error,) = struct.unpack_from(">h", answer, 11 + name_size + 1 + 4)
+    return int(error)
+
+
+def offset_commits(broker: BrokerProcess, topic: str, *, seconds: float) -> Figures:
+    """Commits of one offset each, by four groups without members."""
+    frames = [
+        request_frame(_commit(f"commits-{number}", topic), COMMIT_VERSION)
+        for number in range(CONNECTIONS)
+    ]
+    rate, cpu = requests_per_second(broker, frames, _commit_error, seconds=seconds)
+    return {"commits": (rate, REQUESTS), "cpu": (cpu, CPU_PER_REQUEST)}
+
+
+def memory_of_groups(broker: BrokerProcess, topic: str) -> Figures:
+    """What a broker's memory grows by for 10,000 groups with one committed offset each."""
+    before = resident_bytes(broker.pid)
+    with contextlib.closing(_connect(broker)) as connection:
+        for first in range(0, GROUPS, 100):
+            for number in range(first, first + 100):
+                connection.send(_commit(f"many-{number}", topic), COMMIT_VERSION, TIMEOUT)
+            for _ in range(100):
+                answer = connection.receive(OffsetCommitResponse, TIMEOUT)
+                assert answer.topics[0].partitions[0].error_code == 0
+    return {"memory": ((resident_bytes(broker.pid) - before) / 1e6, MEMORY_GROUPS)}
+
+
+# Members
+
+
+def _connect(broker: BrokerProcess) -> Connection:
+    return Connection(
+        Address("127.0.0.1", broker.port),
+        client_id="bench",
+        timeout_seconds=TIMEOUT,
+        response_size_max=1 << 26,
+    )
+
+
+class _Member:
+    """One member of a classic group on its own connection."""
+
+    def __init__(self, broker: BrokerProcess, group: str) -> None:
+        self.connection = _connect(broker)
+        self.group = group
+        self.member_id = ""
+        self.generation = -1
+        self.leader = ""
+        self.send_join(0)
+        answer = self.connection.receive(JoinGroupResponse, TIMEOUT)
+        assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED, answer.error_code
+        self.member_id = answer.member_id
+
+    def send_join(self, number: int) -> None:
+        protocol = JoinGroupRequestProtocol(name="range", metadata=b"round %d" % number)
+        request = JoinGroupRequest(
+            group_id=self.group,
+            session_timeout_ms=60_000,
+            rebalance_timeout_ms=60_000,
+            member_id=self.member_id,
+            protocol_type="consumer",
+            protocols=[protocol],
+        )
+        self.connection.send(request, JOIN_VERSION, TIMEOUT)
+
+    def receive_join(self) -> None:
+        answer = self.connection.receive(JoinGroupResponse, TIMEOUT)
+        assert answer.error_code == 0, answer.error_code
+        self.generation, self.leader = answer.generation_id, answer.leader
+
+    def send_sync(self, members: list["_Member"]) -> None:
+        assignments = []
+        if self.member_id == self.leader:
+            assignments = [
+                SyncGroupRequestAssignment(member_id=each.member_id, assignment=b"mine")
+                for each in members
+            ]
+        request = SyncGroupRequest(
+            group_id=self.group,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=assignments,
+        )
+        self.connection.send(request, SYNC_VERSION, TIMEOUT)
+
+    def receive_sync(self) -> None:
+        answer = self.connection.receive(SyncGroupResponse, TIMEOUT)
+        assert (answer.error_code, answer.assignment) == (0, b"mine"), answer.error_code
+
+
+def joins(broker: BrokerProcess, *, rounds: int) -> Figures:
+    """Members that join and are synced, a second, in rebalances of a group of 200."""
+    members = [_Member(broker, "joins") for _ in range(MEMBERS)]
+    try:
+        _rebalance(members, 1)
+        began = time.perf_counter()
+        for number in range(rounds):
+            _rebalance(members, number + 2)
+        elapsed = time.perf_counter() - began
+    finally:
+        for member in members:
+            member.connection.close()
+    return {"joins": (rounds * MEMBERS / elapsed, JOINS)}
+
+
+def _rebalance(members: list[_Member], number: int) -> None:
+    for member in members:
+        member.send_join(number)
+    for member in members:
+        member.receive_join()
+    assert len({member.generation for member in members}) == 1
+    for member in members:
+        member.send_sync(members)
+    for member in members:
+        member.receive_sync()
+
+
+def takeover(broker: BrokerProcess, topic: str) -> Figures:
+    """From the death of a member until another has its partitions; 6 s of it are the session."""
+    heir = _consumer(broker.bootstrap_servers)
+    heir.subscribe([topic])
+    with _victim(broker, topic) as victim:
+        _wait_for_share(heir, topic, all_of_it=False)
+        victim.kill()
+        began = time.perf_counter()
+        _wait_for_share(heir, topic, all_of_it=True)
+        seconds = time.perf_counter() - began
+    heir.close()
+    return {"seconds": (seconds, TAKEOVER)}
+
+
+def _consumer(bootstrap_servers: str) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "takeover",
+            "session.timeout.ms": SESSION_MS,
+            "heartbeat.interval.ms": 500,
+            "auto.offset.reset": "earliest",
+        }
+    )
+
+
+def _wait_for_share(consumer: Consumer, topic: str, *, all_of_it: bool) -> None:
+    count = len(consumer.list_topics(topic, timeout=30).topics[topic].partitions)
+    deadline = time.monotonic() + TIMEOUT
+    while time.monotonic() < deadline:
+        consumer.poll(0.02)
+        owned = len(consumer.assignment())
+        if owned == count if all_of_it else 0 < owned < count:
+            return
+    raise TimeoutError("the group did not settle")
+
+
+@contextlib.contextmanager
+def _victim(broker: BrokerProcess, topic: str) -> Iterator["subprocess.Popen[bytes]"]:
+    words = [sys.executable, "-m", "benchmarks.groups", broker.bootstrap_servers, topic]
+    with subprocess.Popen(words) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+# Transactions
+
+
+def transactions(broker: BrokerProcess, topic: str, *, seconds: float) -> Figures:
+    """Transactions of ten records each that one producer commits one after the other."""
+    producer = Producer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "transactional.id": "bench",
+            "linger.ms": 0,
+        }
+    )
+    producer.init_transactions(60)
+    done, began = 0, 0.0
+    end = time.perf_counter() + seconds * 1.2
+    while time.perf_counter() < end:
+        if not began and time.perf_counter() > end - seconds:
+            done, began = 0, time.perf_counter()
+        producer.begin_transaction()
+        for number in range(RECORDS_PER_TRANSACTION):
+            producer.produce(topic, b"x" * 100, partition=number % 2)
+        producer.commit_transaction(60)
+        done += 1
+    return {"transactions": (done / (time.perf_counter() - began), TRANSACTIONS)}
+
+
+def _consume_for_ever(bootstrap_servers: str, topic: str) -> None:
+    consumer = _consumer(bootstrap_servers)
+    consumer.subscribe([topic])
+    while True:
+        consumer.poll(1)
+
+
+if __name__ == "__main__":
+    _consume_for_ever(*sys.argv[1:])
