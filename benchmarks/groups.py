@@ -23,6 +23,7 @@ from tools.kafka_peer.broker_process import BrokerProcess, resident_bytes
 
 from ottla.client.connection import Address, Connection
 from ottla.common.errors import ErrorCode
+from ottla.protocol.generated.consumer_protocol_subscription import ConsumerProtocolSubscription
 from ottla.protocol.generated.join_group import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
@@ -39,6 +40,7 @@ from ottla.protocol.generated.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
+from ottla.protocol.message import to_bytes
 
 CONNECTIONS: Final = 4
 MEMBERS: Final = 200
@@ -120,7 +122,10 @@ class _Member:
         self.member_id = answer.member_id
 
     def send_join(self, number: int) -> None:
-        protocol = JoinGroupRequestProtocol(name="range", metadata=b"round %d" % number)
+        # Apache Kafka never answers when this is not a subscription as its own consumers send it.
+        subscription = ConsumerProtocolSubscription(topics=["t"], user_data=b"%d" % number)
+        metadata = bytes(2) + to_bytes(subscription, 0)
+        protocol = JoinGroupRequestProtocol(name="range", metadata=metadata)
         request = JoinGroupRequest(
             group_id=self.group,
             session_timeout_ms=60_000,
