@@ -12,7 +12,7 @@ files that are damaged are a CorruptMessage.
 """
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from ottla.common.checksum import crc32c
 from ottla.common.errors import CorruptMessage
@@ -47,9 +47,6 @@ from ottla.tiered.manifest import (
 from ottla.tiered.manifests import read_manifest
 from ottla.tiered.segments import RemoteLogSegment, TopicIdPartition
 from ottla.tiered.store import Progress, RemoteStore, RemoteStoreError, unhindered
-
-_PIECE: Final = 8 * CHUNK_SIZE
-"""Of a segment that is brought back: what is in memory at once."""
 
 
 class SegmentFiles(NamedTuple):
@@ -95,13 +92,15 @@ def upload(
     segment: RemoteLogSegment,
     files: SegmentFiles,
     progress: Progress = unhindered,
+    *,
+    chunk_size: int = CHUNK_SIZE,
 ) -> None:
     """Copy a segment; ``progress`` is told of its bytes and may slow it down or cancel it."""
     _check_batches(segment, files)
     paths = files.paths()
-    objects = {suffix: _sum(files.filesystem, path) for suffix, path in paths.items()}
+    objects = {suffix: _sum(files.filesystem, path, chunk_size) for suffix, path in paths.items()}
     objects[LEADER_EPOCHS_SUFFIX] = ObjectSum(
-        len(files.leader_epochs), checksums(files.leader_epochs)
+        len(files.leader_epochs), checksums(files.leader_epochs, chunk_size)
     )
     for suffix in DATA_SUFFIXES:
         key = object_key(segment, suffix)
@@ -110,7 +109,7 @@ def upload(
         elif suffix == LEADER_EPOCHS_SUFFIX:
             store.put(key, files.leader_epochs)
     _check_sizes(store, segment, objects)
-    manifest = encode_manifest(Manifest(segment, CHUNK_SIZE, objects))
+    manifest = encode_manifest(Manifest(segment, chunk_size, objects))
     store.put(object_key(segment, MANIFEST_SUFFIX), manifest)
 
 
@@ -136,14 +135,12 @@ def _check_batches(segment: RemoteLogSegment, files: SegmentFiles) -> None:
         file.close()
 
 
-def _sum(filesystem: Filesystem, path: str) -> ObjectSum:
+def _sum(filesystem: Filesystem, path: str, chunk_size: int) -> ObjectSum:
     file = filesystem.open(path)
     try:
         size = file.size()
-        return ObjectSum(
-            size,
-            tuple(crc32c(file.read_at(start, CHUNK_SIZE)) for start in range(0, size, CHUNK_SIZE)),
-        )
+        starts = range(0, size, chunk_size)
+        return ObjectSum(size, tuple(crc32c(file.read_at(start, chunk_size)) for start in starts))
     finally:
         file.close()
 
@@ -196,21 +193,13 @@ def download(
         filesystem.write(path, b"")
         file = filesystem.open(path)
         try:
-            for start in range(0, known.size, _PIECE):
-                data = store.get_range(key, start, min(_PIECE, known.size - start))
-                _check_piece(manifest, suffix, start, data, key)
+            for number, start in enumerate(range(0, known.size, manifest.chunk_size)):
+                data = store.get_range(key, start, min(manifest.chunk_size, known.size - start))
+                if not manifest.verify_chunk(suffix, number, data):
+                    raise CorruptMessage(f"{key} is damaged at position {start} or behind")
                 file.write_at(start, data)
             file.sync()
         finally:
             file.close()
     filesystem.sync_directory(directory)
     return manifest
-
-
-def _check_piece(manifest: Manifest, suffix: str, start: int, data: bytes, key: str) -> None:
-    size = manifest.chunk_size
-    view = memoryview(data)
-    for number in range(-(-len(data) // size) or 1):
-        chunk = view[number * size : (number + 1) * size]
-        if not manifest.verify_chunk(suffix, start // size + number, chunk):
-            raise CorruptMessage(f"{key} is damaged at position {start + number * size}")

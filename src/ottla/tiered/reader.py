@@ -70,7 +70,9 @@ class RemoteReader:
         if offset >= upper_bound_offset:
             return RemoteData(b"", offset, [])
         known = self._place(segment, offset)
-        file = self._file(segment, ahead=0 if known is None else AHEAD)
+        # As much as was asked for by one request, and more for whoever goes on.
+        wanted = max_bytes // self._manifests.get(segment).chunk_size
+        file = self._file(segment, ahead=wanted if known is None else max(wanted, AHEAD))
         position = self._position(file, segment, offset) if known is None else known
         first = find_offset(file, position, file.size, offset)
         if first is None:
@@ -84,8 +86,9 @@ class RemoteReader:
         if first.position + end == file.size:
             next_offset = segment.end_offset + 1
         elif end:
+            file.leave_at(first.position + end)
             self._remember(segment, next_offset, first.position + end)
-        return RemoteData(data if end == len(data) else data[:end], next_offset, [])
+        return RemoteData(data[:end], next_offset, [])
 
     def _file(self, segment: RemoteLogSegment, *, ahead: int = 0) -> RemoteFile:
         return RemoteFile(self._chunks, self._manifests.get(segment), ahead=ahead)

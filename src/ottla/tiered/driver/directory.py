@@ -28,6 +28,7 @@ from ottla.tiered.store import (
 
 TEMPORARY: Final = ".tmp"
 COPY_CHUNK: Final = 8 << 20
+RENAME_ATTEMPTS: Final = 10
 
 _NO_COPY_FILE_RANGE: Final = frozenset(
     {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF, errno.EPERM}
@@ -110,13 +111,15 @@ class DirectoryStore:
 
     def _rename(self, temporary: str, target: str) -> None:
         folder = os.path.dirname(target)
-        try:
-            self._make(folder)
-            os.rename(temporary, target)
-        except FileNotFoundError:
-            # Somebody has removed the last object beside it, and the directory with it.
-            self._make(folder)
-            os.rename(temporary, target)
+        for attempt in range(1, RENAME_ATTEMPTS + 1):
+            try:
+                self._make(folder)
+                os.rename(temporary, target)
+                break
+            except FileNotFoundError:
+                # Somebody has removed the last object beside it, and the directory with it.
+                if attempt == RENAME_ATTEMPTS:
+                    raise
         _sync_directory(folder)
 
     def _make(self, folder: str) -> None:
