@@ -11,6 +11,7 @@ from setuptools import setup
 
 HOT = [
     "src/ottla/handlers/produce.py",
+    "src/ottla/handlers/produce_outcomes.py",
     "src/ottla/network/connection.py",
     "src/ottla/protocol/fetch_response.py",
     "src/ottla/protocol/primitives.py",

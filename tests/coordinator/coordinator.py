@@ -7,12 +7,13 @@ from tests.coordinator.memory_log import MemoryLog
 
 from ottla.common.chance import Chance
 from ottla.common.errors import ApiError, ErrorCode
-from ottla.common.promise import Promise, run
+from ottla.common.promise import Promise, fulfilled, run
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.group import Caller
 from ottla.coordinator.group.records import GroupRecord, GroupRecordFormat
 from ottla.coordinator.group.service import GROUP_METADATA_TOPIC, GroupService, OffsetsFound
 from ottla.coordinator.group.settings import GroupSettings
+from ottla.coordinator.outside import Verification
 from ottla.protocol.generated.consumer_protocol_subscription import ConsumerProtocolSubscription
 from ottla.protocol.generated.heartbeat import HeartbeatRequest
 from ottla.protocol.generated.join_group import (
@@ -52,6 +53,22 @@ class OneTopic:
         return PARTITIONS if topic == GROUP_METADATA_TOPIC else None
 
 
+class AllOpen:
+    """Whoever writes within a transaction has one."""
+
+    def verify(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        api_version: int,
+    ) -> Promise[Verification | None]:
+        return fulfilled(None)
+
+
 class Coordinator:
     def __init__(self, settings: GroupSettings | None = None, log: MemoryLog | None = None) -> None:
         self.settings = settings or GroupSettings()
@@ -68,6 +85,7 @@ class Coordinator:
             scheduler=self.scheduler,
             chance=self.chance,
             topics=OneTopic(),
+            verifier=AllOpen(),
         )
         for partition in range(PARTITIONS):
             service.elected(partition, 0)

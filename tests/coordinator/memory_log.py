@@ -5,6 +5,7 @@ from collections import defaultdict
 from ottla.common.errors import ApiError
 from ottla.common.promise import Promise
 from ottla.common.topic_partition import TopicPartition
+from ottla.coordinator.outside import Verification
 from ottla.records.batch import read_header, set_base_offset_and_epoch
 from ottla.records.record import Record, iterate
 
@@ -32,7 +33,15 @@ class MemoryLog:
         self.read_error: ApiError | None = None
         self.appends = 0
 
-    def append(self, topic: str, partition: int, batch: bytes) -> Promise[int]:
+    def append(
+        self,
+        topic: str,
+        partition: int,
+        batch: bytes,
+        *,
+        verification: Verification | None = None,
+        transaction_version: int = 0,
+    ) -> Promise[int]:
         promise: Promise[int] = Promise()
         if self.refuse is not None:
             promise.fail(self.refuse)

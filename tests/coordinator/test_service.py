@@ -4,7 +4,7 @@ import pytest
 from tests.coordinator.coordinator import GROUP, Coordinator, Member, settle, subscription
 
 from ottla.common.errors import CoordinatorNotAvailable, ErrorCode
-from ottla.coordinator.group.service import partition_of
+from ottla.coordinator.partitioner import partition_of
 
 
 @pytest.mark.parametrize(

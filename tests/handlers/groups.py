@@ -41,7 +41,7 @@ class GroupBroker(Broker):
 
     def __init__(self) -> None:
         super().__init__()
-        self.internal = InternalTopics(self.replicas, self.metadata, self.scheduler)
+        self.internal = InternalTopics(self.replicas, self.metadata, self.scheduler, lambda: True)
         self.groups = GroupService(
             settings=GroupSettings(initial_rebalance_delay_ms=0),
             writer=self.internal,
@@ -49,6 +49,7 @@ class GroupBroker(Broker):
             scheduler=self.scheduler,
             chance=Chance(9),
             topics=self.internal,
+            verifier=self.internal,
         )
         self.services.groups = self.groups
         self.add_topic(GROUP_METADATA_TOPIC, PARTITIONS)

@@ -162,20 +162,11 @@ def test_a_broker_that_does_not_lead_says_who_does(broker: Broker) -> None:
     assert (leader.leader_id, leader.leader_epoch) == (7, 4)
 
 
-@pytest.mark.parametrize(
-    ("transactional_id", "code"),
-    [
-        (None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
-        ("tx", ErrorCode.INVALID_TXN_STATE),
-    ],
-)
-def test_a_transaction_that_nobody_could_end_is_not_begun(
-    broker: Broker, transactional_id: str | None, code: ErrorCode
-) -> None:
+def test_a_transactional_batch_of_nobodys_transaction_is_refused(broker: Broker) -> None:
     data = batch(b"a", transactional=True)
-    answered = send(broker, {0: data}, transactional_id=transactional_id)
+    answered = send(broker, {0: data})
     assert answered is not None
-    assert answered[0].error_code == code
+    assert answered[0].error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     assert broker.log_of("t").log_end_offset == 0
 
 

@@ -49,14 +49,6 @@ def test_an_id_without_its_epoch_is_refused(producer_id: int, producer_epoch: in
     assert init(producer_id=producer_id, producer_epoch=producer_epoch) == refused
 
 
-def test_an_empty_transactional_id_is_refused() -> None:
-    assert init(transactional_id="") == (ErrorCode.INVALID_REQUEST, -1, -1)
-
-
-def test_transactions_have_no_coordinator_here() -> None:
-    assert init(transactional_id="t") == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1)
-
-
 def described(broker: Broker, topic: str, *partitions: int) -> DescribeProducersResponse:
     request = DescribeProducersRequest(
         topics=[TopicRequest(name=topic, partition_indexes=list(partitions))]

@@ -10,6 +10,8 @@ from ottla.config.topic import SYNONYMS
 
 BROKER_SETTINGS: Final = frozenset(
     {
+        "add.partitions.to.txn.retry.backoff.max.ms",
+        "add.partitions.to.txn.retry.backoff.ms",
         "advertised.listeners",
         "authorizer.class.name",
         "auto.create.topics.enable",
@@ -88,10 +90,16 @@ BROKER_SETTINGS: Final = frozenset(
         "socket.receive.buffer.bytes",
         "socket.request.max.bytes",
         "socket.send.buffer.bytes",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        "transaction.max.timeout.ms",
+        "transaction.partition.verification.enable",
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        "transaction.state.log.load.buffer.size",
         "transaction.state.log.min.isr",
         "transaction.state.log.num.partitions",
         "transaction.state.log.replication.factor",
         "transaction.state.log.segment.bytes",
+        "transactional.id.expiration.ms",
         "unclean.leader.election.interval.ms",
     }
 )

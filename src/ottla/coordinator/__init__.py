@@ -1,4 +1,4 @@
-"""State machines on internal topics: consumer groups now; transactions and share groups later.
+"""State machines on internal topics: consumer groups and transactions; share groups later.
 
 Called by ``handlers`` (requests) and ``server`` (leadership, deleted topics); calls what it got:
 a writer and a reader of partitions, a scheduler. Counterpart in Apache Kafka: coordinator-common.

@@ -10,9 +10,43 @@ from ottla.common.environment import Scheduler
 from ottla.common.promise import Promise
 
 
+class Verification(Protocol):
+    """That a transaction is open on a partition, as whoever leads that partition was told."""
+
+
+class Producer(NamedTuple):
+    """On whose behalf a coordinator writes, within a transaction."""
+
+    producer_id: int
+    producer_epoch: int
+    verification: Verification | None
+    """None when the partition knows that the transaction is open."""
+
+
+class EndTransactionMarker(NamedTuple):
+    """The end of a transaction on a partition."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    committed: bool
+    transaction_version: int
+
+
 class PartitionWriter(Protocol):
-    def append(self, topic: str, partition: int, batch: bytes) -> Promise[int]:
+    def append(
+        self,
+        topic: str,
+        partition: int,
+        batch: bytes,
+        *,
+        verification: Verification | None = None,
+        transaction_version: int = 0,
+    ) -> Promise[int]:
         """Append one record batch; the promise holds its last offset once that is committed.
+
+        A batch of a transaction brings the verification that it is open, where that was asked for;
+        a marker brings the version of the transaction.
 
         Promises of one partition are kept in the order of the calls. One fails, with an ApiError,
         only when nothing was written, or when this broker leads the partition no longer: there is
@@ -46,6 +80,24 @@ class Topics(Protocol):
         ...
 
 
+class TransactionVerifier(Protocol):
+    def verify(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        api_version: int,
+    ) -> Promise[Verification | None]:
+        """Make sure that a transaction is open on a partition that this broker leads.
+
+        ``api_version`` is that of the TxnOffsetCommit that wants to write. Fails with an ApiError.
+        """
+        ...
+
+
 class Surroundings(NamedTuple):
     """Everything that a runtime is given, and its bounds."""
 
@@ -58,5 +110,7 @@ class Surroundings(NamedTuple):
     """How much of a log is replayed in one turn of the loop."""
     batch_bytes: int
     """A batch takes no further request when it has grown to this."""
+    base_sequence: int = -1
+    """Of batches outside of transactions; it means nothing there, but Kafka's groups write 0."""
     compression: int = 0
     """The codec of the batches that are written (offsets.topic.compression.codec)."""

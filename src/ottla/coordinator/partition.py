@@ -9,6 +9,9 @@ Requests are carried out one after the other against a state that may not be com
 3. When a batch cannot be written, the state goes back to before it, and with it go all later
    operations: their answers fail with the same error.
 
+Two kinds of batches are made alone and at once: what is written within a client's transaction, and
+the marker that ends one (``complete_transaction``).
+
 An answer that waits longer than ``commit_timeout_ms`` fails, but its batch is not taken back: it is
 in the log, and may yet be committed. ``Outcome.stored`` hears only how it ended.
 """
@@ -30,11 +33,12 @@ from ottla.common.errors import (
 from ottla.common.promise import Promise
 from ottla.common.topic_partition import TopicPartition
 from ottla.coordinator.loading import replay
-from ottla.coordinator.outside import Surroundings
+from ottla.coordinator.outside import EndTransactionMarker, Producer, Surroundings
 from ottla.coordinator.shard import NO_PRODUCER_ID, Outcome, RecordFormat, Shard, Stored
 from ottla.coordinator.timeline import Timeline
 from ottla.coordinator.timers import Timers
 from ottla.records.builder import BatchBuilder
+from ottla.records.control import transaction_marker_batch
 
 S = TypeVar("S", bound=Shard[Any])
 T = TypeVar("T")
@@ -73,12 +77,14 @@ class _Waiting:
 class _Batch:
     """Records on their way to the log, and the answers that wait for them."""
 
-    __slots__ = ("base_offset", "builder", "layer", "timer", "waiting")
+    __slots__ = ("base_offset", "builder", "layer", "producer", "timer", "waiting")
 
     def __init__(self, base_offset: int, layer: int) -> None:
         self.base_offset = base_offset
         self.layer = layer
         self.builder = BatchBuilder()
+        self.producer: Producer | None = None
+        """Whose transaction its records belong to."""
         self.waiting: list[_Waiting] = []
         self.timer: Cancellable | None = None
 
@@ -217,7 +223,7 @@ class CoordinatorPartition(Generic[S]):
         except ApiError as error:
             promise.fail(error)
             return promise
-        waiting = _Waiting(promise, outcome.answer, outcome.stored)
+        waiting = _Waiting(promise, outcome.answer, outcome.stored or outcome.then)
         if outcome.records:
             self._open.waiting.append(waiting)
             if not self._flush_due:
@@ -229,6 +235,44 @@ class CoordinatorPartition(Generic[S]):
             self._in_flight[-1].waiting.append(waiting)
         else:
             self._tell([waiting], None)
+        return promise
+
+    def write_transactional(self, producer: Producer, operation: Operation[S, T]) -> Promise[T]:
+        """Like ``write``, with records that count when the transaction of ``producer`` commits."""
+        self.check_active()
+        if self._open.builder.count:
+            self._flush()
+            self.check_active()
+        self._open.producer = producer
+        promise = self.write(operation)
+        if self.state is PartitionState.ACTIVE:
+            if self._open.builder.count:
+                self._flush()
+            else:
+                self._open.producer = None
+        return promise
+
+    def complete_transaction(self, marker: EndTransactionMarker) -> Promise[None]:
+        """Write the marker that ends a transaction, and let its records count, or not."""
+        self.check_active()
+        if self._open.builder.count:
+            self._flush()
+            self.check_active()
+        if len(self._in_flight) >= IN_FLIGHT_MAX:
+            raise CoordinatorNotAvailable
+        promise: Promise[None] = Promise()
+        batch = self._open
+        batch.waiting.append(_Waiting(promise, None, None))
+        data = transaction_marker_batch(
+            commit=marker.committed,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            coordinator_epoch=marker.coordinator_epoch,
+            timestamp=self._outside.scheduler.wall_ms(),
+        )
+        self.shard.replay_end_transaction(marker.producer_id, committed=marker.committed)
+        self._next_offset += 1
+        self._send(batch, bytes(data), transaction_version=marker.transaction_version)
         return promise
 
     @property
@@ -248,11 +292,13 @@ class CoordinatorPartition(Generic[S]):
         encoded = [(record, *self._format.encode(record)) for record in outcome.records]
         if outcome.atomic:
             self._make_room(sum(len(key) + len(value or b"") for _, key, value in encoded))
+        producer = self._open.producer
+        producer_id = NO_PRODUCER_ID if producer is None else producer.producer_id
         for record, key, value in encoded:
             if not outcome.atomic:
                 self._make_room()
             if outcome.stored is None:
-                self.shard.replay(self._next_offset, NO_PRODUCER_ID, record)
+                self.shard.replay(self._next_offset, producer_id, record)
             self._open.builder.append(now_ms, key, value)
             self._next_offset += 1
 
@@ -268,18 +314,38 @@ class CoordinatorPartition(Generic[S]):
                 self._flush()
 
     def _flush(self) -> None:
-        batch = self._open
+        batch, producer = self._open, self._open.producer
+        codec = self._outside.compression
+        if producer is None:
+            plain = batch.builder.build(codec=codec, base_sequence=self._outside.base_sequence)
+            self._send(batch, bytes(plain))
+            return
+        data = batch.builder.build(
+            codec=codec,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            base_sequence=0,
+            transactional=True,
+        )
+        self._send(batch, bytes(data))
+
+    def _send(self, batch: _Batch, data: bytes, *, transaction_version: int = 0) -> None:
         self._in_flight.append(batch)
         self._timeline.seal()
         self._batch = _Batch(self._next_offset, self._timeline.open_layer)
-        data = bytes(batch.builder.build(codec=self._outside.compression))
-        appended = self._outside.writer.append(*self.topic_partition, data)
-        appended.when_done(lambda promise: self._appended(batch, promise))
+        last_offset = self._next_offset - 1
+        appended = self._outside.writer.append(
+            *self.topic_partition,
+            data,
+            verification=None if batch.producer is None else batch.producer.verification,
+            transaction_version=transaction_version,
+        )
+        appended.when_done(lambda promise: self._appended(batch, last_offset, promise))
         if not appended.done:
             delay = self._outside.commit_timeout_ms / 1000
             batch.timer = self._outside.scheduler.call_later(delay, self._timed_out, batch)
 
-    def _appended(self, batch: _Batch, promise: Promise[int]) -> None:
+    def _appended(self, batch: _Batch, expected: int, promise: Promise[int]) -> None:
         if batch not in self._in_flight:
             return
         try:
@@ -287,7 +353,7 @@ class CoordinatorPartition(Generic[S]):
         except ApiError as error:
             self._failed(batch, error)
             return
-        if last_offset == batch.base_offset + batch.builder.count - 1:
+        if last_offset == expected:
             self._commit_through(batch)
         else:  # somebody else has written: the log knows more than we do
             self._reload(NotCoordinator())

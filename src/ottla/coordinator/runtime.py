@@ -22,7 +22,7 @@ from ottla.common.errors import (
 )
 from ottla.common.promise import Promise
 from ottla.common.topic_partition import TopicPartition
-from ottla.coordinator.outside import Surroundings
+from ottla.coordinator.outside import EndTransactionMarker, Producer, Surroundings
 from ottla.coordinator.partition import (
     CoordinatorPartition,
     Operation,
@@ -94,6 +94,30 @@ class CoordinatorRuntime(Generic[S]):
             promise: Promise[T] = Promise()
             promise.fail(error)
             return promise
+
+    def write_transactional(
+        self, partition: int, producer: Producer, operation: Operation[S, T]
+    ) -> Promise[T]:
+        """Like ``write``, for records that count when the producer's transaction commits."""
+        try:
+            return self._partition(partition).write_transactional(producer, operation)
+        except ApiError as error:
+            promise: Promise[T] = Promise()
+            promise.fail(error)
+            return promise
+
+    def complete_transaction(self, partition: int, marker: EndTransactionMarker) -> Promise[None]:
+        """Write the marker that ends a transaction on ``partition``."""
+        try:
+            return self._partition(partition).complete_transaction(marker)
+        except ApiError as error:
+            promise: Promise[None] = Promise()
+            promise.fail(error)
+            return promise
+
+    def leader_epoch(self, partition: int) -> int:
+        """Since which epoch this broker leads ``partition``; raises when it does not."""
+        return self._partition(partition).leader_epoch
 
     def read(self, partition: int, operation: Callable[[S], T]) -> T:
         """What ``operation`` finds now; it must look at committed values only."""

@@ -25,11 +25,12 @@ class Outcome(Generic[R, T_co]):
     """What a request comes to.
 
     With ``stored``, the records are not replayed: their effect comes when they are committed, and
-    it is ``stored`` that brings it about. Records that are not ``atomic`` may be spread over
-    several batches.
+    it is ``stored`` that brings it about. ``then`` is told the same of records that are replayed at
+    once, for what may begin only when nothing can take them back. Records that are not ``atomic``
+    may be spread over several batches.
     """
 
-    __slots__ = ("answer", "atomic", "records", "stored")
+    __slots__ = ("answer", "atomic", "records", "stored", "then")
 
     def __init__(
         self,
@@ -38,10 +39,13 @@ class Outcome(Generic[R, T_co]):
         stored: Stored | None = None,
         *,
         atomic: bool = True,
+        then: Stored | None = None,
     ) -> None:
+        assert stored is None or then is None
         self.records = records
         self.answer = answer
         self.stored = stored
+        self.then = then
         self.atomic = atomic
 
 

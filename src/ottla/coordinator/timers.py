@@ -52,6 +52,10 @@ class Timers(Generic[A]):
         alarm = self._scheduler.call_later(delay, self._ring, key)
         self._timers[key] = _Timer(deadline, action, alarm)
 
+    def run_now(self, action: A) -> None:
+        """Run ``action`` at once, as if it were due."""
+        self._run(action)
+
     def cancel(self, key: Hashable) -> None:
         timer = self._timers.pop(key, None)
         if timer is not None:

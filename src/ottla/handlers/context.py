@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
     from ottla.controller.driver import ControllerDriver
     from ottla.coordinator.group.service import GroupService
+    from ottla.coordinator.transaction.markers import MarkerSender
+    from ottla.coordinator.transaction.service import TransactionService
+    from ottla.coordinator.transaction.verification import TransactionVerification
     from ottla.replication.log_moves import LogMoves
     from ottla.replication.replicas import Replicas
     from ottla.storage.manager import LogManager
@@ -116,6 +119,7 @@ class Services:
         "groups",
         "log_moves",
         "logs",
+        "markers",
         "metadata",
         "node_id",
         "producer_ids",
@@ -123,6 +127,9 @@ class Services:
         "replicas",
         "scheduler",
         "settings_of_file",
+        "transactional_appends",
+        "transactions",
+        "verification",
     )
 
     def __init__(
@@ -137,6 +144,9 @@ class Services:
         logs: "LogManager",
         log_moves: "LogMoves",
         groups: "GroupService",
+        transactions: "TransactionService",
+        verification: "TransactionVerification",
+        markers: "MarkerSender",
         auto_topics: AutoTopics,
         producer_ids: ProducerIds,
         scheduler: Scheduler,
@@ -154,6 +164,12 @@ class Services:
         self.logs = logs
         self.log_moves = log_moves
         self.groups = groups
+        self.transactions = transactions
+        self.verification = verification
+        self.markers = markers
+        """Writes the ends of transactions on the partitions that this broker leads."""
+        self.transactional_appends: dict[int, Promise[None]] = {}
+        """Of each producer whose appends wait for verification, the end of the last one."""
         self.auto_topics = auto_topics
         self.producer_ids = producer_ids
         self.remote_logs = remote_logs

@@ -11,7 +11,7 @@ error that others return.
 from typing import Final, NamedTuple
 
 from ottla.common.errors import ErrorCode
-from ottla.coordinator.group.service import partition_of
+from ottla.coordinator.partitioner import partition_of
 from ottla.handlers.context import RequestContext, Services
 from ottla.handlers.endpoints import address_of
 from ottla.handlers.topics import CONSUMER_OFFSETS, TRANSACTION_STATE

@@ -1,18 +1,20 @@
 """InitProducerId (key 22): a producer id, by which a producer's retries are told from new records.
 
 Without a transactional id every request gets a fresh id with epoch 0: an idempotent producer that
-lost its state begins anew. With one it would be the transaction coordinator's business. This
-cluster has none yet, so that a client hears COORDINATOR_NOT_AVAILABLE and tries again, as with a
-cluster whose coordinator has not come up.
+lost its state begins anew. With one the transaction coordinator decides: the same id with a higher
+epoch, which fences whoever had it before.
 
 v1 as v0; v2 flexible; v3 producer id and epoch, to go on after an error (KIP-360); v4
-PRODUCER_FENCED; v5 transactions of version 2 (KIP-890). v6 is not stable in Kafka 4.3, and not
-served: it is for two-phase commit (KIP-939).
+PRODUCER_FENCED, which older clients know as INVALID_PRODUCER_EPOCH; v5 transactions of version 2
+(KIP-890). v6 is not stable in Kafka 4.3, and not served: it is for two-phase commit (KIP-939).
 """
 
 from typing import Final
 
-from ottla.common.errors import CoordinatorNotAvailable, ErrorCode, InvalidRequest
+from ottla.common.errors import ApiError, ErrorCode, InvalidRequest
+from ottla.coordinator.transaction.initializing import InitProducerId
+from ottla.coordinator.transaction.metadata import ProducerIdAndEpoch
+from ottla.coordinator.transaction.service import error_of
 from ottla.handlers.context import RequestContext, Services
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.init_producer_id import (
@@ -24,19 +26,28 @@ KEY: Final = ApiKey.INIT_PRODUCER_ID
 VERSIONS: Final = (0, 5)
 _NO_PRODUCER_ID: Final = -1
 _NO_EPOCH: Final = -1
+FENCED_SINCE: Final = 4
 
 
 async def handle(
-    request: InitProducerIdRequest, _context: RequestContext, services: Services
+    request: InitProducerIdRequest, context: RequestContext, services: Services
 ) -> InitProducerIdResponse:
     if (request.producer_id == _NO_PRODUCER_ID) != (request.producer_epoch == _NO_EPOCH):
         raise InvalidRequest
-    if request.transactional_id is not None:
-        if not request.transactional_id:
-            raise InvalidRequest
-        raise CoordinatorNotAvailable
-    producer_id = await services.producer_ids.next()
-    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+    if request.transactional_id is None:
+        producer_id = await services.producer_ids.next()
+        return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+    expected = None
+    if request.producer_id != _NO_PRODUCER_ID:
+        expected = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
+    try:
+        producer = await services.transactions.init_producer_id(
+            InitProducerId(request.transactional_id, request.transaction_timeout_ms, expected)
+        )
+    except ApiError as error:
+        code = error_of(error.code, FENCED_SINCE, context.version)
+        return refuse(request, code, error.message)
+    return InitProducerIdResponse(producer_id=producer.producer_id, producer_epoch=producer.epoch)
 
 
 def refuse(

@@ -8,6 +8,7 @@ from typing import Final
 
 METADATA_VERSION: Final = "metadata.version"
 KRAFT_VERSION: Final = "kraft.version"
+TRANSACTION_VERSION: Final = "transaction.version"
 ELIGIBLE_LEADER_REPLICAS_VERSION: Final = "eligible.leader.replicas.version"
 
 MINIMUM_METADATA_VERSION: Final = 7
@@ -50,7 +51,7 @@ SUPPORTED_FEATURES: Final[dict[str, tuple[int, int]]] = {
     KRAFT_VERSION: (0, 1),
     "share.version": (0, 1),
     "streams.version": (0, 1),
-    "transaction.version": (0, 2),
+    TRANSACTION_VERSION: (0, 2),
 }
 """What this software supports, lowest and highest; a node registers with these ranges."""
 
@@ -59,7 +60,7 @@ DEFAULT_FEATURE_LEVELS: Final[dict[str, tuple[tuple[int, int], ...]]] = {
     "group.version": ((22, 1),),
     "share.version": ((28, 1),),
     "streams.version": ((29, 1),),
-    "transaction.version": ((24, 2),),
+    TRANSACTION_VERSION: ((24, 2),),
 }
 """Which level a newly formatted cluster gets from which metadata.version on."""
 

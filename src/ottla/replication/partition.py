@@ -8,6 +8,7 @@ Rules:
 2. acks=all is refused when fewer replicas are in sync than ``min.insync.replicas``, before anything
    is written.
 3. Readers are told by their epoch when they speak to the wrong leader (KIP-320).
+4. A transactional batch is appended only while its transaction is known to be open (KIP-890).
 """
 
 from ottla.common.errors import (
@@ -20,7 +21,9 @@ from ottla.common.errors import (
 )
 from ottla.common.promise import Promise
 from ottla.protocol.fetch_response import FetchedPartition
+from ottla.records.batch import read_header
 from ottla.records.rules import AppendOrigin
+from ottla.replication.verification import VerificationGuard, Verifications
 from ottla.replication.waiting import WaitingRequest
 from ottla.storage.log import Log
 from ottla.storage.remote import RemoteData, RemoteLogs
@@ -42,6 +45,7 @@ class Partition:
         "node_id",
         "topic",
         "topic_id",
+        "verifications",
         "waiting",
     )
 
@@ -56,6 +60,7 @@ class Partition:
         self.isr: tuple[int, ...] = ()
         self.min_insync_replicas = 1
         self.waiting: dict[WaitingRequest, None] = {}
+        self.verifications = Verifications()
 
     def lead(self, leader: int, leader_epoch: int, isr: tuple[int, ...]) -> None:
         """Take what the metadata log says of this partition."""
@@ -87,7 +92,37 @@ class Partition:
         self.appended(end - start)
         return appended
 
-    def append_records(self, batch: bytes, origin: AppendOrigin, now_ms: int) -> int:
+    def append_transactional(
+        self,
+        frame: memoryview,
+        start: int,
+        end: int,
+        acks: int,
+        now_ms: int,
+        guard: VerificationGuard | None,
+    ) -> AppendInfo:
+        """Append a client's batch of a transaction; ``guard`` if :meth:`verify` gave one."""
+        header = read_header(frame, start)
+        self.verifications.check(self.log.producers, header, guard)
+        appended = self.append(frame, start, end, acks, now_ms)
+        self.verifications.end(header.producer_id)
+        return appended
+
+    def verify(
+        self, producer_id: int, epoch: int, sequence: int, *, supports_epoch_bump: bool
+    ) -> VerificationGuard | None:
+        """A guard to ask the coordinator with; None when the transaction is known to be open."""
+        return self.verifications.begin(
+            self.log.producers,
+            producer_id,
+            epoch,
+            sequence,
+            supports_epoch_bump=supports_epoch_bump,
+        )
+
+    def append_records(
+        self, batch: bytes, origin: AppendOrigin, now_ms: int, *, transaction_version: int = 0
+    ) -> int:
         """Append what this broker itself has to say, as for acks=all; return its last offset."""
         if len(self.isr) < self.min_insync_replicas:
             raise NotEnoughReplicas
@@ -98,9 +133,26 @@ class Partition:
             leader_epoch=self.leader_epoch,
             now_ms=now_ms,
             origin=origin,
+            transaction_version=transaction_version,
         )
         self.appended(len(batch))
         return info.last_offset
+
+    def append_verified(self, batch: bytes, now_ms: int, guard: VerificationGuard | None) -> int:
+        """Append what a coordinator writes within a client's transaction."""
+        header = read_header(batch)
+        self.verifications.check(self.log.producers, header, guard)
+        last_offset = self.append_records(batch, AppendOrigin.COORDINATOR, now_ms)
+        self.verifications.end(header.producer_id)
+        return last_offset
+
+    def append_marker(self, batch: bytes, now_ms: int, transaction_version: int) -> int:
+        """Append the marker that ends a transaction; return its offset."""
+        offset = self.append_records(
+            batch, AppendOrigin.COORDINATOR, now_ms, transaction_version=transaction_version
+        )
+        self.verifications.end(read_header(batch).producer_id)
+        return offset
 
     def appended(self, size: int) -> None:
         """Records came: move the high watermark and tell who waits."""

@@ -1,21 +1,55 @@
 """The partitions that coordinators live on, as they see them: append and be told, read once."""
 
+from collections.abc import Callable
+from typing import Final
+
 from ottla.common.environment import Scheduler
-from ottla.common.errors import ApiError, NotLeaderOrFollower
-from ottla.common.promise import Promise, fulfilled
+from ottla.common.errors import ApiError, ErrorCode, NotLeaderOrFollower
+from ottla.common.promise import Promise, fulfilled, run
+from ottla.common.topic_partition import TopicPartition
+from ottla.coordinator.outside import Verification
+from ottla.coordinator.transaction.shard import AddPartitions
+from ottla.coordinator.transaction.verification import (
+    TXN_OFFSET_COMMIT,
+    TransactionVerification,
+    operation_of,
+    refusal,
+)
 from ottla.handlers.context import MetadataSource
+from ottla.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT
 from ottla.records.rules import AppendOrigin
 from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
+from ottla.replication.verification import VerificationGuard
+
+_ATTRIBUTES: Final = 22
+"""Where the lower byte of a batch's attributes stands."""
+_FIRST_SEQUENCE: Final = 0
+
+
+class _Unverified:
+    """In place of a guard, where verification is switched off."""
+
+
+UNVERIFIED: Final = _Unverified()
 
 
 class InternalTopics:
-    """Coordinators' view of replication: PartitionWriter, PartitionReader and Topics in one."""
+    """Coordinators' view of replication: writer, reader, topics and verifier in one."""
 
-    def __init__(self, replicas: Replicas, metadata: MetadataSource, scheduler: Scheduler) -> None:
+    def __init__(
+        self,
+        replicas: Replicas,
+        metadata: MetadataSource,
+        scheduler: Scheduler,
+        verification_enabled: Callable[[], bool],
+    ) -> None:
         self._replicas = replicas
         self._metadata = metadata
         self._scheduler = scheduler
+        self._verification_enabled = verification_enabled
+        self.verification: TransactionVerification | None = None
+        """How the transaction coordinator is asked; it is there when the first request comes."""
 
     def _partition(self, topic: str, partition: int) -> Partition:
         led = self._replicas.partition(topic, partition)
@@ -23,12 +57,26 @@ class InternalTopics:
             raise NotLeaderOrFollower
         return led
 
-    def append(self, topic: str, partition: int, batch: bytes) -> Promise[int]:
+    def append(
+        self,
+        topic: str,
+        partition: int,
+        batch: bytes,
+        *,
+        verification: Verification | None = None,
+        transaction_version: int = 0,
+    ) -> Promise[int]:
+        now_ms = self._scheduler.wall_ms()
+        attributes = batch[_ATTRIBUTES]
         try:
             led = self._partition(topic, partition)
-            last_offset = led.append_records(
-                batch, AppendOrigin.COORDINATOR, self._scheduler.wall_ms()
-            )
+            if attributes & CONTROL_BIT:
+                last_offset = led.append_marker(batch, now_ms, transaction_version)
+            elif attributes & TRANSACTIONAL_BIT and verification is not UNVERIFIED:
+                assert verification is None or isinstance(verification, VerificationGuard)
+                last_offset = led.append_verified(batch, now_ms, verification)
+            else:
+                last_offset = led.append_records(batch, AppendOrigin.COORDINATOR, now_ms)
         except ApiError as error:
             refused: Promise[int] = Promise()
             refused.fail(error)
@@ -36,6 +84,50 @@ class InternalTopics:
         # With one replica, what is written is committed.
         assert led.log.high_watermark > last_offset
         return fulfilled(last_offset)
+
+    def verify(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        api_version: int,
+    ) -> Promise[Verification | None]:
+        return run(
+            self._verify(
+                TopicPartition(topic, partition),
+                AddPartitions(
+                    transactional_id,
+                    producer_id,
+                    producer_epoch,
+                    frozenset({TopicPartition(topic, partition)}),
+                ),
+                api_version,
+            )
+        )
+
+    async def _verify(
+        self, topic_partition: TopicPartition, request: AddPartitions, api_version: int
+    ) -> Verification | None:
+        operation = operation_of(TXN_OFFSET_COMMIT, api_version)
+        if not self._verification_enabled() and not operation.supports_epoch_bump:
+            return UNVERIFIED
+        guard = self._partition(*topic_partition).verify(
+            request.producer_id,
+            request.producer_epoch,
+            _FIRST_SEQUENCE,
+            supports_epoch_bump=operation.supports_epoch_bump,
+        )
+        if guard is None:
+            return None
+        assert self.verification is not None
+        codes = await self.verification.verify(request, operation)
+        code = codes[topic_partition]
+        if code is not ErrorCode.NONE:
+            raise refusal(code)
+        return guard
 
     def log_start_offset(self, topic: str, partition: int) -> int:
         return self._partition(topic, partition).log.log_start_offset

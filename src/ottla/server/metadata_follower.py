@@ -14,6 +14,7 @@ from ottla.common.errors import KafkaStorageError
 from ottla.common.topic_partition import TopicPartition
 from ottla.config.broker import BrokerConfig
 from ottla.coordinator.group.service import GROUP_METADATA_TOPIC, GroupService
+from ottla.coordinator.transaction.service import TRANSACTION_STATE_TOPIC, TransactionService
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.topics import PartitionImage, TopicDelta
@@ -27,7 +28,7 @@ log = logger(__name__)
 
 MADE_AT_ONCE_MAX: Final = 32
 MADE_IN_A_TURN: Final = 8
-INTERNAL: Final = frozenset({GROUP_METADATA_TOPIC})
+INTERNAL: Final = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC})
 
 
 class MetadataFollower:
@@ -39,6 +40,7 @@ class MetadataFollower:
         logs: LogManager,
         replicas: Replicas,
         groups: GroupService,
+        transactions: TransactionService,
         reconfigured: Callable[[BrokerConfig], None],
         scheduler: Scheduler,
     ) -> None:
@@ -50,6 +52,10 @@ class MetadataFollower:
         self._logs = logs
         self._replicas = replicas
         self._groups = groups
+        self._coordinators: dict[str, GroupService | TransactionService] = {
+            GROUP_METADATA_TOPIC: groups,
+            TRANSACTION_STATE_TOPIC: transactions,
+        }
         self._reconfigured = reconfigured
 
     def load(self, image: MetadataImage) -> None:
@@ -118,15 +124,17 @@ class MetadataFollower:
             log.error("a partition has no log", topic=topic, partition=index, reason=error.message)
             return
         partition.min_insync_replicas = self._settings.topic(topic).min_insync_replicas
-        if topic == GROUP_METADATA_TOPIC:
+        coordinator = self._coordinators.get(topic)
+        if coordinator is not None:
             if partition.is_leader:
-                self._groups.elected(index, state.leader_epoch)
+                coordinator.elected(index, state.leader_epoch)
             else:
-                self._groups.resigned(index, state.leader_epoch)
+                coordinator.resigned(index, state.leader_epoch)
 
     def _removed(self, topic_id: bytes, name: str, partitions: list[int]) -> None:
-        if name == GROUP_METADATA_TOPIC:
+        coordinator = self._coordinators.get(name)
+        if coordinator is not None:
             for index in partitions:
-                self._groups.resigned(index)
+                coordinator.resigned(index)
         self._replicas.remove(topic_id)
         self._groups.partitions_deleted([TopicPartition(name, index) for index in partitions])

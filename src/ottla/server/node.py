@@ -17,10 +17,14 @@ from ottla.config.broker import BrokerConfig
 from ottla.controller.driver import ControllerDriver
 from ottla.coordinator.group.service import GroupService
 from ottla.coordinator.group.settings import GroupSettings
+from ottla.coordinator.transaction.service import TransactionOutside, TransactionService
+from ottla.coordinator.transaction.settings import TransactionSettings
+from ottla.coordinator.transaction.verification import TransactionVerification
 from ottla.handlers.context import Services
 from ottla.handlers.dispatch import Dispatcher
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.image import MetadataImage
+from ottla.metadata.versions import TRANSACTION_VERSION
 from ottla.network.server import SocketServer, SocketServerLimits
 from ottla.network.sockets import Network
 from ottla.observability.logging import logger
@@ -35,6 +39,7 @@ from ottla.server.producer_ids import ProducerIdBlocks
 from ottla.server.recoveries import Recoveries
 from ottla.server.registration import registration_request
 from ottla.server.settings import Settings
+from ottla.server.transaction_markers import LedMarkers
 from ottla.storage.directories import LogDirectory
 from ottla.storage.driver import Intervals, StorageDriver
 from ottla.storage.files import DirectoryInUse, Filesystem
@@ -89,6 +94,7 @@ class Node:
         self._server = SocketServer(network, scheduler, _limits(config))
         self._services: Services | None = None
         self._groups: GroupService | None = None
+        self._transactions: TransactionService | None = None
         self._controller: ControllerDriver | None = None
         self._lifecycle: BrokerLifecycle | None = None
         self._storage: StorageDriver | None = None
@@ -117,8 +123,14 @@ class Node:
         cluster_id = self._cluster_id()
         self._bind()
         controller = self._controller = self._make_controller(cluster_id)
-        groups = self._groups = self._make_groups()
-        services = self._services = self._make_services(cluster_id, controller, groups)
+        internal = InternalTopics(
+            self._replicas,
+            self._metadata,
+            self._scheduler,
+            lambda: self._settings.broker.transaction_partition_verification_enable,
+        )
+        groups = self._groups = self._make_groups(internal)
+        services = self._services = self._make_services(cluster_id, controller, groups, internal)
         await controller.start(self.ports)
         follower = MetadataFollower(
             node_id=self.config.node_id,
@@ -126,6 +138,7 @@ class Node:
             logs=self.logs,
             replicas=self._replicas,
             groups=groups,
+            transactions=services.transactions,
             reconfigured=self._reconfigured,
             scheduler=self._scheduler,
         )
@@ -208,8 +221,7 @@ class Node:
                 )
         raise StartRefused(f"the metadata log directory {path} cannot be read")
 
-    def _make_groups(self) -> GroupService:
-        internal = InternalTopics(self._replicas, self._metadata, self._scheduler)
+    def _make_groups(self, internal: InternalTopics) -> GroupService:
         return GroupService(
             settings=GroupSettings.from_broker(self.config),
             writer=internal,
@@ -217,11 +229,35 @@ class Node:
             scheduler=self._scheduler,
             chance=self._chance,
             topics=internal,
+            verifier=internal,
         )
 
     def _make_services(
-        self, cluster_id: str, controller: ControllerDriver, groups: GroupService
+        self,
+        cluster_id: str,
+        controller: ControllerDriver,
+        groups: GroupService,
+        internal: InternalTopics,
     ) -> Services:
+        producer_ids = ProducerIdBlocks(
+            controller, self._metadata, self._scheduler, node_id=self.config.node_id
+        )
+        markers = LedMarkers(self._replicas, self._metadata, groups, self._scheduler)
+        settings = TransactionSettings.from_broker(self.config)
+        transactions = self._transactions = TransactionService(
+            settings,
+            TransactionOutside(
+                writer=internal,
+                reader=internal,
+                scheduler=self._scheduler,
+                topics=internal,
+                producer_ids=producer_ids,
+                markers=markers,
+                version=lambda: self._metadata.image.features.level(TRANSACTION_VERSION),
+            ),
+        )
+        verification = TransactionVerification(transactions, settings, self._scheduler)
+        internal.verification = verification
         return Services(
             node_id=self.config.node_id,
             cluster_id=cluster_id,
@@ -232,12 +268,13 @@ class Node:
             logs=self.logs,
             log_moves=self._log_moves,
             groups=groups,
+            transactions=transactions,
+            verification=verification,
+            markers=markers,
             auto_topics=ControllerAutoTopics(
                 controller, self._metadata, lambda: self._settings.broker
             ),
-            producer_ids=ProducerIdBlocks(
-                controller, self._metadata, self._scheduler, node_id=self.config.node_id
-            ),
+            producer_ids=producer_ids,
             scheduler=self._scheduler,
         )
 
@@ -298,6 +335,8 @@ class Node:
 
     async def _stop(self) -> None:
         self._server.close()
+        if self._transactions is not None:
+            self._transactions.stop()
         if self._groups is not None:
             self._groups.stop()
         if self._lifecycle is not None and self.failure is None:

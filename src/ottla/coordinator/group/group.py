@@ -43,9 +43,17 @@ class Group(Protocol):
     def is_empty(self) -> bool: ...
 
     def check_offset_commit(
-        self, member_id: str, instance_id: str | None, generation_id: int
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation_id: int,
+        *,
+        is_transactional: bool = False,
     ) -> None:
-        """Raise unless this member, or nobody in particular, may commit now."""
+        """Raise unless this member, or nobody in particular, may commit now.
+
+        Who commits within a transaction need not be a member: older clients do not say it.
+        """
         ...
 
     def check_offset_delete(self) -> None: ...

@@ -41,6 +41,13 @@ from ottla.protocol.generated.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from ottla.protocol.generated.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 
 GROUP_ID_NOT_FOUND_FROM: Final = 9
 """From this version of OffsetCommit on a client can be told that its group is not there."""
@@ -107,7 +114,46 @@ class GroupOffsets:
                 raise GroupIdNotFound(f"Group {request.group_id} not found.")
             raise IllegalGeneration
 
-    def _objection(self, partition: OffsetCommitRequestPartition) -> ErrorCode:
+    def commit_transactional(
+        self, request: TxnOffsetCommitRequest, now_ms: int
+    ) -> Outcome[GroupRecord, TxnOffsetCommitResponse]:
+        """Offsets that count when the transaction commits that they are written in."""
+        group = self._groups.get(request.group_id)
+        if group is not None:
+            group.check_offset_commit(
+                request.member_id,
+                request.group_instance_id,
+                request.generation_id,
+                is_transactional=True,
+            )
+        elif request.generation_id >= 0:
+            raise IllegalGeneration
+        response = TxnOffsetCommitResponse()
+        records = []
+        for topic in request.topics:
+            answer = TxnOffsetCommitResponseTopic(name=topic.name)
+            response.topics.append(answer)
+            for partition in topic.partitions:
+                code = self._objection(partition)
+                answer.partitions.append(
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=partition.partition_index, error_code=code
+                    )
+                )
+                if code is ErrorCode.NONE:
+                    committed = OffsetAndMetadata(
+                        offset=partition.committed_offset,
+                        leader_epoch=partition.committed_leader_epoch,
+                        metadata=partition.committed_metadata or "",
+                        commit_timestamp_ms=now_ms,
+                    )
+                    index = partition.partition_index
+                    records.append(offset_record(request.group_id, topic.name, index, committed))
+        return Outcome(records, response)
+
+    def _objection(
+        self, partition: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
+    ) -> ErrorCode:
         if len(partition.committed_metadata or "") > self._settings.offset_metadata_bytes_max:
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         return ErrorCode.NONE

@@ -9,7 +9,7 @@ refuses the whole request; each of them is one that clients expect from a coordi
 """
 
 from collections.abc import Callable, Collection, Iterable
-from functools import lru_cache, partial
+from functools import partial
 from typing import Final, TypeVar
 
 from ottla.common.chance import Chance
@@ -27,8 +27,17 @@ from ottla.coordinator.group.group import Caller
 from ottla.coordinator.group.records import GroupRecord, GroupRecordFormat, OffsetAndMetadata
 from ottla.coordinator.group.settings import GroupSettings
 from ottla.coordinator.group.shard import GroupShard
-from ottla.coordinator.outside import PartitionReader, PartitionWriter, Surroundings, Topics
+from ottla.coordinator.outside import (
+    EndTransactionMarker,
+    PartitionReader,
+    PartitionWriter,
+    Producer,
+    Surroundings,
+    Topics,
+    TransactionVerifier,
+)
 from ottla.coordinator.partition import Operation
+from ottla.coordinator.partitioner import partition_of
 from ottla.coordinator.runtime import CoordinatorRuntime, client_error
 from ottla.coordinator.shard import Outcome
 from ottla.protocol.generated.delete_groups import DeletableGroupResult
@@ -40,6 +49,10 @@ from ottla.protocol.generated.list_groups import ListedGroup
 from ottla.protocol.generated.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.protocol.generated.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla.protocol.generated.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.protocol.generated.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
 
 T = TypeVar("T")
 
@@ -48,8 +61,6 @@ GROUP_METADATA_TOPIC: Final = "__consumer_offsets"
 _BATCH_BYTES: Final = 64 * 1024
 _LOAD_BYTES_MAX: Final = 256 * 1024
 """What is replayed in one turn of the loop, so that others are served while a log is loaded."""
-
-_HASHES_KEPT: Final = 4096
 
 OffsetsAsked = list[tuple[str, bytes, list[int]]]
 """Topic name, topic id and partitions."""
@@ -67,9 +78,11 @@ class GroupService:
         scheduler: Scheduler,
         chance: Chance,
         topics: Topics,
+        verifier: TransactionVerifier,
     ) -> None:
         self._settings = settings
         self._topics = topics
+        self._verifier = verifier
         surroundings = Surroundings(
             writer=writer,
             reader=reader,
@@ -77,6 +90,7 @@ class GroupService:
             commit_timeout_ms=settings.offsets_commit_timeout_ms,
             load_bytes=min(settings.offsets_load_buffer_bytes, _LOAD_BYTES_MAX),
             batch_bytes=_BATCH_BYTES,
+            base_sequence=0,
             compression=settings.offsets_topic_compression,
         )
         self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
@@ -208,6 +222,33 @@ class GroupService:
             lambda shard, now_ms: shard.commit_offsets(request, version, now_ms),
         )
 
+    async def commit_transactional_offsets(
+        self, request: TxnOffsetCommitRequest, version: int
+    ) -> TxnOffsetCommitResponse:
+        """Write offsets within a transaction, once it is certain that the transaction is open."""
+        _check_group_id(request.group_id)
+        partition = self.partition_for(request.group_id)
+        try:
+            verification = await self._verifier.verify(
+                GROUP_METADATA_TOPIC,
+                partition,
+                transactional_id=request.transactional_id,
+                producer_id=request.producer_id,
+                producer_epoch=request.producer_epoch,
+                api_version=version,
+            )
+            return await self.runtime.write_transactional(
+                partition,
+                Producer(request.producer_id, request.producer_epoch, verification),
+                lambda shard, now_ms: shard.offsets.commit_transactional(request, now_ms),
+            )
+        except ApiError as error:
+            raise client_error(error) from None
+
+    def complete_transaction(self, partition: int, marker: EndTransactionMarker) -> Promise[None]:
+        """A transaction that may have offsets on ``partition`` has ended."""
+        return self.runtime.complete_transaction(partition, marker)
+
     async def delete_offsets(self, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
         _check_group_id(request.group_id)
         return await self._write(
@@ -281,23 +322,6 @@ class GroupService:
 
     def _read(self, group_id: str, operation: Callable[[GroupShard], T]) -> T:
         return self.runtime.read(self.partition_for(group_id), operation)
-
-
-def partition_of(key: str, count: int) -> int:
-    """Which partition of a coordinator's topic a group or a transactional id belongs to."""
-    return _java_hash(key) % count
-
-
-@lru_cache(maxsize=_HASHES_KEPT)
-def _java_hash(key: str) -> int:
-    """The hash of Java's strings, without its sign."""
-    value = 0
-    units = key.encode("utf-16-be", "surrogatepass")
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
-    if value == 1 << 31:
-        return 0  # which has no positive twin
-    return value if value < 1 << 31 else (1 << 32) - value
 
 
 def _fetch(

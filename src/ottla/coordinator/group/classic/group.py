@@ -258,7 +258,12 @@ class ClassicGroup:
     # Offsets and deletion
 
     def check_offset_commit(
-        self, member_id: str, instance_id: str | None, generation_id: int
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation_id: int,
+        *,
+        is_transactional: bool = False,
     ) -> None:
         if self.state is ClassicState.DEAD:
             raise CoordinatorNotAvailable
@@ -268,9 +273,9 @@ class ClassicGroup:
             self.check_member(member_id, instance_id)
             if generation_id != self.generation_id:
                 raise IllegalGeneration
-        elif not self.is_empty:
+        elif not self.is_empty and not is_transactional:
             raise UnknownMemberId
-        if self.state is ClassicState.COMPLETING_REBALANCE:
+        if self.state is ClassicState.COMPLETING_REBALANCE and not is_transactional:
             raise RebalanceInProgress
 
     def check_offset_delete(self) -> None:

@@ -1,0 +1,106 @@
+"""AddPartitionsToTxn (key 24): partitions become part of a transaction, or it is asked if they are.
+
+All partitions of a transaction are added, or none: when one does not exist, the others have
+OPERATION_NOT_ATTEMPTED.
+
+v1 as v0; v2 PRODUCER_FENCED, which older clients know as INVALID_PRODUCER_EPOCH; v3 flexible; v4 is
+for brokers: several transactions, which may be verified only (KIP-890); v5 TRANSACTION_ABORTABLE.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from ottla.common.errors import ApiError, ErrorCode
+from ottla.common.topic_partition import TopicPartition
+from ottla.coordinator.transaction.markers import Codes
+from ottla.coordinator.transaction.service import error_of
+from ottla.coordinator.transaction.shard import AddPartitions
+from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.partitions import exists
+from ottla.protocol.api import ApiKey
+from ottla.protocol.generated.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+
+KEY: Final = ApiKey.ADD_PARTITIONS_TO_TXN
+VERSIONS: Final = (0, 5)
+FENCED_SINCE: Final = 2
+SEVERAL_SINCE: Final = 4
+
+
+async def handle(
+    request: AddPartitionsToTxnRequest, context: RequestContext, services: Services
+) -> AddPartitionsToTxnResponse:
+    if context.version < SEVERAL_SINCE:
+        only = AddPartitionsToTxnTransaction(
+            transactional_id=request.v3_and_below_transactional_id,
+            producer_id=request.v3_and_below_producer_id,
+            producer_epoch=request.v3_and_below_producer_epoch,
+            topics=request.v3_and_below_topics,
+        )
+        codes = await _add(only, context.version, services)
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(codes))
+    response = AddPartitionsToTxnResponse()
+    for transaction in request.transactions:
+        codes = await _add(transaction, context.version, services)
+        response.results_by_transaction.append(
+            AddPartitionsToTxnResult(
+                transactional_id=transaction.transactional_id, topic_results=_results(codes)
+            )
+        )
+    return response
+
+
+async def _add(
+    transaction: AddPartitionsToTxnTransaction, version: int, services: Services
+) -> Codes:
+    partitions = _partitions(transaction.topics)
+    unknown = [each for each in partitions if not exists(services, each.topic, each.partition)]
+    if unknown:
+        codes = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
+        codes.update(dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        return codes
+    asked = AddPartitions(
+        transactional_id=transaction.transactional_id,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        partitions=frozenset(partitions),
+        client_version=2 if version >= SEVERAL_SINCE else 0,
+    )
+    try:
+        if transaction.verify_only:
+            return await services.transactions.verify_partitions(asked)
+        await services.transactions.add_partitions(asked)
+    except ApiError as error:
+        return dict.fromkeys(partitions, error_of(error.code, FENCED_SINCE, version))
+    return dict.fromkeys(partitions, ErrorCode.NONE)
+
+
+def refuse(
+    request: AddPartitionsToTxnRequest, code: ErrorCode, _message: str
+) -> AddPartitionsToTxnResponse:
+    partitions = _partitions(request.v3_and_below_topics)
+    return AddPartitionsToTxnResponse(
+        error_code=code,
+        results_by_topic_v3_and_below=_results(dict.fromkeys(partitions, code)),
+    )
+
+
+def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, index) for topic in topics for index in topic.partitions]
+
+
+def _results(codes: Codes) -> list[AddPartitionsToTxnTopicResult]:
+    results: dict[str, AddPartitionsToTxnTopicResult] = {}
+    for (topic, index), code in codes.items():
+        result = results.setdefault(topic, AddPartitionsToTxnTopicResult(name=topic))
+        result.results_by_partition.append(
+            AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
+        )
+    return list(results.values())

@@ -1,0 +1,182 @@
+"""What became of the partitions of a produce request, and how the client is told.
+
+Beside the hot path: the answer to a request that was taken as it is needs nothing of this but
+:func:`finish`.
+"""
+
+from struct import Struct
+from typing import Final
+
+from ottla.common.buffers import Answer
+from ottla.common.errors import (
+    ApiError,
+    ErrorCode,
+    InvalidRecord,
+    InvalidRequiredAcks,
+    ProtocolViolation,
+    TransactionalIdAuthorizationFailed,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from ottla.handlers.framing import frame_response
+from ottla.protocol.api import ApiKey
+from ottla.protocol.generated.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from ottla.protocol.produce_request import PartitionRecords, ProduceView
+from ottla.protocol.produce_response import Appended, encode_appended
+from ottla.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC
+from ottla.replication.partition import Partition
+from ottla.replication.replicas import Replicas
+
+_LEADERS: Final = 10
+_BATCH_LENGTH: Final = Struct(">i")
+_MAGIC: Final = 16
+"""Where it stands in a batch."""
+
+
+class Refused:
+    """A partition that did not take what was sent."""
+
+    __slots__ = ("error", "index", "is_one_batch", "partition")
+
+    def __init__(self, index: int, error: ApiError, partition: Partition | None) -> None:
+        self.index = index
+        self.error = error
+        self.partition = partition
+        self.is_one_batch = False
+        """Whether what was sent had at least the shape of a batch."""
+
+
+_WITHOUT_LOG_START: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.INVALID_REQUIRED_ACKS,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+Outcomes = list[tuple[str | bytes, list[Appended | Refused]]]
+
+
+def last_of_each(partitions: list[PartitionRecords]) -> list[PartitionRecords]:
+    """A partition that is named twice is appended to once, with what came last, as in Kafka."""
+    last = {partition[0]: partition for partition in partitions}
+    return partitions if len(last) == len(partitions) else list(last.values())
+
+
+def reason(
+    request: ProduceView,
+    topic: str | bytes,
+    is_known: bool,
+    partition: Partition | None,
+    start: int,
+    version: int,
+) -> ApiError:
+    """Why a partition cannot even be tried, in the order in which Kafka looks."""
+    if not -1 <= request.acks <= 1:
+        return InvalidRequiredAcks()
+    if partition is None:
+        by_id = isinstance(topic, bytes) and not is_known
+        return UnknownTopicId() if by_id else UnknownTopicOrPartition()
+    if start < 0:
+        return InvalidRecord(
+            f"Produce requests with version {version} must have at least one record batch "
+            "per partition"
+        )
+    return TransactionalIdAuthorizationFailed()  # a transactional batch of nobody's transaction
+
+
+def finish(
+    outcomes: Outcomes,
+    request: ProduceView,
+    version: int,
+    correlation_id: int,
+    replicas: Replicas,
+    *,
+    refused: bool,
+) -> Answer | None:
+    """The answer; None for a producer that wants none."""
+    if refused:
+        replicas.produce_refused += 1
+    if request.acks == 0:
+        if refused:
+            _without_answer(outcomes)
+        return None
+    if refused:
+        return _explain(outcomes, version, correlation_id)
+    return encode_appended(correlation_id, version, outcomes)  # type: ignore[arg-type]
+
+
+def _without_answer(outcomes: Outcomes) -> None:
+    """A producer that wants no answer learns of a refusal by its connection's end, as in Kafka."""
+    errors = [
+        item.error.code.name for _, items in outcomes for item in items if isinstance(item, Refused)
+    ]
+    raise ProtocolViolation(f"a produce request with acks=0 was refused: {', '.join(errors)}")
+
+
+def _explain(outcomes: Outcomes, version: int, correlation_id: int) -> Answer:
+    """An answer with refusals in it: rare, so the generated codec makes it."""
+    response = ProduceResponse()
+    for topic, items in outcomes:
+        answered = TopicProduceResponse()
+        if isinstance(topic, bytes):
+            answered.topic_id = topic
+        else:
+            answered.name = topic
+        answered.partition_responses = [_partition_response(item, version) for item in items]
+        response.responses.append(answered)
+    return frame_response(response, ApiKey.PRODUCE, version, correlation_id)
+
+
+def _partition_response(item: Appended | Refused, version: int) -> PartitionProduceResponse:
+    if not isinstance(item, Refused):
+        index, base_offset, append_time, log_start_offset = item
+        return PartitionProduceResponse(
+            index=index,
+            base_offset=base_offset,
+            log_append_time_ms=append_time,
+            log_start_offset=log_start_offset,
+        )
+    error = item.error
+    response = PartitionProduceResponse(
+        index=item.index,
+        error_code=int(error.code),
+        base_offset=-1,
+        log_start_offset=_log_start_offset(item),
+        error_message=error.message or None,
+        record_errors=[
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
+            for index, message in error.record_errors
+        ],
+    )
+    partition = item.partition
+    if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= _LEADERS and partition:
+        response.current_leader = LeaderIdAndEpoch(
+            leader_id=partition.leader, leader_epoch=partition.leader_epoch
+        )
+    return response
+
+
+def _log_start_offset(refused: Refused) -> int:
+    """Told with a refusal of records that were looked at; not where already the batch was wrong."""
+    partition = refused.partition
+    if partition is None or not refused.is_one_batch or refused.error.code in _WITHOUT_LOG_START:
+        return -1
+    return partition.log.log_start_offset
+
+
+def is_one_batch(frame: memoryview, start: int, end: int) -> bool:
+    if start < 0 or end - start < HEADER_SIZE or frame[start + _MAGIC] != MAGIC:
+        return False
+    (size,) = _BATCH_LENGTH.unpack_from(frame, start + 8)
+    return start + LOG_OVERHEAD + int(size) == end

@@ -1,0 +1,74 @@
+"""TxnOffsetCommit (key 28): offsets of a group, committed together with a transaction (KIP-98).
+
+v1 as v0; v2 the leader epoch of the offset; v3 flexible, and who commits: generation, member and
+instance are checked as in OffsetCommit (KIP-447); v4 TRANSACTION_ABORTABLE; v5 is version 2 of
+transactions: the partition of the group is added to the transaction by the way (KIP-890).
+"""
+
+from typing import Final
+
+from ottla.common.errors import ApiError, ErrorCode
+from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.partitions import exists
+from ottla.protocol.api import ApiKey
+from ottla.protocol.generated.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+KEY: Final = ApiKey.TXN_OFFSET_COMMIT
+VERSIONS: Final = (0, 5)
+
+
+async def handle(
+    request: TxnOffsetCommitRequest, context: RequestContext, services: Services
+) -> TxnOffsetCommitResponse:
+    response = TxnOffsetCommitResponse()
+    known = []
+    for topic in request.topics:
+        missing = [
+            each
+            for each in topic.partitions
+            if not exists(services, topic.name, each.partition_index)
+        ]
+        if missing:
+            refused = TxnOffsetCommitRequestTopic(name=topic.name, partitions=missing)
+            response.topics.append(_refused(refused, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            topic.partitions = [each for each in topic.partitions if each not in missing]
+        if topic.partitions:
+            known.append(topic)
+    request.topics = known
+    if not known:
+        return response
+    try:
+        committed = await services.groups.commit_transactional_offsets(request, context.version)
+    except ApiError as error:
+        committed = refuse(request, error.code, error.message)
+    for answered in committed.topics:
+        before = next((each for each in response.topics if each.name == answered.name), None)
+        if before is None:
+            response.topics.append(answered)
+        else:
+            before.partitions += answered.partitions
+    return response
+
+
+def refuse(
+    request: TxnOffsetCommitRequest, code: ErrorCode, _message: str
+) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(topics=[_refused(topic, code) for topic in request.topics])
+
+
+def _refused(topic: TxnOffsetCommitRequestTopic, code: ErrorCode) -> TxnOffsetCommitResponseTopic:
+    return TxnOffsetCommitResponseTopic(
+        name=topic.name,
+        partitions=[
+            TxnOffsetCommitResponsePartition(
+                partition_index=partition.partition_index, error_code=code
+            )
+            for partition in topic.partitions
+        ],
+    )

@@ -1,0 +1,71 @@
+"""WriteTxnMarkers (key 27): the end of transactions, written on the partitions led here.
+
+Coordinators send it, and people who end a transaction that has no coordinator any more
+(``ottla transactions abort``, KIP-664).
+
+v1 is the first that is served, flexible; v2 tells the version of the transaction, upon which the
+epoch of a marker is held to be a new one (KIP-1228).
+"""
+
+from typing import Final
+
+from ottla.common.errors import ErrorCode
+from ottla.common.topic_partition import TopicPartition
+from ottla.coordinator.outside import EndTransactionMarker
+from ottla.coordinator.transaction.markers import Codes
+from ottla.handlers.context import RequestContext, Services
+from ottla.protocol.api import ApiKey
+from ottla.protocol.generated.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+KEY: Final = ApiKey.WRITE_TXN_MARKERS
+VERSIONS: Final = (1, 2)
+
+
+async def handle(
+    request: WriteTxnMarkersRequest, _context: RequestContext, services: Services
+) -> WriteTxnMarkersResponse:
+    response = WriteTxnMarkersResponse()
+    for asked in request.markers:
+        marker = EndTransactionMarker(
+            producer_id=asked.producer_id,
+            producer_epoch=asked.producer_epoch,
+            coordinator_epoch=asked.coordinator_epoch,
+            committed=asked.transaction_result,
+            transaction_version=asked.transaction_version,
+        )
+        codes = await services.markers.send(marker, _partitions(asked))
+        response.markers.append(_result(asked.producer_id, codes))
+    return response
+
+
+def refuse(
+    request: WriteTxnMarkersRequest, code: ErrorCode, _message: str
+) -> WriteTxnMarkersResponse:
+    return WriteTxnMarkersResponse(
+        markers=[
+            _result(asked.producer_id, dict.fromkeys(_partitions(asked), code))
+            for asked in request.markers
+        ]
+    )
+
+
+def _partitions(asked: WritableTxnMarker) -> tuple[TopicPartition, ...]:
+    named = [TopicPartition(t.name, index) for t in asked.topics for index in t.partition_indexes]
+    return tuple(dict.fromkeys(named))
+
+
+def _result(producer_id: int, codes: Codes) -> WritableTxnMarkerResult:
+    topics: dict[str, WritableTxnMarkerTopicResult] = {}
+    for (topic, index), code in codes.items():
+        result = topics.setdefault(topic, WritableTxnMarkerTopicResult(name=topic))
+        result.partitions.append(
+            WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
+        )
+    return WritableTxnMarkerResult(producer_id=producer_id, topics=list(topics.values()))

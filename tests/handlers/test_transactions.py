@@ -1,0 +1,543 @@
+"""Transactions from request to log: who may write, what readers see, who is told what."""
+
+import pytest
+from tests.handlers.transactions import ID, V1, V2, Producer, TransactionBroker
+
+from ottla.common.errors import ErrorCode
+from ottla.common.topic_partition import TopicPartition
+from ottla.coordinator.transaction.settings import TransactionSettings
+from ottla.coordinator.transaction.state import TransactionState
+from ottla.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    describe_transactions,
+    init_producer_id,
+    list_transactions,
+    offset_fetch,
+    txn_offset_commit,
+    write_txn_markers,
+)
+from ottla.metadata.topics import TopicsImage
+from ottla.protocol.generated.add_offsets_to_txn import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+)
+from ottla.protocol.generated.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from ottla.protocol.generated.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+from ottla.protocol.generated.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from ottla.protocol.generated.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from ottla.protocol.generated.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from ottla.protocol.generated.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+from ottla.protocol.generated.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+NONE = ErrorCode.NONE
+
+
+@pytest.fixture
+def broker() -> TransactionBroker:
+    return TransactionBroker()
+
+
+def state(broker: TransactionBroker, transactional_id: str = ID) -> TransactionState:
+    return broker.transactions.describe(transactional_id).state
+
+
+# What readers see
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_transaction_of_version_1_is_seen_whole_or_not_at_all(
+    broker: TransactionBroker, commit: bool
+) -> None:
+    producer = broker.producer()
+    assert broker.add(producer, 0, 1) == {0: NONE, 1: NONE}
+    for partition in (0, 1):
+        assert broker.send(producer, b"a", b"b", partition=partition, version=V1) is NONE
+    assert broker.committed_values() == []
+    assert broker.ended(producer, commit=commit, version=4) == producer
+    for partition in (0, 1):
+        assert broker.committed_values(partition) == ([b"a", b"b"] if commit else [])
+    assert state(broker).label == ("CompleteCommit" if commit else "CompleteAbort")
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_transaction_of_version_2_needs_no_adding_and_ends_its_epoch(
+    broker: TransactionBroker, commit: bool
+) -> None:
+    producer = broker.producer()
+    assert broker.send(producer, b"a") is NONE
+    assert broker.send(producer._replace(sequence=1), b"b") is NONE
+    assert broker.committed_values() == []
+    after = broker.ended(producer, commit=commit)
+    assert after == (producer.producer_id, producer.epoch + 1, 0)
+    assert broker.committed_values() == ([b"a", b"b"] if commit else [])
+    assert broker.send(after, b"c") is NONE
+    broker.ended(after)
+    assert broker.committed_values() == ([b"a", b"b", b"c"] if commit else [b"c"])
+
+
+# Hanging transactions cannot arise
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [(10, ErrorCode.INVALID_TXN_STATE), (V1, ErrorCode.TRANSACTION_ABORTABLE)],
+)
+def test_a_partition_that_was_not_added_takes_no_batch_of_version_1(
+    broker: TransactionBroker, version: int, code: ErrorCode
+) -> None:
+    producer = broker.producer()
+    broker.add(producer, 1)
+    assert broker.send(producer, b"a", version=version) is code
+    assert broker.log_of("t").log_end_offset == 0
+
+
+def test_a_batch_that_comes_after_the_end_is_refused_in_version_1(
+    broker: TransactionBroker,
+) -> None:
+    producer = broker.producer()
+    broker.add(producer, 0)
+    broker.send(producer, b"a", version=V1)
+    broker.ended(producer, version=4)
+    late = producer._replace(sequence=1)
+    assert broker.send(late, b"b", version=V1) is ErrorCode.TRANSACTION_ABORTABLE
+    assert broker.committed_values() == [b"a"]
+
+
+def test_a_batch_of_the_epoch_before_is_refused_in_version_2(broker: TransactionBroker) -> None:
+    producer = broker.producer()
+    broker.send(producer, b"a")
+    after = broker.ended(producer)
+    late = producer._replace(sequence=1)
+    assert broker.send(late, b"b") is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert broker.send(after, b"c") is NONE
+    assert broker.send(late, b"b") is ErrorCode.INVALID_PRODUCER_EPOCH
+    broker.ended(after)
+    assert broker.committed_values() == [b"a", b"c"]
+
+
+def test_a_marker_between_the_question_and_the_append_refuses_the_batch(
+    broker: TransactionBroker,
+) -> None:
+    producer = broker.producer()
+    asked = broker.start_produce(producer, b"a")
+    assert not asked.done
+    marker = WritableTxnMarker(
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
+    )
+    broker.start(write_txn_markers, WriteTxnMarkersRequest(markers=[marker]), 1)
+    assert broker.read_produce(asked) is ErrorCode.INVALID_TXN_STATE
+    assert broker.log_of("t").log_end_offset == 1
+
+
+def test_batches_that_wait_for_verification_keep_their_order(broker: TransactionBroker) -> None:
+    producer = broker.producer()
+    asked = [
+        broker.start_produce(producer._replace(sequence=number), b"%d" % number)
+        for number in range(5)
+    ]
+    assert [broker.read_produce(each) for each in asked] == [NONE] * 5
+    broker.ended(producer)
+    assert broker.committed_values() == [b"0", b"1", b"2", b"3", b"4"]
+    assert broker.services.transactional_appends == {}
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+def test_a_producer_that_nobody_knows_writes_nothing(
+    broker: TransactionBroker, version: int
+) -> None:
+    stranger = Producer(77, 0)
+    code = broker.send(stranger, b"a", transactional_id="other", version=version)
+    assert code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert broker.log_of("t").log_end_offset == 0
+
+
+def test_a_coordinator_that_is_not_here_lets_producers_try_again(
+    broker: TransactionBroker,
+) -> None:
+    producer = broker.producer()
+    broker.transactions.resigned(0)
+    assert broker.send(producer, b"a") is ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+def test_without_verification_a_batch_of_version_1_is_taken_as_it_is(
+    broker: TransactionBroker,
+) -> None:
+    producer = broker.producer()
+    switched_off = {"transaction.partition.verification.enable": "false"}
+    broker.services.config = type(broker.services.config)(
+        {**broker.services.config.originals, **switched_off}
+    )
+    assert broker.send(producer, b"a", version=V1) is NONE
+
+
+# Fencing
+
+
+def test_a_second_producer_of_the_same_id_shuts_out_the_first(broker: TransactionBroker) -> None:
+    first = broker.producer()
+    assert broker.send(first, b"a") is NONE
+    assert broker.begin() is ErrorCode.CONCURRENT_TRANSACTIONS  # the open one is aborted first
+    second = broker.producer()
+    assert second.producer_id == first.producer_id
+    assert second.epoch > first.epoch + 1
+    assert broker.send(first._replace(sequence=1), b"b") is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert broker.end(first) is ErrorCode.PRODUCER_FENCED
+    assert broker.end(first, version=1) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert broker.add(first, 0) == {0: ErrorCode.PRODUCER_FENCED}
+    assert broker.add(first, 0, version=1) == {0: ErrorCode.INVALID_PRODUCER_EPOCH}
+    assert broker.begin(expected=first) is ErrorCode.PRODUCER_FENCED
+    assert broker.begin(expected=first, version=3) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert broker.committed_values() == []
+    assert broker.send(second, b"c") is NONE
+    broker.ended(second)
+    assert broker.committed_values() == [b"c"]
+
+
+def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced() -> None:
+    broker = TransactionBroker()
+    broker.start_transactions(settings=TransactionSettings(timeout_check_interval_ms=1_000))
+    producer = broker.producer()
+    assert broker.send(producer, b"a") is NONE
+    broker.scheduler.run_for(59)
+    assert state(broker) is TransactionState.ONGOING
+    broker.scheduler.run_for(3)
+    assert state(broker) is TransactionState.COMPLETE_ABORT
+    assert broker.end(producer) is ErrorCode.PRODUCER_FENCED
+    assert broker.log_of("t").last_stable_offset == broker.log_of("t").high_watermark
+    assert broker.committed_values() == []
+
+
+# The next transaction is not ended by a late request
+
+
+def test_a_late_end_does_not_end_the_next_transaction_in_version_2(
+    broker: TransactionBroker,
+) -> None:
+    producer = broker.producer()
+    broker.send(producer, b"a")
+    after = broker.ended(producer)
+    assert broker.send(after, b"b") is NONE
+    assert broker.end(producer) is ErrorCode.PRODUCER_FENCED
+    assert broker.end(producer, commit=False) is ErrorCode.PRODUCER_FENCED
+    assert state(broker) is TransactionState.ONGOING
+    assert broker.committed_values() == [b"a"]
+
+
+def test_an_end_that_is_repeated_is_answered_as_the_first_time(broker: TransactionBroker) -> None:
+    producer = broker.producer()
+    broker.send(producer, b"a")
+    after = broker.ended(producer)
+    assert broker.ended(producer) == after
+    assert broker.end(producer, commit=False) is ErrorCode.INVALID_TXN_STATE
+
+
+@pytest.mark.parametrize(("version", "commit"), [(4, True), (4, False), (5, True)])
+def test_what_did_not_begin_cannot_be_ended(
+    broker: TransactionBroker, version: int, commit: bool
+) -> None:
+    producer = broker.producer()
+    refused = broker.end(producer, commit=commit, version=version)
+    assert refused is ErrorCode.INVALID_TXN_STATE
+
+
+def test_version_2_may_abort_what_it_does_not_know_to_have_begun(
+    broker: TransactionBroker,
+) -> None:
+    producer = broker.producer()
+    after = broker.ended(producer, commit=False)
+    assert after.epoch == producer.epoch + 1
+    assert state(broker) is TransactionState.COMPLETE_ABORT
+
+
+# Requests that are refused
+
+
+def test_no_partition_is_added_when_one_does_not_exist(broker: TransactionBroker) -> None:
+    producer = broker.producer()
+    assert broker.add(producer, 0, 9) == {
+        0: ErrorCode.OPERATION_NOT_ATTEMPTED,
+        9: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    assert state(broker) is TransactionState.EMPTY
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
+def test_a_timeout_must_be_one_that_the_broker_allows(
+    broker: TransactionBroker, timeout_ms: int
+) -> None:
+    request = InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=timeout_ms)
+    answer = broker.ask(init_producer_id, request, 5, InitProducerIdResponse)
+    assert answer.error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
+
+
+def test_brokers_ask_for_several_transactions_at_once(broker: TransactionBroker) -> None:
+    first, second = broker.producer("a"), broker.producer("b")
+    topics = [AddPartitionsToTxnTopic(name="t", partitions=[0])]
+
+    def ask(*, verify_only: bool) -> list[ErrorCode]:
+        request = AddPartitionsToTxnRequest(
+            transactions=[
+                AddPartitionsToTxnTransaction(
+                    transactional_id=transactional_id,
+                    producer_id=producer.producer_id,
+                    producer_epoch=producer.epoch,
+                    verify_only=verify_only,
+                    topics=topics,
+                )
+                for transactional_id, producer in (("a", first), ("b", second))
+            ]
+        )
+        answer = broker.ask(add_partitions_to_txn, request, 5, AddPartitionsToTxnResponse)
+        return [
+            ErrorCode(result.topic_results[0].results_by_partition[0].partition_error_code)
+            for result in answer.results_by_transaction
+        ]
+
+    assert ask(verify_only=True) == [ErrorCode.TRANSACTION_ABORTABLE] * 2
+    assert ask(verify_only=False) == [NONE] * 2
+    assert ask(verify_only=True) == [NONE] * 2
+
+
+# Offsets
+
+
+def commit_offset(
+    broker: TransactionBroker,
+    producer: Producer,
+    offset: int,
+    *,
+    version: int,
+    generation: int = -1,
+) -> ErrorCode:
+    request = TxnOffsetCommitRequest(
+        transactional_id=ID,
+        group_id="g",
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        topics=[
+            TxnOffsetCommitRequestTopic(
+                name="t",
+                partitions=[
+                    TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+                ],
+            )
+        ],
+    )
+    if generation >= 0:
+        request.generation_id = generation
+    answer = broker.ask(txn_offset_commit, request, version, TxnOffsetCommitResponse)
+    return ErrorCode(answer.topics[0].partitions[0].error_code)
+
+
+def fetch_offset(broker: TransactionBroker, *, stable: bool) -> tuple[int, ErrorCode]:
+    request = OffsetFetchRequest(
+        groups=[
+            OffsetFetchRequestGroup(
+                group_id="g", topics=[OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
+            )
+        ],
+        require_stable=stable,
+    )
+    answer = broker.ask(offset_fetch, request, 9, OffsetFetchResponse)
+    partition = answer.groups[0].topics[0].partitions[0]
+    return partition.committed_offset, ErrorCode(partition.error_code)
+
+
+def add_offsets(broker: TransactionBroker, producer: Producer) -> ErrorCode:
+    request = AddOffsetsToTxnRequest(
+        transactional_id=ID,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        group_id="g",
+    )
+    answer = broker.ask(add_offsets_to_txn, request, 4, AddOffsetsToTxnResponse)
+    return ErrorCode(answer.error_code)
+
+
+@pytest.mark.parametrize("version", [3, 5])
+@pytest.mark.parametrize("commit", [True, False])
+def test_offsets_count_when_their_transaction_commits(
+    broker: TransactionBroker, version: int, commit: bool
+) -> None:
+    producer = broker.producer()
+    if version < 5:
+        assert commit_offset(broker, producer, 5, version=version) is ErrorCode.INVALID_TXN_STATE
+        assert add_offsets(broker, producer) is NONE
+    assert commit_offset(broker, producer, 5, version=version) is NONE
+    assert fetch_offset(broker, stable=False) == (-1, NONE)
+    assert fetch_offset(broker, stable=True) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    broker.ended(producer, commit=commit, version=version)
+    assert fetch_offset(broker, stable=True) == (5 if commit else -1, NONE)
+
+
+def test_offsets_of_a_generation_that_is_not_are_refused(broker: TransactionBroker) -> None:
+    producer = broker.producer()
+    refused = commit_offset(broker, producer, 5, version=5, generation=3)
+    assert refused is ErrorCode.ILLEGAL_GENERATION
+
+
+def test_offsets_of_a_topic_that_is_not_are_refused(broker: TransactionBroker) -> None:
+    request = TxnOffsetCommitRequest(
+        transactional_id=ID,
+        group_id="g",
+        topics=[
+            TxnOffsetCommitRequestTopic(
+                name="nope", partitions=[TxnOffsetCommitRequestPartition(partition_index=0)]
+            )
+        ],
+    )
+    answer = broker.ask(txn_offset_commit, request, 5, TxnOffsetCommitResponse)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+# After a restart
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_an_end_that_was_decided_is_carried_out_after_a_restart(
+    broker: TransactionBroker, commit: bool
+) -> None:
+    producer = broker.producer()
+    broker.send(producer, b"a")
+    partition = broker.partition("t")
+    partition.lead(-1, 1, (1,))  # nobody leads it: its marker cannot be written
+    broker.ended(producer, commit=commit)
+    broker.scheduler.run_for(5)
+    assert state(broker).is_prepared
+    broker.transactions.stop()
+    partition.lead(partition.node_id, 2, (1,))
+    assert broker.committed_values() == []
+    broker.start_transactions()
+    broker.scheduler.run_for(1)
+    assert state(broker).label == ("CompleteCommit" if commit else "CompleteAbort")
+    assert broker.committed_values() == ([b"a"] if commit else [])
+
+
+def test_a_marker_that_failed_is_tried_again(broker: TransactionBroker) -> None:
+    producer = broker.producer()
+    broker.send(producer, b"a")
+    partition = broker.partition("t")
+    partition.lead(-1, 1, (1,))
+    after = broker.ended(producer)
+    assert broker.add(after, 1) == {1: ErrorCode.CONCURRENT_TRANSACTIONS}
+    assert broker.begin() is ErrorCode.CONCURRENT_TRANSACTIONS
+    partition.lead(partition.node_id, 2, (1,))
+    broker.scheduler.run_for(1)
+    assert state(broker) is TransactionState.COMPLETE_COMMIT
+    assert broker.committed_values() == [b"a"]
+
+
+def test_a_topic_that_is_gone_does_not_keep_a_transaction_from_its_end(
+    broker: TransactionBroker,
+) -> None:
+    producer = broker.producer()
+    broker.send(producer, b"a")
+    topics = broker.metadata.image.topics
+    names = {name: topic for name, topic in topics.by_name.items() if name != "t"}
+    broker.set_image(topics=TopicsImage(names, topics.by_id))
+    broker.ended(producer)
+    broker.scheduler.run_for(1)
+    assert state(broker) is TransactionState.COMPLETE_COMMIT
+
+
+# People
+
+
+def test_transactions_are_described(broker: TransactionBroker) -> None:
+    producer = broker.producer()
+    broker.send(producer, b"a", partition=1)
+    request = DescribeTransactionsRequest(transactional_ids=[ID, "nope", ""])
+    answer = broker.ask(describe_transactions, request, 0, DescribeTransactionsResponse)
+    known, unknown, empty = answer.transaction_states
+    assert (known.transaction_state, known.producer_id) == ("Ongoing", producer.producer_id)
+    assert [(t.topic, t.partitions) for t in known.topics] == [("t", [1])]
+    assert unknown.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    assert empty.error_code == ErrorCode.INVALID_REQUEST
+
+
+def listed(broker: TransactionBroker, version: int = 2, **filters: object) -> list[str]:
+    request = ListTransactionsRequest(**filters)  # type: ignore[arg-type]
+    answer = broker.ask(list_transactions, request, version, ListTransactionsResponse)
+    assert answer.error_code == 0
+    return sorted(each.transactional_id for each in answer.transaction_states)
+
+
+def test_transactions_are_listed_by_state_producer_age_and_name(
+    broker: TransactionBroker,
+) -> None:
+    old = broker.producer("old")
+    broker.send(old, b"a", transactional_id="old")
+    broker.scheduler.run_for(10)
+    young = broker.producer("young")
+    broker.send(young, b"a", transactional_id="young", partition=1)
+    broker.producer("idle")
+    assert listed(broker) == ["idle", "old", "young"]
+    assert listed(broker, state_filters=["Ongoing"]) == ["old", "young"]
+    assert listed(broker, state_filters=["Ongoing", "what"]) == ["old", "young"]
+    assert listed(broker, state_filters=["what"]) == []
+    assert listed(broker, producer_id_filters=[young.producer_id]) == ["young"]
+    assert listed(broker, state_filters=["Ongoing"], duration_filter=8_000) == ["old"]
+    assert listed(broker, transactional_id_pattern="[oy].*") == ["old", "young"]
+    assert listed(broker, transactional_id_pattern="ol") == []
+
+
+def test_a_pattern_that_is_none_is_refused(broker: TransactionBroker) -> None:
+    request = ListTransactionsRequest(transactional_id_pattern="(")
+    answer = broker.ask(list_transactions, request, 2, ListTransactionsResponse)
+    assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+def test_people_may_end_a_transaction_on_a_partition(broker: TransactionBroker) -> None:
+    producer = broker.producer()
+    broker.send(producer, b"a")
+    marker = WritableTxnMarker(
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        topics=[
+            WritableTxnMarkerTopic(name="t", partition_indexes=[0]),
+            WritableTxnMarkerTopic(name="nope", partition_indexes=[0]),
+        ],
+        coordinator_epoch=0,
+    )
+    request = WriteTxnMarkersRequest(markers=[marker])
+    answer = broker.ask(write_txn_markers, request, 1, WriteTxnMarkersResponse)
+    (result,) = answer.markers
+    assert [(t.name, t.partitions[0].error_code) for t in result.topics] == [
+        ("t", NONE),
+        ("nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ]
+    assert broker.log_of("t").last_stable_offset == 2
+    assert broker.committed_values() == []
+    assert broker.transactions.describe(ID).partitions == (TopicPartition("t", 0),)
