@@ -5,13 +5,12 @@ import pytest
 from ottla.common.identifiers import uuid_text
 from ottla.common.topic_partition import TopicPartition
 from ottla.storage.checkpoints import (
+    CleanShutdown,
     CorruptCheckpoint,
     MetaProperties,
     OffsetCheckpoint,
-    decode_clean_shutdown,
     decode_offsets,
     decode_partition_metadata,
-    encode_clean_shutdown,
     encode_epochs,
     encode_offsets,
     encode_partition_metadata,
@@ -105,9 +104,13 @@ def test_damaged_meta_properties_are_refused(damaged: bytes) -> None:
 
 
 def test_the_marker_of_a_clean_stop_tells_the_broker_epoch() -> None:
-    assert encode_clean_shutdown(17) == b'{"version":0,"brokerEpoch":17}'
-    assert decode_clean_shutdown(b'{"version":0,"brokerEpoch":17}') == 17
-    assert [decode_clean_shutdown(old) for old in (b"", b"{}", b"[]", b"x")] == [-1] * 4
+    left = CleanShutdown(17, {"recovery-point-offset-checkpoint": 4})
+    assert CleanShutdown.decode(left.encode()) == left
+    assert left.encode().startswith(b'{"version":0,"brokerEpoch":17,')
+    assert CleanShutdown.decode(b'{"version":0,"brokerEpoch":17}') == (17, {})
+    for other in (b"", b"{}", b"[]", b"x", b'{"brokerEpoch":[],"checksums":3}'):
+        assert CleanShutdown.decode(other) == (-1, {})
+    assert CleanShutdown.decode(b'{"brokerEpoch":1,"checksums":3}') == (1, {})
 
 
 # Writing in the background

@@ -4,7 +4,7 @@ import pytest
 from tests.storage import logs
 
 from ottla.common.chance import Chance
-from ottla.common.errors import ApiError
+from ottla.common.errors import ApiError, CorruptMessage
 from ottla.storage.log import Log
 from ottla.testing.files import MemoryFilesystem
 
@@ -248,14 +248,18 @@ def test_a_damaged_snapshot_is_replaced_by_an_older_one(files: MemoryFilesystem)
     assert sorted(log.producers.producers) == list(range(40))
 
 
-def test_a_damaged_end_of_a_clean_log_is_cut_off(files: MemoryFilesystem) -> None:
+def test_a_damaged_end_of_a_clean_log_is_refused_and_not_cut_off(files: MemoryFilesystem) -> None:
     closed(files)
     active = max(n for n in contents(files) if n.endswith(".log"))
     size = len(logs.batch([bytes(40)] * 2))
     flip(files, active, files.size(path(active)) - size + 8, bit=7)
-    log = logs.open_log(files, SETTINGS)
-    assert log.log_end_offset == 78
+    log = logs.open_log(files, SETTINGS, recovery_point=80)
+    assert log.log_end_offset == 80
     logs.append(log, b"more", epoch=9)
+    assert logs.read_bytes(log, 76)
+    with pytest.raises(CorruptMessage):
+        log.read(78, 1000, upper_bound_offset=81, at_least_one=True)
+    assert logs.records_of(logs.read_bytes(log, 80))[0].value == b"more"
 
 
 def test_a_log_that_ends_before_its_start_begins_anew(files: MemoryFilesystem) -> None:

@@ -30,6 +30,7 @@ from ottla.config.keys.ssl import SslKeys
 from ottla.config.keys.streams_groups import StreamsGroupKeys
 from ottla.config.keys.topics import TopicKeys
 from ottla.config.keys.transactions import TransactionKeys
+from ottla.config.keys.verification import VerificationKeys
 from ottla.config.listeners import Listener, effective_protocols, parse_counts, parse_listeners
 
 HOUR_MS = 60 * 60 * 1000
@@ -56,6 +57,7 @@ class BrokerConfig(
     RemoteStorageKeys,
     RemoteStoreKeys,
     MetricsKeys,
+    VerificationKeys,
 ):
     """What one node was told, with every default filled in."""
 

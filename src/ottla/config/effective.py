@@ -67,6 +67,7 @@ BROKER_SETTINGS: Final = frozenset(
         "offsets.topic.num.partitions",
         "offsets.topic.replication.factor",
         "offsets.topic.segment.bytes",
+        "ottla.log.verify",
         "ottla.remote.store.access.key.id",
         "ottla.remote.store.allow.http",
         "ottla.remote.store.endpoint",

@@ -11,6 +11,7 @@ from typing import Final
 
 from ottla.common.environment import Scheduler
 from ottla.common.errors import KafkaStorageError
+from ottla.common.identifiers import is_damaged_copy
 from ottla.common.topic_partition import TopicPartition
 from ottla.config.broker import BrokerConfig
 from ottla.coordinator.group.service import GROUP_METADATA_TOPIC, GroupService
@@ -70,7 +71,10 @@ class MetadataFollower:
     def _is_stray(self, found: Log, image: MetadataImage) -> bool:
         """Whether the cluster knows nothing of this log: its topic is gone, or is another's now."""
         topic = image.topics.by_name.get(found.topic_partition.topic)
-        if topic is None or (found.topic_id is not None and found.topic_id != topic.topic_id):
+        if topic is None:
+            return True
+        found_id = found.topic_id
+        if found_id not in (None, topic.topic_id) and not is_damaged_copy(found_id, topic.topic_id):
             return True
         partition = topic.partitions.get(found.topic_partition.partition)
         return partition is None or self._node_id not in partition.replicas

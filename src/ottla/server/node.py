@@ -43,7 +43,9 @@ from ottla.server.transaction_markers import LedMarkers
 from ottla.storage.directories import LogDirectory
 from ottla.storage.driver import Intervals, StorageDriver
 from ottla.storage.files import DirectoryInUse, Filesystem
+from ottla.storage.inspection import Damage
 from ottla.storage.manager import LogManager
+from ottla.storage.verification import Verify
 
 log = logger(__name__)
 
@@ -82,7 +84,9 @@ class Node:
             chance=chance,
             config_for=self._settings.topic,
             producer_expiration_ms=config.producer_id_expiration_ms,
+            verify=Verify(config.ottla_log_verify),
         )
+        self.logs.on_damaged = _tell_of_damage
         self._replicas = Replicas(
             node_id=config.node_id,
             logs=self.logs,
@@ -347,6 +351,18 @@ class Node:
             await self._storage.stop(NO_EPOCH if self._lifecycle is None else self._lifecycle.epoch)
         else:
             self.logs.abandon()
+
+
+def _tell_of_damage(topic_partition: TopicPartition, path: str, damage: Damage) -> None:
+    log.error(
+        "a segment is damaged; what cannot be read is refused",
+        topic=topic_partition.topic,
+        partition=topic_partition.partition,
+        segment=path,
+        position=damage.position,
+        bytes=damage.end - damage.position,
+        offset=damage.first_offset,
+    )
 
 
 def _limits(config: BrokerConfig) -> SocketServerLimits:

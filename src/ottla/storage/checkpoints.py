@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
+from ottla.common.checksum import crc32c
 from ottla.common.identifiers import ZERO_UUID, uuid_from_text, uuid_text
 from ottla.common.topic_partition import TopicPartition
 from ottla.storage.files import Filesystem, Mutex
@@ -23,6 +24,9 @@ PARTITION_METADATA: Final = "partition.metadata"
 META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 LOCK: Final = ".lock"
+
+MENDED_MAX: Final = 16 * 1024
+"""Trying every bit of a file takes the square of its size."""
 
 Offsets: TypeAlias = dict[TopicPartition, int]
 
@@ -151,16 +155,52 @@ class MetaProperties(NamedTuple):
             raise CorruptCheckpoint(f"not a whole {META_PROPERTIES}: {error}") from error
 
 
-def encode_clean_shutdown(broker_epoch: int) -> bytes:
-    return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
+class CleanShutdown(NamedTuple):
+    """What a clean stop leaves: its broker epoch, or -1, and the checksums of the checkpoints.
+
+    The checksums are ours; Kafka overlooks them, and writes none.
+    """
+
+    broker_epoch: int
+    checksums: Mapping[str, int]
+
+    def encode(self) -> bytes:
+        content = {
+            "version": 0,
+            "brokerEpoch": self.broker_epoch,
+            "checksums": dict(self.checksums),
+        }
+        return json.dumps(content, separators=(",", ":")).encode()
+
+    @staticmethod
+    def decode(data: bytes) -> "CleanShutdown":
+        try:
+            content = json.loads(data)
+            broker_epoch = int(content["brokerEpoch"])
+        except (ValueError, KeyError, TypeError):
+            return CleanShutdown(-1, {})
+        checksums = content.get("checksums")
+        if not isinstance(checksums, dict):
+            return CleanShutdown(broker_epoch, {})
+        return CleanShutdown(
+            broker_epoch, {str(k): v for k, v in checksums.items() if isinstance(v, int)}
+        )
 
 
-def decode_clean_shutdown(data: bytes) -> int:
-    """The broker epoch of the life that ended cleanly; -1 when it is not told."""
-    try:
-        return int(json.loads(data)["brokerEpoch"])
-    except (ValueError, KeyError, TypeError):
-        return -1
+def mended(data: bytes, checksum: int) -> bytes | None:
+    """``data`` with the one bit put right that keeps it from its checksum; None if none does."""
+    if crc32c(data) == checksum:
+        return data
+    if len(data) > MENDED_MAX:
+        return None
+    candidate = bytearray(data)
+    for position in range(len(data)):
+        for bit in range(8):
+            candidate[position] ^= 1 << bit
+            if crc32c(bytes(candidate)) == checksum:
+                return bytes(candidate)
+            candidate[position] ^= 1 << bit
+    return None
 
 
 class OffsetCheckpoint:

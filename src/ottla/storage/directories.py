@@ -5,10 +5,12 @@ the cluster does not know, or that is being filled to replace another bears a ra
 suffix: ``topic-0.<32 hex digits>-delete``, ``-stray``, ``-future``.
 """
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
 from ottla.common.chance import Chance
+from ottla.common.checksum import crc32c
 from ottla.common.errors import KafkaStorageError
 from ottla.common.topic_partition import TopicPartition
 from ottla.storage.checkpoints import (
@@ -19,11 +21,11 @@ from ottla.storage.checkpoints import (
     LOG_START_OFFSETS,
     META_PROPERTIES,
     RECOVERY_POINTS,
+    CleanShutdown,
     CorruptCheckpoint,
     MetaProperties,
     OffsetCheckpoint,
-    decode_clean_shutdown,
-    encode_clean_shutdown,
+    mended,
 )
 from ottla.storage.files import Filesystem, Lock
 
@@ -86,6 +88,7 @@ class LogDirectory:
     """One of ``log.dirs``: its lock, its identity and its checkpoints."""
 
     __slots__ = (
+        "_checksums",
         "_filesystem",
         "_lock",
         "failure",
@@ -107,6 +110,8 @@ class LogDirectory:
         self.meta: MetaProperties | None = None
         self.was_clean = False
         """Whether the last life ended with a clean stop."""
+        self._checksums: Mapping[str, int] = {}
+        """Of the checkpoints, by their names, as the clean stop left them."""
         self.previous_broker_epoch = -1
         """The broker epoch of that life; -1 unless it ended cleanly."""
         self.recovery_points = OffsetCheckpoint(filesystem, f"{path}/{RECOVERY_POINTS}")
@@ -140,7 +145,9 @@ class LogDirectory:
         marker = f"{self.path}/{CLEAN_SHUTDOWN}"
         if filesystem.exists(marker):
             self.was_clean = True
-            self.previous_broker_epoch = decode_clean_shutdown(filesystem.read(marker))
+            left = CleanShutdown.decode(filesystem.read(marker))
+            self.previous_broker_epoch = left.broker_epoch
+            self._checksums = left.checksums
             filesystem.remove(marker)
             # Were the marker to come back after a crash, nothing would be recovered then.
             filesystem.sync_directory(self.path)
@@ -155,19 +162,41 @@ class LogDirectory:
         if not filesystem.exists(path) or filesystem.size(path) == 0:
             self.recovery_points_known = not self._has_partitions()
             self.recovery_points.write({})
-        for checkpoint in (self.recovery_points, self.log_start_offsets, self.high_watermarks):
+        for checkpoint in self._checkpoints:
             try:
+                self._mend(checkpoint.path)
                 checkpoint.read()
             except CorruptCheckpoint:
                 checkpoint.write({})
                 self.recovery_points_known &= checkpoint is not self.recovery_points
+
+    @property
+    def _checkpoints(self) -> tuple[OffsetCheckpoint, OffsetCheckpoint, OffsetCheckpoint]:
+        return self.recovery_points, self.log_start_offsets, self.high_watermarks
+
+    def _mend(self, path: str) -> None:
+        """A checkpoint that is not what the clean stop left is put right, or counts for nothing."""
+        checksum = self._checksums.get(path.rpartition("/")[2])
+        if checksum is None or not self._filesystem.exists(path):
+            return
+        data = self._filesystem.read(path)
+        right = mended(data, checksum)
+        if right is None:
+            raise CorruptCheckpoint(f"{path} has another checksum than at the last stop")
+        if right != data:
+            self._filesystem.write_atomically(path, right)
 
     def _has_partitions(self) -> bool:
         return any(map(parse_directory_name, self._filesystem.list_directory(self.path)))
 
     def close_cleanly(self, broker_epoch: int) -> None:
         """Everything is on disk: say so."""
-        data = encode_clean_shutdown(broker_epoch)
+        checksums = {
+            checkpoint.path.rpartition("/")[2]: crc32c(self._filesystem.read(checkpoint.path))
+            for checkpoint in self._checkpoints
+            if self._filesystem.exists(checkpoint.path)
+        }
+        data = CleanShutdown(broker_epoch, checksums).encode()
         self._filesystem.write_atomically(f"{self.path}/{CLEAN_SHUTDOWN}", data)
 
     def fail(self, error: OSError) -> None:

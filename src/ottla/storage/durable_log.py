@@ -12,6 +12,7 @@ from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.listener import LogListener
 from ottla.storage.readable_log import ReadableLog, on_disk
 from ottla.storage.segments import Segments
+from ottla.storage.verification import Verify
 
 
 class DurableLog(ReadableLog):
@@ -32,8 +33,9 @@ class DurableLog(ReadableLog):
         segments: Segments,
         epochs: LeaderEpochs,
         listener: LogListener,
+        verify: Verify,
     ) -> None:
-        super().__init__(directory, segments, epochs, listener)
+        super().__init__(directory, segments, epochs, listener, verify)
         self._filesystem = filesystem
         self._flushing: Flush | None = None
         self._unsynced_paths: list[str] = []

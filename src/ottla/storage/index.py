@@ -11,10 +11,12 @@ that is not the answer costs time, not truth.
 
 from collections.abc import Callable
 from struct import Struct
+from typing import TypeVar
 
 from ottla.storage.files import Filesystem
 
 Entry = tuple[int, int]
+T = TypeVar("T")
 
 
 class Index:
@@ -80,11 +82,23 @@ class Index:
 
     def floor(self, key: int, field: int = 0) -> Entry | None:
         """The last entry whose ``field`` is not above ``key``."""
-        return self._search(lambda entry, count: _floor(entry, count, key, field))
 
-    def _search(
-        self, search: Callable[[Callable[[int], Entry], int], Entry | None]
-    ) -> Entry | None:
+        def search(entry: Callable[[int], Entry], count: int) -> Entry | None:
+            number = _count_up_to(entry, count, key, field)
+            return entry(number - 1) if number else None
+
+        return self._search(search)
+
+    def following(self, key: int, field: int, count_max: int) -> list[Entry]:
+        """At most ``count_max`` of the entries whose ``field`` is above ``key``."""
+
+        def search(entry: Callable[[int], Entry], count: int) -> list[Entry]:
+            first = _count_up_to(entry, count, key, field)
+            return [entry(number) for number in range(first, min(count, first + count_max))]
+
+        return self._search(search) or []
+
+    def _search(self, search: Callable[[Callable[[int], Entry], int], T]) -> T | None:
         size = self._struct.size
         entries = self._entries
         if entries is not None:
@@ -104,15 +118,13 @@ class Index:
             file.close()
 
 
-def _floor(entry: Callable[[int], Entry], count: int, key: int, field: int) -> Entry | None:
-    found: Entry | None = None
+def _count_up_to(entry: Callable[[int], Entry], count: int, key: int, field: int) -> int:
+    """How many entries there are up to the last one whose ``field`` is not above ``key``."""
     low, high = 0, count
     while low < high:
         middle = (low + high) >> 1
-        candidate = entry(middle)
-        if key < candidate[field]:
+        if key < entry(middle)[field]:
             high = middle
         else:
-            found = candidate
             low = middle + 1
-    return found
+    return low

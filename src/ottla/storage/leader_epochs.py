@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 UNDEFINED_EPOCH: Final = -1
 UNDEFINED_OFFSET: Final = -1
+OFFSET_MAX: Final = (1 << 63) - 1
 
 
 class EpochEntry(NamedTuple):
@@ -70,8 +71,19 @@ class LeaderEpochs:
         number = bisect_right(self.entries, offset, key=lambda entry: entry.start_offset)
         return self.entries[number - 1].epoch if number else UNDEFINED_EPOCH
 
+    def range_at(self, offset: int) -> tuple[int, int]:
+        """The epoch of ``offset``, and the first offset from there on that has another."""
+        number = bisect_right(self.entries, offset, key=lambda entry: entry.start_offset)
+        end = self.entries[number].start_offset if number < len(self.entries) else OFFSET_MAX
+        return self.entries[number - 1].epoch if number else UNDEFINED_EPOCH, end
+
     def earliest(self) -> EpochEntry | None:
         return self.entries[0] if self.entries else None
+
+    def following(self, epoch: int) -> EpochEntry | None:
+        """The first entry of an epoch above ``epoch``."""
+        number = bisect_right(self.entries, epoch, key=lambda entry: entry.epoch)
+        return self.entries[number] if number < len(self.entries) else None
 
     def previous_epoch(self, epoch: int) -> int:
         """The largest known epoch below ``epoch``."""

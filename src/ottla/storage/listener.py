@@ -4,6 +4,7 @@ from typing import Protocol
 
 from ottla.storage.directories import LogDirFailed
 from ottla.storage.files import Filesystem
+from ottla.storage.inspection import Damage
 
 
 class LogListener(Protocol):
@@ -22,6 +23,10 @@ class LogListener(Protocol):
         ...
 
     def failed(self, failure: LogDirFailed) -> None: ...
+
+    def damaged(self, path: str, damage: Damage) -> None:
+        """A segment has bytes that are not as they were written; told once of each place."""
+        ...
 
 
 class StandsAlone:
@@ -43,4 +48,7 @@ class StandsAlone:
         pass
 
     def failed(self, failure: LogDirFailed) -> None:
+        pass
+
+    def damaged(self, path: str, damage: Damage) -> None:
         pass

@@ -15,6 +15,7 @@ from typing import Final
 
 from ottla.common.chance import Chance
 from ottla.common.errors import InconsistentTopicId, RecordListTooLarge
+from ottla.common.identifiers import is_damaged_copy
 from ottla.common.topic_partition import TopicPartition
 from ottla.records.batch import MutableBuffer, batches, read_header, set_base_offset_and_epoch
 from ottla.records.control import read_transaction_marker
@@ -42,6 +43,8 @@ from ottla.storage.readable_log import on_disk
 from ottla.storage.recovery import LogLoader, OpenedLog, replay
 from ottla.storage.results import AppendInfo, UnexpectedAppendOffset
 from ottla.storage.segment import Segment, SegmentLimits
+from ottla.storage.transaction_witnesses import check_transaction_index
+from ottla.storage.verification import Verify
 
 CLIENT: Final = AppendOrigin.CLIENT
 PRODUCER_EXPIRATION_MS: Final = 86_400_000
@@ -78,8 +81,9 @@ class Log(DurableLog):
         listener: LogListener,
         chance: Chance | None,
         now_ms: int,
+        verify: Verify,
     ) -> None:
-        super().__init__(filesystem, directory, opened.segments, opened.epochs, listener)
+        super().__init__(filesystem, directory, opened.segments, opened.epochs, listener, verify)
         self._open_files = open_files
         self._chance = chance
         self.topic_partition = topic_partition
@@ -111,6 +115,7 @@ class Log(DurableLog):
         open_files: OpenFiles | None = None,
         listener: LogListener | None = None,
         chance: Chance | None = None,
+        verify: Verify = Verify.ONCE,
     ) -> "Log":
         """Open the log in ``directory``, or make one there."""
         try:
@@ -143,6 +148,7 @@ class Log(DurableLog):
                 listener=StandsAlone(filesystem) if listener is None else listener,
                 chance=chance,
                 now_ms=now_ms,
+                verify=verify,
             )
             if is_new:
                 filesystem.open(f"{directory}/{LEADER_EPOCHS}", create=True).close()
@@ -166,7 +172,7 @@ class Log(DurableLog):
     @on_disk
     def assign_topic_id(self, topic_id: bytes) -> None:
         """Write down whose partition this is; InconsistentTopicId if it is another's."""
-        if self.topic_id is None:
+        if self.topic_id is None or is_damaged_copy(self.topic_id, topic_id):
             path = f"{self.directory}/{PARTITION_METADATA}"
             self._filesystem.write(path, encode_partition_metadata(topic_id))
             self._unsynced_paths.append(path)
@@ -346,6 +352,7 @@ class Log(DurableLog):
         if not active.active:
             active.activate()
         active.roll()
+        self._verifier.closed(active)
         self.producers.end_offset = base_offset
         self._take_snapshot()
         segment = self._begin_segment(base_offset, now_ms)
@@ -400,6 +407,11 @@ class Log(DurableLog):
         """Those that have not been idle for too long."""
         self.producers.remove_expired(now_ms)
         return list(self.producers.producers.values())
+
+    def _check_transaction_index(self, segment: Segment) -> None:
+        if self._verifier.is_on and "compact" not in self.config.cleanup_policy:
+            check_transaction_index(segment, self.segments, self.snapshots)
+        segment.transaction_index.is_trusted = True
 
     # Giving up
 

@@ -12,6 +12,7 @@ Rules:
 """
 
 import contextlib
+import errno
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -20,7 +21,7 @@ from ottla.common.clock import Clock
 from ottla.common.errors import KafkaStorageError, LogDirNotFound
 from ottla.common.identifiers import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from ottla.common.topic_partition import TopicPartition
-from ottla.storage.checkpoints import Offsets
+from ottla.storage.checkpoints import META_PROPERTIES, CorruptCheckpoint, Offsets
 from ottla.storage.config import LogConfig
 from ottla.storage.directories import (
     Kind,
@@ -30,10 +31,12 @@ from ottla.storage.directories import (
     parse_directory_name,
 )
 from ottla.storage.files import Filesystem
+from ottla.storage.inspection import Damage
 from ottla.storage.log import PRODUCER_EXPIRATION_MS, Log
 from ottla.storage.new_logs import ONE_BY_ONE_MAX, NewLogs
 from ottla.storage.open_files import OpenFiles
 from ottla.storage.removals import Removals
+from ottla.storage.verification import Verify
 
 OPEN_FILES_MAX: Final = 256
 METADATA_TOPIC: Final = "__cluster_metadata"
@@ -56,6 +59,7 @@ class LogManager:
         config_for: Callable[[str], LogConfig],
         producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
         open_files_max: int = OPEN_FILES_MAX,
+        verify: Verify = Verify.ONCE,
     ) -> None:
         self._filesystem = filesystem
         self._clock = clock
@@ -63,6 +67,7 @@ class LogManager:
         self._config_for = config_for
         self._producer_expiration_ms = producer_expiration_ms
         self._open_files = OpenFiles(open_files_max)
+        self._verify = verify
         self._by_path = {path: LogDirectory(filesystem, path) for path in paths}
         self._preferred: dict[TopicPartition, str] = {}
         self.logs: dict[TopicPartition, Log] = {}
@@ -76,6 +81,11 @@ class LogManager:
         self.new_logs = NewLogs(filesystem)
         self.on_directory_failed: Callable[[LogDirectory, list[TopicPartition]], None] = (
             lambda _directory, _lost: None
+        )
+        self.damages = 0
+        """Places in segments that were found not to be as they were written."""
+        self.on_damaged: Callable[[TopicPartition, str, Damage], None] = (
+            lambda _topic_partition, _path, _damage: None
         )
         self.on_work: Callable[[], None] = lambda: None
         """Called when something was added to ``rolled``, ``new_logs`` or ``removals``."""
@@ -140,6 +150,9 @@ class LogManager:
                 directory.open()
             except OSError as error:
                 self.fail_directory(directory.path, error)
+            except CorruptCheckpoint as error:
+                damaged = OSError(errno.EIO, str(error), f"{directory.path}/{META_PROPERTIES}")
+                self.fail_directory(directory.path, damaged)
 
     def load(self, is_stray: Callable[[Log], bool] = lambda _log: False) -> None:
         """Open every log in the directories that were locked."""
@@ -213,6 +226,7 @@ class LogManager:
             open_files=self._open_files,
             listener=keeper,
             chance=self._chance,
+            verify=self._verify,
         )
         keeper.log = log
         return log
@@ -563,3 +577,9 @@ class _Keeper:
 
     def failed(self, failure: LogDirFailed) -> None:
         self._manager.fail_directory(failure.directory, failure.error)
+
+    def damaged(self, path: str, damage: Damage) -> None:
+        manager, log = self._manager, self.log
+        manager.damages += 1
+        if log is not None:
+            manager.on_damaged(log.topic_partition, path, damage)

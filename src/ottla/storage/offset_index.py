@@ -40,6 +40,11 @@ class OffsetIndex(Index):
         found = self.last()
         return None if found is None else (self.base_offset + found[0], found[1])
 
+    def behind(self, position: int, count: int) -> list[tuple[int, int]]:
+        """At most ``count`` of the entries of batches that begin behind ``position``."""
+        found = self.following(position, 1, count)
+        return [(self.base_offset + relative, start) for relative, start in found]
+
     def truncate_to(self, offset: int) -> None:
         """Keep the entries below ``offset``."""
         relative = offset - self.base_offset

@@ -105,6 +105,10 @@ class ProducerSnapshots:
         self._last_taken = offset
         return self.path(offset)
 
+    def read(self, offset: int) -> list[ProducerEntry]:
+        """The producers as they were before ``offset``."""
+        return decode_snapshot(self._filesystem.read(self.path(offset)))
+
     def load_latest(
         self, state: ProducerState, start_offset: int, end_offset: int, now_ms: int
     ) -> None:
@@ -112,7 +116,7 @@ class ProducerSnapshots:
         for offset in reversed(list(self.offsets)):
             if start_offset < offset <= end_offset:
                 try:
-                    entries = decode_snapshot(self._filesystem.read(self.path(offset)))
+                    entries = self.read(offset)
                 except (CorruptSnapshot, FileNotFoundError):
                     self.remove(offset)
                     continue

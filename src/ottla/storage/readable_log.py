@@ -17,6 +17,7 @@ from ottla.storage.listener import LogListener
 from ottla.storage.results import FetchedData
 from ottla.storage.segment import Segment, TimestampAndOffset
 from ottla.storage.segments import Segments
+from ottla.storage.verification import Verifier, Verify
 
 NOTHING_REMOTE: Final = -1
 POSITIONS_MAX: Final = 32
@@ -49,6 +50,7 @@ class ReadableLog:
         "_active",
         "_listener",
         "_positions",
+        "_verifier",
         "directory",
         "epochs",
         "failure",
@@ -61,7 +63,12 @@ class ReadableLog:
     )
 
     def __init__(
-        self, directory: str, segments: Segments, epochs: LeaderEpochs, listener: LogListener
+        self,
+        directory: str,
+        segments: Segments,
+        epochs: LeaderEpochs,
+        listener: LogListener,
+        verify: Verify,
     ) -> None:
         self._listener = listener
         self._positions: dict[int, tuple[Segment, int]] = {}
@@ -78,6 +85,7 @@ class ReadableLog:
         """The last offset that a finished copy in the remote store has."""
         self.first_unstable_offset: int | None = None
         """Where the first transaction begins that is not decided, or not known to be replicated."""
+        self._verifier = Verifier(self, verify)
 
     def _failed(self, error: OSError) -> LogDirFailed:
         failure = LogDirFailed(self.directory.rpartition("/")[0], error)
@@ -110,10 +118,15 @@ class ReadableLog:
                 if place is None:
                     return FetchedData(None, offset, offset)
             segment, position = place
-            if segment is self._active and upper_bound_offset >= self.log_end_offset:
+            if position < segment.sound_from:
+                expected = offset if offset in self._positions else segment.base_offset
+                end, next_offset = self._verifier.sound_end(
+                    segment, position, expected, max_bytes, upper_bound_offset
+                )
+            elif segment is self._active and upper_bound_offset >= self.log_end_offset:
                 end, next_offset = segment.size, self.log_end_offset
             else:
-                end, next_offset = self._end_below(segment, upper_bound_offset)
+                end, next_offset = self._end_below(segment, position, upper_bound_offset)
             if end - position > max_bytes:
                 end, next_offset = self._cut(segment, position, end, max_bytes, at_least_one)
             if end <= position:
@@ -134,12 +147,17 @@ class ReadableLog:
                 f"offset {offset} is below {self.segments[0].base_offset}, the first one here"
             )
         for segment in self.segments.touching(offset):
-            place = segment.locate(offset)
+            if segment.sound_from:
+                place = self._verifier.locate(segment, offset)
+            else:
+                place = segment.locate(offset)
             if place is not None:
                 return segment, place.position
         return None
 
-    def _end_below(self, segment: Segment, upper_bound_offset: int) -> tuple[int, int]:
+    def _end_below(
+        self, segment: Segment, position: int, upper_bound_offset: int
+    ) -> tuple[int, int]:
         """Where the batches below ``upper_bound_offset`` end, and the offset behind them."""
         following = self.segments.higher(segment.base_offset)
         if following is not None and following.base_offset <= upper_bound_offset:
@@ -147,7 +165,7 @@ class ReadableLog:
         known = self._positions.get(upper_bound_offset)
         if known is not None and known[0] is segment:
             return known[1], upper_bound_offset
-        place = segment.locate(upper_bound_offset)
+        place = segment.locate(upper_bound_offset, position)
         if place is None:
             return segment.size, upper_bound_offset
         return place.position, min(place.base_offset, upper_bound_offset)
@@ -166,12 +184,17 @@ class ReadableLog:
         """Producer id and first offset of those that have records between the offsets."""
         found: list[tuple[int, int]] = []
         for segment in self.segments.touching(offset):
+            if not segment.transaction_index.is_trusted:
+                self._check_transaction_index(segment)
             for entry in segment.transaction_index.entries:
                 if entry.last_offset >= offset and entry.first_offset < upper_bound_offset:
                     found.append((entry.producer_id, entry.first_offset))
                 if entry.last_stable_offset >= upper_bound_offset:
                     return found
         return found
+
+    def _check_transaction_index(self, segment: Segment) -> None:
+        """Compare the index with what else says which transactions were aborted."""
 
     @on_disk
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
@@ -214,7 +237,13 @@ class ReadableLog:
         return self.epochs.epoch_for_offset(offset)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
+        if epoch != self.epochs.latest_epoch:
+            self._check_epoch_behind(epoch)
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    @on_disk
+    def _check_epoch_behind(self, epoch: int) -> None:
+        self._verifier.check_epoch_behind(epoch)
 
     def size(self) -> int:
         return self.segments.size()

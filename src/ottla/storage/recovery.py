@@ -14,14 +14,14 @@ The recovery point itself does not move here: only a flush moves it.
 """
 
 import contextlib
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ottla.common.errors import CorruptMessage, InvalidRecord
 from ottla.records.batch import MAGIC, BatchHeader, crc_is_valid, read_header
 from ottla.storage.checkpoints import LEADER_EPOCHS, CorruptCheckpoint, read_epochs
 from ottla.storage.file_records import bodies, headers
 from ottla.storage.files import Filesystem
-from ottla.storage.leader_epochs import UNDEFINED_EPOCH, LeaderEpochs
+from ottla.storage.leader_epochs import OFFSET_MAX, UNDEFINED_EPOCH, LeaderEpochs
 from ottla.storage.offset_index import RELATIVE_OFFSET_MAX
 from ottla.storage.open_files import OpenFiles
 from ottla.storage.producer_snapshots import ProducerSnapshots
@@ -41,10 +41,16 @@ from ottla.storage.segment import (
     offset_of_file,
 )
 from ottla.storage.segments import Segments
-from ottla.storage.transaction_index import TransactionIndex
+from ottla.storage.transaction_index import AbortedTransaction
 
 RAFT_SNAPSHOT_DELETED = ".checkpoint.deleted"
 """Raft's own snapshots lie in the same directory; it cleans up after itself."""
+
+
+class AbortedTransactions(Protocol):
+    """Where aborted transactions are noted."""
+
+    def append(self, transaction: AbortedTransaction) -> None: ...
 
 
 class OpenedLog(NamedTuple):
@@ -241,7 +247,23 @@ class LogLoader:
             and segment.time_index.has_whole_entries()
             and segment.transaction_index.is_sound()
         ):
-            self._recover(segment, at_once=True)
+            self._rebuild(segment)
+
+    def _rebuild(self, segment: Segment) -> None:
+        """Make all indexes of a segment anew; nothing of it is cut, damaged batches stay."""
+        self._load_producers(self._log_start_offset, segment.base_offset)
+        segment.begin_rebuild()
+        segment.transaction_index.reset()
+        for place, header in segment.sound_batches():
+            segment.index(place.position, place.size, place.last_offset, header.max_timestamp)
+            if header.magic == MAGIC:
+                body = (
+                    segment.file.read_at(place.position, place.size) if header.is_control else b""
+                )
+                replay(self._producers, header, body, segment.transaction_index)
+                self._producers.end_offset = place.last_offset + 1
+        segment.end_rebuild(at_once=True)
+        segment.transaction_index.sync()
 
     def _ends_after_recovery_point(self, segment: Segment) -> bool:
         following = self._segments.higher(segment.base_offset)
@@ -274,13 +296,11 @@ class LogLoader:
                     self._filesystem.remove(path)
         self._changed = True
 
-    def _recover(self, segment: Segment, *, at_once: bool = False) -> tuple[bool, int]:
+    def _recover(self, segment: Segment) -> tuple[bool, int]:
         """Read a segment, rebuild its indexes and cut it before what is not sound.
 
-        Whether it was cut, and the offset behind its last batch. Segments behind the recovery point
-        will be flushed; the indexes of others are to be on disk ``at_once``.
+        Whether it was cut, and the offset behind its last batch.
         """
-        may_have_gaps = self._may_have_gaps or self._clean_shutdown
         self._load_producers(self._log_start_offset, segment.base_offset)
         segment.begin_rebuild()
         segment.transaction_index.reset()
@@ -290,7 +310,7 @@ class LogLoader:
                 header = read_header(batch)
                 if not _is_sound(header, batch, segment, end_offset, epoch):
                     break
-                if header.base_offset != end_offset and not may_have_gaps:
+                if header.base_offset != end_offset and not self._may_have_gaps:
                     break
                 segment.index(place.position, place.size, place.last_offset, header.max_timestamp)
                 if header.magic == MAGIC:
@@ -306,9 +326,8 @@ class LogLoader:
             segment.file.sync()
             segment.size = valid_bytes
             self._changed = True
-        segment.end_rebuild(at_once=at_once)
-        if at_once:
-            segment.transaction_index.sync()
+        segment.end_rebuild(at_once=False)
+        segment.sound_from = 0
         self._producers.end_offset = end_offset
         self._snapshots.take(self._producers)
         return cut, end_offset
@@ -320,10 +339,7 @@ class LogLoader:
     def _find_end(self) -> int:
         """The log end offset; there is a segment afterwards."""
         if self._segments:
-            try:
-                end_offset = self._segments.active.next_offset()
-            except CorruptMessage:
-                _, end_offset = self._recover(self._segments.active)
+            end_offset = self._end_of_last()
             if end_offset >= self._log_start_offset:
                 return end_offset
             # All of it was deleted; a later start than any record is left to begin at.
@@ -334,6 +350,26 @@ class LogLoader:
         segment.create_files()
         self._segments.add(segment)
         return self._log_start_offset
+
+    def _end_of_last(self) -> int:
+        """The offset behind the last segment.
+
+        Where its end is damaged after a clean stop, recovery point and snapshot of that stop say
+        how far it went, and what comes goes into a new segment: what could not be told apart from
+        the damage is not put behind it, and nothing that was acknowledged is cut off.
+        """
+        last = self._segments.active
+        if not self._clean_shutdown:
+            return last.sound_end(OFFSET_MAX)[0]
+        known_end = self._recovery_point if self._recovery_point > last.base_offset else OFFSET_MAX
+        end_offset, is_whole = last.sound_end(known_end)
+        if is_whole:
+            return end_offset
+        end_offset = max(end_offset, self._recovery_point, self._snapshots.latest() or 0)
+        segment = self._segment(max(end_offset, last.base_offset + 1))
+        segment.create_files()
+        self._segments.add(segment)
+        return segment.base_offset
 
     def _load_producers(self, start_offset: int, end_offset: int) -> None:
         rebuild_producers(
@@ -362,7 +398,7 @@ def _is_sound(
 
 
 def replay(
-    state: ProducerState, header: BatchHeader, batch: bytes, index: TransactionIndex | None
+    state: ProducerState, header: BatchHeader, batch: bytes, index: AbortedTransactions | None
 ) -> None:
     """Take note of a batch that the log has; aborted transactions go to ``index``."""
     completed = state.replay(header, batch)

@@ -10,12 +10,15 @@ if more than ``index.interval.bytes`` were written since the batch of the last e
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from ottla.common.errors import CorruptMessage
 from ottla.records.batch import NO_TIMESTAMP, BatchHeader
 from ottla.records.record import iterate
 from ottla.storage.file_records import BatchPlace, find_end, find_offset, headers, place_at
 from ottla.storage.files import Data, File, Filesystem
+from ottla.storage.inspection import Damage, Inspection, SoundBatch
 from ottla.storage.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
 from ottla.storage.open_files import OpenFiles
+from ottla.storage.stretches import Stretches
 from ottla.storage.time_index import TimeIndex
 from ottla.storage.transaction_index import TransactionIndex
 
@@ -79,6 +82,8 @@ class Segment:
         "offset_of_max_timestamp",
         "size",
         "size_max",
+        "sound_from",
+        "stretches",
         "time_index",
         "transaction_index",
     )
@@ -113,6 +118,10 @@ class Segment:
         self.offset_index = OffsetIndex(filesystem, "", base_offset, limits.index_size_max)
         self.time_index = TimeIndex(filesystem, "", base_offset, limits.index_size_max)
         self.transaction_index = TransactionIndex(filesystem, "", base_offset)
+        self.sound_from = 0
+        """From here on the bytes are known to be as they were written; see ``verification``."""
+        self.stretches = Stretches()
+        """Before that, what was found to be."""
         self.move_to(directory)
 
     def move_to(self, directory: str) -> None:
@@ -137,7 +146,7 @@ class Segment:
         ]
 
     def found_on_disk(self) -> None:
-        self.size = self._filesystem.size(self.path)
+        self.size = self.sound_from = self._filesystem.size(self.path)
         self._max_known = self.size == 0
 
     def create_files(self) -> None:
@@ -146,6 +155,7 @@ class Segment:
         open_file(self.path, create=True).close()
         open_file(self.offset_index.path, create=True).close()
         open_file(self.time_index.path, create=True).close()
+        self.transaction_index.is_trusted = True
 
     # The file
 
@@ -168,8 +178,8 @@ class Segment:
         self._open_files.discard(self)
         self._load_max_timestamp()
         if self.size:
-            _, first = next(headers(self.file, 0, self.size))
-            self.first_timestamp = first.max_timestamp
+            first = next(self.sound_batches(), None)
+            self.first_timestamp = NO_TIMESTAMP if first is None else first.header.max_timestamp
         self._check_indexes_full()
         self.active = True
         self._file = self.file
@@ -272,29 +282,69 @@ class Segment:
 
     # Finding
 
-    def locate(self, offset: int) -> BatchPlace | None:
-        """The first batch whose last offset is not below ``offset``."""
+    def locate(self, offset: int, from_position: int = 0) -> BatchPlace | None:
+        """The first batch, from a position on, whose last offset is not below ``offset``.
+
+        What is damaged is passed over.
+        """
         if self.size == 0:
             return None
-        return find_offset(self.file, self._indexed_position(offset), self.size, offset)
+        position, expected = self.anchor(offset)
+        if position < from_position:
+            position, expected = from_position, self.base_offset
+        if position >= self.sound_from:
+            return find_offset(self.file, position, self.size, offset)
+        for batch in self.sound_batches(position, expected):
+            if batch.place.last_offset >= offset:
+                return batch.place
+        return None
 
-    def _indexed_position(self, offset: int) -> int:
-        """Where to begin the search for ``offset``; an index that misleads is rebuilt."""
-        entry = self.offset_index.lookup(offset)
-        if entry is None:
-            return 0
-        if self._entry_holds(entry):
-            return entry[1]
-        self.rebuild_indexes()
-        entry = self.offset_index.lookup(offset)
-        return 0 if entry is None else entry[1]
+    # What is known to be as it was written
 
-    def _entry_holds(self, entry: tuple[int, int]) -> bool:
+    def is_known_sound(self, position: int, end: int) -> bool:
+        if position >= self.sound_from:
+            return True
+        stretch = self.stretches.reaching(position)
+        return stretch is not None and end <= stretch.end
+
+    def found_sound(self, start: int, end: int, next_offset: int) -> None:
+        """The batches there were inspected."""
+        if self.is_known_sound(start, end):
+            return
+        stretch = self.stretches.add(start, end, next_offset)
+        if stretch.end >= self.sound_from:
+            self.stretches.remove(stretch)
+            self.sound_from = stretch.start
+
+    def sound_batches(self, position: int = 0, expected: int | None = None) -> Iterator[SoundBatch]:
+        """Those from ``position`` on, where one from ``expected`` begins, that are not damaged."""
+        expected = self.base_offset if expected is None else expected
+        for found in Inspection(self).walk(position, expected):
+            if isinstance(found, SoundBatch):
+                yield found
+
+    def anchor(self, offset: int) -> tuple[int, int]:
+        """Where to begin the search for ``offset``, and the base offset of the batch there.
+
+        Batch and index agree on it; an index that misleads is rebuilt.
+        """
+        for _ in range(2):
+            entry = self.offset_index.lookup(offset)
+            if entry is None:
+                break
+            base_offset = self._base_offset_by(entry)
+            if base_offset is not None:
+                return entry[1], base_offset
+            self.rebuild_indexes()
+        return 0, self.base_offset
+
+    def _base_offset_by(self, entry: tuple[int, int]) -> int | None:
+        """Of the batch that an entry of the offset index leads to; None when it is not there."""
         last_offset, position = entry
         if not 0 <= position < self.size:
-            return False
+            return None
         place = place_at(self.file, position, self.size)
-        return place is not None and place.last_offset == last_offset
+        return place.base_offset if place is not None and place.last_offset == last_offset else None
 
     def cut(self, position: int, limit: int) -> tuple[int, int] | None:
         """Where the whole batches from ``position`` to ``limit`` end, and the offset behind them.
@@ -311,16 +361,17 @@ class Segment:
         last = find_end(self.file, position, limit)
         return found if last is None else (last.end, last.last_offset + 1)
 
-    def next_offset(self) -> int:
-        """The offset behind the last batch."""
-        last_offset = self.base_offset - 1
+    def sound_end(self, upper_offset: int) -> tuple[int, bool]:
+        """The offset behind the last sound batch, and whether that batch ends the file."""
+        next_offset, is_whole = self.base_offset, True
         if self.size:
             entry = self.offset_index.last_entry()
-            position = 0 if entry is None else self._indexed_position(entry[0])
-            last = find_end(self.file, position, self.size)
-            if last is not None:
-                last_offset = last.last_offset
-        return last_offset + 1
+            start = (0, self.base_offset) if entry is None else self.anchor(entry[0])
+            for found in Inspection(self, upper_offset=upper_offset).walk(*start):
+                is_whole = isinstance(found, SoundBatch)
+                if isinstance(found, SoundBatch):
+                    next_offset = found.place.last_offset + 1
+        return next_offset, is_whole
 
     def largest_timestamp(self) -> int:
         """Of its records; of its file when they have none."""
@@ -348,10 +399,10 @@ class Segment:
         return header.max_timestamp == timestamp
 
     def headers_from(self, offset: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Position and header of the batches from some batch before ``offset`` on."""
-        if self.size == 0:
-            return iter(())
-        return headers(self.file, self._indexed_position(offset), self.size)
+        """Position and header of the sound batches from some batch before ``offset`` on."""
+        if self.size:
+            for place, header in self.sound_batches(*self.anchor(offset)):
+                yield place.position, header
 
     def find_timestamp(self, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
         """The first record from ``start_offset`` on that is not older than ``timestamp``."""
@@ -362,24 +413,37 @@ class Segment:
             self.rebuild_indexes()
             entry = self.time_index.lookup(timestamp)
         offset = start_offset if entry is None else max(entry[1], start_offset)
-        for position, header in headers(self.file, self._indexed_position(offset), self.size):
-            if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
-                for record in iterate(self.file.read_at(position, header.size)):
+        for place, header in self._undamaged_from(offset):
+            if header.max_timestamp >= timestamp and place.last_offset >= start_offset:
+                for record in iterate(self.file.read_at(place.position, place.size)):
                     if record.timestamp >= timestamp and record.offset >= start_offset:
                         return TimestampAndOffset(
                             record.timestamp, record.offset, header.partition_leader_epoch
                         )
         return None
 
+    def _undamaged_from(self, offset: int) -> Iterator[SoundBatch]:
+        """The batches from ``offset`` on; CorruptMessage where one is damaged."""
+        damage: Damage | None = None
+        for found in Inspection(self).walk(*self.anchor(offset)):
+            if isinstance(found, Damage):
+                damage = found
+                continue
+            if damage is not None and found.place.base_offset > offset:
+                break
+            damage = None
+            yield found
+        if damage is not None:
+            raise CorruptMessage(f"{self.path} is damaged at position {damage.position}")
+
     def find_max_timestamp(self) -> TimestampAndOffset | None:
         """The first record that has the largest timestamp."""
         self._load_max_timestamp()
         if self.max_timestamp < 0:
             return None
-        position = self._indexed_position(self.offset_of_max_timestamp)
-        for start, header in headers(self.file, position, self.size):
+        for place, header in self._undamaged_from(self.offset_of_max_timestamp):
             if header.max_timestamp == self.max_timestamp:
-                for record in iterate(self.file.read_at(start, header.size)):
+                for record in iterate(self.file.read_at(place.position, place.size)):
                     if record.timestamp == self.max_timestamp:
                         return TimestampAndOffset(
                             record.timestamp, record.offset, header.partition_leader_epoch
@@ -408,10 +472,10 @@ class Segment:
             self.time_index.save(at_once=at_once)
 
     def rebuild_indexes(self) -> None:
-        """Make offset and time index anew from the headers of the batches."""
+        """Make offset and time index anew from the batches that are sound."""
         self.begin_rebuild()
-        for position, header in headers(self.file, 0, self.size):
-            self.index(position, header.size, header.last_offset, header.max_timestamp)
+        for place, header in self.sound_batches():
+            self.index(place.position, place.size, place.last_offset, header.max_timestamp)
         self.end_rebuild(at_once=True)
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
@@ -420,6 +484,8 @@ class Segment:
         if place is not None:
             self.file.truncate(place.position)
             self.size = place.position
+            self.stretches.cut(self.size)
+            self.sound_from = min(self.sound_from, self.size)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.transaction_index.truncate_to(offset)
@@ -439,7 +505,7 @@ class Segment:
         self.max_timestamp, self.offset_of_max_timestamp = entry
         self._max_known = True
         if self.size:
-            for _, header in headers(self.file, self._indexed_position(entry[1]), self.size):
+            for _, header in self.headers_from(entry[1]):
                 if header.max_timestamp > self.max_timestamp:
                     self.max_timestamp = header.max_timestamp
                     self.offset_of_max_timestamp = header.last_offset

@@ -22,13 +22,15 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    __slots__ = ("_filesystem", "_known", "base_offset", "path")
+    __slots__ = ("_filesystem", "_known", "base_offset", "is_trusted", "path")
 
     def __init__(self, filesystem: Filesystem, path: str, base_offset: int) -> None:
         self._filesystem = filesystem
         self._known: list[AbortedTransaction] | None = None
         self.base_offset = base_offset
         self.path = path
+        self.is_trusted = False
+        """Whether it was compared with the batches, or written, in this life of the broker."""
 
     @property
     def entries(self) -> list[AbortedTransaction]:
@@ -75,6 +77,13 @@ class TransactionIndex:
         if self._filesystem.exists(self.path):
             self._replace([])
         self._known = []
+        self.is_trusted = True
+
+    def mend(self, entries: list[AbortedTransaction]) -> None:
+        """The file does not say what the batches say."""
+        data = b"".join(ENTRY.pack(VERSION, *entry) for entry in entries)
+        self._filesystem.write_atomically(self.path, data)
+        self._known = entries
 
     def sync(self) -> None:
         if self.entries:
