@@ -10,6 +10,7 @@ from tests.storage import logs
 from tests.tiered.remote import CHUNK, PARTITION, describe, files_of, fill, tiered
 
 from ottla.common.errors import CorruptMessage
+from ottla.records.batch import batches
 from ottla.storage.files import OsFilesystem
 from ottla.storage.log import Log
 from ottla.testing.files import MemoryFilesystem
@@ -169,8 +170,6 @@ def test_a_damaged_segment_is_not_copied(source: Source, data: st.DataObject) ->
 
 def _byte_of_a_batch(source: Source, position: int) -> int:
     """How far into its batch a byte lies."""
-    from ottla.records.batch import batches
-
     whole = source.filesystem.read(source.files.log)
     return next(position - start for start, size in batches(whole) if position < start + size)
 
@@ -188,6 +187,28 @@ def test_a_segment_that_is_cut_or_empty_or_too_long_is_not_copied(source: Source
             with pytest.raises(CorruptMessage):
                 upload(store, source.segment._replace(size_in_bytes=size), files)
             assert store.objects == {}
+
+
+def test_a_segment_with_other_offsets_than_it_is_said_to_have_is_not_copied(source: Source) -> None:
+    segment = source.segment
+    wrong = (
+        segment._replace(start_offset=segment.start_offset + 1),
+        segment._replace(end_offset=segment.end_offset - 1),
+    )
+    for each in wrong:
+        with pytest.raises(CorruptMessage, match="are expected"):
+            upload(source.store(), each, source.files)
+
+
+def test_a_segment_whose_batches_are_out_of_order_is_not_copied(source: Source) -> None:
+    whole = source.filesystem.read(source.files.log)
+    (_, first), (start, second) = list(batches(whole))[:2]
+    filesystem = source.filesystem.after_kill()
+    swapped = whole[start : start + second] + whole[:first] + whole[start + second :]
+    filesystem.write(source.files.log, swapped)
+    files = source.files._replace(filesystem=filesystem)
+    with pytest.raises(CorruptMessage, match="are expected"):
+        upload(source.store(), source.segment, files)
 
 
 def test_a_batch_larger_than_a_piece_is_copied() -> None:

@@ -174,11 +174,36 @@ def test_a_removed_segment_leaves_no_index(tier: Tier) -> None:
     assert all(name.startswith(f"{tier.segments[1].start_offset}_") for name in names(tier))
 
 
+def test_an_index_that_is_being_used_stays_whatever_the_bound(tier: Tier) -> None:
+    cache = cache_of(tier, size_max=0)
+    used: list[str] = []
+
+    def use(operation: str, path: str) -> None:
+        if operation == "read" and path.endswith(".index"):
+            used.append(path)
+            cache.expire()
+            assert tier.filesystem.exists(path)
+
+    tier.filesystem.fail = use
+    segment = tier.segments[0]
+    assert cache.read(segment, ".index") == remote(tier, segment, ".index")
+    assert len(used) == 1
+    assert names(tier) == []
+
+
 def test_several_who_need_the_same_index_fetch_it_once(tier: Tier) -> None:
     cache = cache_of(tier)
-    seen = fetched(tier)
+    seen: list[str] = []
     everybody = threading.Barrier(8)
     answers: list[bytes] = []
+
+    def slowly(operation: str, key: str) -> None:
+        if operation == "get_range":
+            seen.append(key)
+            # Time for the others to come: they must find that it is on its way.
+            threading.Event().wait(0.05)
+
+    tier.store.fail = slowly
 
     def ask() -> None:
         everybody.wait()

@@ -255,7 +255,7 @@ def test_the_manifest_of_another_segment_is_not_believed() -> None:
     first, second = tier.segments[:2]
     other = tier.store.get(object_key(second, ".json"))
     tier.store.put(object_key(first, ".json"), other)
-    with pytest.raises(CorruptMessage):
+    with pytest.raises(CorruptMessage, match="is another segment's"):
         read(tier, first.start_offset)
 
 
