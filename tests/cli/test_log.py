@@ -56,7 +56,7 @@ def batches() -> list[bytes]:
         ),
         bytes(
             transaction_marker_batch(
-                commit=True,
+                commit=False,
                 producer_id=7,
                 producer_epoch=1,
                 coordinator_epoch=9,
@@ -77,7 +77,7 @@ def partition(tmp_path: Path) -> Path:
     (directory / f"{NAME}.log").write_bytes(b"".join(parts))
     (directory / f"{NAME}.index").write_bytes(pack(">ii", 2, len(parts[0])) + bytes(16))
     (directory / f"{NAME}.timeindex").write_bytes(pack(">qi", 3000, 2) + pack(">qi", 4000, 3))
-    (directory / f"{NAME}.txnindex").write_bytes(pack(">hqqqq", 0, 8, 1, 2, 3))
+    (directory / f"{NAME}.txnindex").write_bytes(pack(">hqqqq", 0, 7, 2, 3, 2))
     (directory / "leader-epoch-checkpoint").write_bytes(encode_epochs([EpochEntry(4, 0)]))
     (directory / "partition.metadata").write_bytes(encode_partition_metadata(bytes(15) + b"\x09"))
     producer = ProducerEntry(7, 1, 9, 4000, -1)
@@ -108,7 +108,7 @@ def test_records_are_shown_from_an_offset_and_not_too_many(partition: Path) -> N
     assert first["headers"] == [{"key": "h", "value": "x"}, {"key": "h", "value": None}]
     assert (second["key"], second["value"]) == (None, "0xff00")
     assert third["value"] is None
-    assert marker["control"] == "COMMIT"
+    assert marker["control"] == "ABORT"
     assert marker["value"] == {"coordinatorEpoch": 9}
     (file,) = document("dump", "-r", "-o", "1", "-n", "2", str(partition))["files"].values()  # type: ignore[attr-defined]
     assert [record["offset"] for record in file["records"]] == [1, 2]
@@ -141,7 +141,7 @@ def test_records_of_the_metadata_log_are_shown_by_their_fields(tmp_path: Path) -
         (
             f"{NAME}.txnindex",
             "aborted_transactions",
-            [{"producer_id": 8, "first_offset": 1, "last_offset": 2, "last_stable_offset": 3}],
+            [{"producer_id": 7, "first_offset": 2, "last_offset": 3, "last_stable_offset": 2}],
         ),
         ("leader-epoch-checkpoint", "epochs", [{"epoch": 4, "start_offset": 0}]),
         ("partition.metadata", "partition_metadata", [{"topic_id": "AAAAAAAAAAAAAAAAAAAACQ"}]),
@@ -179,7 +179,14 @@ def test_a_damaged_file_does_not_hide_the_others(partition: Path) -> None:
 
 
 def test_a_sound_log_is_verified(partition: Path) -> None:
-    expected = {"log": "t-0", "segments": 1, "batches": 3, "records": 4, "problems": 0}
+    expected = {
+        "log": "t-0",
+        "segments": 1,
+        "remote_segments": 0,
+        "batches": 3,
+        "records": 4,
+        "problems": 0,
+    }
     assert document("verify", str(partition)) == {"logs": [expected], "problems": []}
     assert document("verify", str(partition.parent)) == {"logs": [expected], "problems": []}
 

@@ -54,7 +54,8 @@ def test_a_topic_is_created_listed_described_and_deleted(ottla: Command) -> None
     assert [each["partition"] for each in described["partitions"]] == [0, 1, 2]
     assert described["partitions"][0]["replicas"] == [1]
     text, _ = ottla("topics", "describe", name)
-    assert text.startswith(f"{name}  {described['topic_id']}  retention.ms=70000\nTOPIC ")
+    heading = f"{name}  {described['topic_id']}  local size 0  retention.ms=70000\nTOPIC "
+    assert text.startswith(heading)
     assert ottla("topics", "delete", name, "-y")[0] == f"NAME\n{name}\n"
     assert name not in ottla("topics", "list")[0]
 

@@ -1,126 +1,187 @@
-"""``ottla log``: the files of a log, read without a broker and without changing anything."""
+"""``ottla log``: the segments of logs in both tiers, read without changing anything."""
 
 import os
 import posixpath
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.output import Column, Output, Row, output_options, progress_bar
+from ottla.cli.log_places import Found, Where, find_logs, place_options
+from ottla.cli.output import Column, Output, Row, output_options
+from ottla.cli.progress import Progress
+
+if TYPE_CHECKING:
+    from ottla.cli.log_place import Place
+    from ottla.cli.remote_tier import RemoteCopy
 
 
 @click.group()
 def log() -> None:
-    """Look into the files of a log, without a broker."""
+    """Look into the segments of logs, on disk and in the remote store.
+
+    Logs are named by the paths of their directories, or as TOPIC, TOPIC:PARTITION or
+    TOPIC-PARTITION. Topics are looked up in the directories that --log-dir or --config name;
+    without these the cluster is asked, and its files are read if they lie on this machine.
+    """
 
 
 @log.command()
-@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True))
+@click.option("--deep", is_flag=True, help="Read every batch: counts, tombstones, all of an index.")
+@click.option("-s", "--summary", is_flag=True, help="Only one line for each partition.")
+@output_options
+@place_options
+def segments(
+    *, names: tuple[str, ...], deep: bool, summary: bool, output: Output, where: Where
+) -> None:
+    """Show the segments of logs: tier, offsets, size, indexes, how dirty they are."""
+    from ottla.cli.log_segments import (
+        DEEP_COLUMNS,
+        PARTITION_COLUMNS,
+        SEGMENT_COLUMNS,
+        LogSurvey,
+        table_rows,
+    )
+
+    rows: list[Row] = []
+    partitions: list[Row] = []
+    problems: list[Row] = []
+    found = find_logs(names, where, output)
+    logs = list(_with_copies(found, where, output))
+    total = sum(_bytes(place, copies) for place, copies in logs) if deep else 0
+    with Progress("reading", total, quiet=where.quiet) as progress:
+        for place, copies in logs:
+            look = LogSurvey(place, found.tier, deep=deep, progress=progress.update)
+            survey = look.run(copies, local=where.local)
+            rows += survey.segments
+            partitions.append(survey.partition)
+            problems += [problem._asdict() for problem in survey.problems]
+    if output.is_document:
+        shown = {} if summary else {"segments": rows}
+        output.document({**shown, "partitions": partitions, "problems": problems})
+    else:
+        if not summary:
+            columns = (*SEGMENT_COLUMNS, *(DEEP_COLUMNS if deep else ()))
+            output.rows("segments", columns, table_rows(rows))
+        if summary or output.form != "tsv":
+            if rows and not summary:
+                output.line("")
+            output.rows("partitions", PARTITION_COLUMNS, partitions)
+        _tell(output, problems)
+    if output.failed or problems:
+        raise SystemExit(1)
+
+
+@log.command()
 @click.option("-r", "--records", is_flag=True, help="Show records instead of batches.")
 @click.option("-o", "--offset", type=click.IntRange(0), default=0, help="Begin at this offset.")
 @click.option(
     "-n", "--max", "limit", type=click.IntRange(1), default=None, help="Show so many of each file."
 )
 @output_options
+@place_options
 def dump(
-    *, paths: tuple[str, ...], records: bool, offset: int, limit: int | None, output: Output
+    *,
+    names: tuple[str, ...],
+    records: bool,
+    offset: int,
+    limit: int | None,
+    output: Output,
+    where: Where,
 ) -> None:
-    """Show what files hold: segments, indexes, snapshots, checkpoints.
+    """Show what segments, indexes, snapshots and checkpoints hold.
 
-    PATHS are files, or directories of partitions, whose segments are shown. Records of the metadata
-    log are shown by their fields.
+    Files are shown by their kind; of logs the segments are shown, those in the remote store too.
+    Records of the metadata log are shown by their fields.
     """
+    from ottla.cli.log_dump import Dump, files_of
     from ottla.cli.log_files import Selection, reader_of
-    from ottla.common.errors import ApiError
-    from ottla.storage.checkpoints import CorruptCheckpoint
-    from ottla.storage.producer_snapshots import CorruptSnapshot
 
-    selection = Selection(records, offset) if limit is None else Selection(records, offset, limit)
-    files = [file for path in paths for file in _files(path, output)]
-    contents: dict[str, dict[str, list[Row]]] = {}
+    files = [name for name in names if os.path.isfile(name)]  # noqa: PTH113 - as storage has them
     for file in files:
-        reader = reader_of(file)
-        if reader is None:
+        if reader_of(file) is None:
             raise click.UsageError(f"{file}: not a file of a log")
-        if len(files) > 1 and not output.is_document:
-            output.talk(f"{file}:")
-        try:
-            content = reader(file, selection)
-            rows = list(content.rows)
-        except (ApiError, CorruptSnapshot, CorruptCheckpoint, ValueError) as error:
-            output.error("CORRUPT", str(error), file=file)
-            continue
-        if output.is_document:
-            contents[file] = {content.noun: rows}
-        else:
-            output.rows(content.noun, content.columns, rows)
-    if output.is_document:
-        output.document({"files": contents})
+    rest = [name for name in names if name not in files]
+    found = find_logs(rest, where, output) if rest or not names else Found([], None)
+    selection = Selection(records, offset) if limit is None else Selection(records, offset, limit)
+    chosen = [
+        *((file, posixpath.getsize(file), None) for file in files),
+        *files_of(_with_copies(found, where, output), found.tier, offset, local=where.local),
+    ]
+    with Progress("reading", sum(size for _, size, _ in chosen), quiet=where.quiet) as progress:
+        dumping = Dump(output, selection._replace(progress=progress.update), found.tier)
+        for name, _, copy in chosen:
+            content = dumping.read(name, copy)
+            progress.clear()
+            if content is not None:
+                dumping.show(name, content, several=len(chosen) > 1)
+    dumping.finish()
     if output.failed:
         raise SystemExit(1)
 
 
-def _files(path: str, output: Output) -> list[str]:
-    """The file itself, or the segments of a directory."""
-    if not os.path.isdir(path):  # noqa: PTH112 - paths stay strings, as storage has them
-        return [path]
-    names = sorted(os.listdir(path))  # noqa: PTH208
-    segments = [posixpath.join(path, name) for name in names if name.endswith(".log")]
-    if not segments:
-        output.talk(f"{path}: no segments")
-    return segments
-
-
 @log.command()
-@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False))
 @click.option("--shallow", is_flag=True, help="Do not look into the batches.")
 @output_options
-def verify(*, paths: tuple[str, ...], shallow: bool, output: Output) -> None:
-    """Check checksums, offsets, records and indexes; exit with 1 when something is wrong.
+@place_options
+def verify(*, names: tuple[str, ...], shallow: bool, output: Output, where: Where) -> None:
+    """Check checksums, offsets, epochs, records and indexes; exit with 1 when something is wrong.
 
-    PATHS are directories of partitions, or log directories with many of them.
+    Remote segments are brought here one by one and checked likewise; between the segments, and
+    between what is here and what is there, no offset may be missing.
     """
-    from ottla.cli.log_checks import verify_log
+    from ottla.cli.log_checks import LogCheck
 
-    logs = [directory for path in paths for directory in _logs(path)]
-    if not logs:
-        raise click.UsageError(f"no segments in {', '.join(paths)}")
+    found = find_logs(names, where, output)
+    logs = list(_with_copies(found, where, output))
     rows: list[Row] = []
     problems: list[Row] = []
-    with progress_bar(sum(map(_size, logs)), "verifying") as bar:
-        for directory in logs:
-            summary = verify_log(directory, deep=not shallow, progress=bar.update)
+    with Progress(
+        "verifying", sum(_bytes(place, copies) for place, copies in logs), quiet=where.quiet
+    ) as progress:
+        for place, copies in logs:
+            check = LogCheck(place, found.tier, deep=not shallow, progress=progress.update)
+            summary = check.run(copies, local=where.local)
             problems += [problem._asdict() for problem in summary.problems]
             counts = {**summary._asdict(), "problems": len(summary.problems)}
-            rows.append({"log": posixpath.basename(posixpath.abspath(directory)), **counts})
-    _report(output, rows, problems)
-    if problems:
+            rows.append({"log": place.name, **counts})
+    if output.is_document:
+        output.document({"logs": rows, "problems": problems})
+    else:
+        names_shown = ("log", "segments", "remote_segments", "batches", "records", "problems")
+        output.rows("logs", [Column(name) for name in names_shown], rows)
+        _tell(output, problems)
+    if output.failed or problems:
         raise SystemExit(1)
 
 
-def _report(output: Output, rows: list[Row], problems: list[Row]) -> None:
-    if output.is_document:
-        output.document({"logs": rows, "problems": problems})
-        return
-    names = ("log", "segments", "batches", "records", "problems")
-    output.rows("logs", [Column(name) for name in names], rows)
+def _tell(output: Output, problems: list[Row]) -> None:
+    """One line for each."""
     for problem in problems:
         place = "" if problem["position"] is None else f" at {problem['position']}"
         output.talk(f"{problem['file']}{place}: {problem['problem']}")
 
 
-def _logs(path: str) -> list[str]:
-    """The directory itself when it holds segments, else those below it that do."""
-    if _has_segments(path):
-        return [path]
-    below = (posixpath.join(path, name) for name in sorted(os.listdir(path)))  # noqa: PTH208
-    return [each for each in below if os.path.isdir(each) and _has_segments(each)]  # noqa: PTH112
+def _with_copies(
+    found: Found, where: Where, output: Output
+) -> Iterator[tuple["Place", list["RemoteCopy"]]]:
+    """Each log with its remote segments, as far as they are wanted and can be known."""
+    from ottla.tiered.store import RemoteStoreError
+
+    for place in found.places:
+        copies: list[RemoteCopy] = []
+        partition = place.id_partition
+        if found.tier is not None and where.remote and partition is not None:
+            try:
+                copies = found.tier.copies(partition)
+            except RemoteStoreError as error:
+                output.error("REMOTE_STORE", str(error), log=place.name)
+        yield place, copies
 
 
-def _has_segments(path: str) -> bool:
-    return any(name.endswith(".log") for name in os.listdir(path))  # noqa: PTH208
+def _bytes(place: "Place", copies: list["RemoteCopy"]) -> int:
+    """What there is to read."""
+    from ottla.cli.read_only import FILES
 
-
-def _size(directory: str) -> int:
-    names = os.listdir(directory)  # noqa: PTH208
-    paths = (posixpath.join(directory, name) for name in names if name.endswith(".log"))
-    return sum(map(os.path.getsize, paths))
+    local = sum(FILES.size(each.path(".log")) for each in place.segments())
+    return local + sum(copy.size for copy in copies if copy.is_finished)

@@ -1,179 +1,227 @@
-"""Whether the files of a log are sound and agree with each other. Nothing is changed.
+"""Whether the files of a log are sound and agree with each other, in both tiers.
 
-What is found is told file by file and goes on: a damaged batch ends the look at its segment only.
+Nothing is changed. What is found is told file by file and goes on.
 """
 
-import posixpath
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from ottla.cli.log_files import METADATA_TOPIC, batches_of, records_of
-from ottla.common.errors import ApiError, CorruptMessage
-from ottla.records.batch import MAGIC, crc_is_valid, read_header
-from ottla.storage.checkpoints import LEADER_EPOCHS, CorruptCheckpoint, read_epochs
-from ottla.storage.file_records import BatchPlace
-from ottla.storage.files import OsFilesystem
-from ottla.storage.offset_index import OffsetIndex
+from ottla.cli.log_files import METADATA_TOPIC
+from ottla.cli.log_place import Place, sound_epochs
+from ottla.cli.log_segment import Facts, Problem, SegmentFiles, reason
+from ottla.cli.log_whole_segment import Progress, WholeSegment
+from ottla.cli.read_only import FILES
+from ottla.cli.remote_tier import RemoteCopy, RemoteTier
+from ottla.common.errors import CorruptMessage
+from ottla.storage.checkpoints import (
+    LEADER_EPOCHS,
+    PARTITION_METADATA,
+    CorruptCheckpoint,
+    decode_partition_metadata,
+)
+from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.producer_snapshots import CorruptSnapshot, decode_snapshot
-from ottla.storage.segment import offset_of_file
-from ottla.storage.time_index import TimeIndex
-from ottla.storage.transaction_index import TransactionIndex
-
-_UNBOUNDED = (1 << 63) - 1
-Progress = Callable[[int], None]
-
-
-class Problem(NamedTuple):
-    """Something that should not be so."""
-
-    file: str
-    position: int | None
-    problem: str
+from ottla.storage.segment import LOG_SUFFIX, SNAPSHOT_SUFFIX
+from ottla.tiered.cache import SegmentCache
+from ottla.tiered.lineage import Lineage
+from ottla.tiered.segments import SegmentState, SegmentUpdate
+from ottla.tiered.store import RemoteStoreError
 
 
 class Summary(NamedTuple):
     """What was looked at."""
 
     segments: int
+    remote_segments: int
     batches: int
     records: int
     problems: list[Problem]
 
 
-def verify_log(directory: str, *, deep: bool, progress: Progress) -> Summary:
-    """Look at every file of one partition; ``progress`` hears how many bytes were read."""
-    filesystem = OsFilesystem()
-    names = filesystem.list_directory(directory)
-    segments = [name for name in names if name.endswith(".log")]
-    problems: list[Problem] = []
-    batches = records = 0
-    previous_end = -1
-    for name in sorted(segments):
-        places, count = _verify_segment(
-            f"{directory}/{name}", previous_end, deep=deep, progress=progress, problems=problems
+class _Stretch(NamedTuple):
+    """Offsets, both inclusive, that some segment has; none when the last is before the first."""
+
+    first: int
+    last: int
+    file: str
+
+
+class LogCheck:
+    """Looks at every file of one log, in both tiers."""
+
+    def __init__(
+        self, place: Place, tier: RemoteTier | None, *, deep: bool, progress: Progress
+    ) -> None:
+        """``tier`` when the remote part is to be looked at; ``progress`` hears of bytes read."""
+        self._place = place
+        self._tier = tier
+        self._deep = deep
+        self._progress = progress
+        self._problems: list[Problem] = []
+        self._batches = 0
+        self._records = 0
+
+    def run(self, copies: Sequence[RemoteCopy], *, local: bool = True) -> Summary:
+        """``copies`` are what the remote tier has of it."""
+        segments = self._place.segments() if local else []
+        for copy in copies:
+            self._check_copy(copy)
+        stretches = list(self._check_local(segments))
+        if local and self._place.directory is not None:
+            self._problems += _small_file_problems(self._place)
+            self._problems += self._gaps(copies, stretches)
+        elif copies:
+            self._problems += self._gaps(copies, [])
+        return Summary(len(segments), len(copies), self._batches, self._records, self._problems)
+
+    def _count(self, facts: Facts) -> None:
+        self._batches += facts.batches or 0
+        self._records += facts.records or 0
+        self._problems += facts.problems
+
+    # This disk
+
+    def _check_local(self, segments: Sequence[SegmentFiles]) -> Iterator[_Stretch]:
+        epochs = LeaderEpochs(self._place.epochs())
+        last = -1
+        for number, files in enumerate(segments):
+            following = segments[number + 1 : number + 2]
+            facts = WholeSegment(
+                files,
+                epochs=epochs,
+                after=last,
+                deep=self._deep,
+                growing=self._place.live and not following,
+                progress=self._progress,
+            ).read()
+            self._count(facts)
+            end = files.base_offset - 1 if facts.last_offset is None else facts.last_offset
+            last = max(last, end)
+            if following and (self._is_compacted or facts.problems):
+                # Records may have gone for good; of damage it is told already.
+                end = following[0].base_offset - 1
+            yield _Stretch(files.base_offset, end, files.name + LOG_SUFFIX)
+
+    @property
+    def _is_compacted(self) -> bool:
+        return bool(self._place.compacted) or self._place.clean_offset is not None
+
+    # The remote store
+
+    def _check_copy(self, copy: RemoteCopy) -> None:
+        assert self._tier is not None
+        name = self._tier.name(copy) + LOG_SUFFIX
+        if copy.problem is not None:
+            self._problems.append(Problem(name, None, copy.problem))
+        if not copy.is_finished or not self._tier.is_readable or copy.problem is not None:
+            return
+        with tempfile.TemporaryDirectory(prefix="ottla-verify-") as directory:
+            try:
+                files = self._tier.bring(copy, directory, self._progress)
+                epochs = sound_epochs(f"{directory}/{LEADER_EPOCHS}")
+            except (CorruptMessage, CorruptCheckpoint, RemoteStoreError) as error:
+                self._problems.append(Problem(name, None, str(error)))
+                return
+            facts = WholeSegment(files, epochs=LeaderEpochs(epochs), deep=self._deep).read()
+            self._count(facts)
+            self._problems += _snapshot_problems(directory, files.name)
+            segment = copy.segment
+            if facts.last_offset is not None and facts.last_offset > segment.end_offset:
+                found = f"offset {facts.last_offset} in a segment up to {segment.end_offset}"
+                self._problems.append(Problem(name, None, found))
+
+    # Both
+
+    def _gaps(self, copies: Sequence[RemoteCopy], local: Sequence[_Stretch]) -> Iterator[Problem]:
+        """Offsets between the log start and the log end that no segment has."""
+        stretches = sorted([*self._remote_stretches(copies, local), *local])
+        expected = self._place.start_offset
+        for first, last, file in stretches:
+            if expected is not None and first > expected:
+                yield Problem(file, None, f"offsets {expected} to {first - 1} are in no segment")
+            expected = max(last + 1, first, expected or 0)
+
+    def _remote_stretches(
+        self, copies: Sequence[RemoteCopy], local: Sequence[_Stretch]
+    ) -> list[_Stretch]:
+        """What a log of these leader epochs finds in the remote store."""
+        assert self._tier is not None or not copies
+        finished = [copy for copy in copies if copy.is_finished]
+        if not finished or self._tier is None:
+            return []
+        entries = self._place.epochs() or _epochs_of(finished)
+        ends = [copy.segment.end_offset + 1 for copy in finished]
+        end = max([*ends, *(each.last + 1 for each in local)])
+        start = self._place.start_offset or 0
+        names = {copy.segment.segment_id: self._tier.name(copy) for copy in finished}
+        return [
+            _Stretch(
+                extent.start_offset,
+                extent.end_offset,
+                names[extent.segment.segment_id] + LOG_SUFFIX,
+            )
+            for extent in _cache(finished).extents(Lineage.of(entries, end), start)
+        ]
+
+
+def _cache(finished: Sequence[RemoteCopy]) -> SegmentCache:
+    """The remote segments as a broker knows them."""
+    cache = SegmentCache()
+    for copy in sorted(finished, key=lambda copy: copy.segment.event_timestamp_ms):
+        segment = copy.segment._replace(state=SegmentState.COPY_SEGMENT_STARTED)
+        cache.replay(segment)
+        cache.replay(
+            SegmentUpdate(
+                segment.partition,
+                segment.segment_id,
+                SegmentState.COPY_SEGMENT_FINISHED,
+                segment.event_timestamp_ms,
+                segment.broker_id,
+            )
         )
-        problems += _verify_indexes(directory, name, names, places)
-        batches, records = batches + len(places), records + count
-        previous_end = places[-1].last_offset if places else previous_end
-    problems += _verify_small_files(directory, names)
-    return Summary(len(segments), batches, records, problems)
+    return cache
 
 
-def _verify_segment(
-    path: str, previous_end: int, *, deep: bool, progress: Progress, problems: list[Problem]
-) -> tuple[list[BatchPlace], int]:
-    """The batches of a segment and the number of their records, as far as it is sound."""
-    places: list[BatchPlace] = []
-    count, end = 0, 0
-    size = OsFilesystem().size(path)
-    base_offset = offset_of_file(posixpath.basename(path)) or 0
-    last = max(previous_end, base_offset - 1)
-    try:
-        for place, data in batches_of(path):
-            found = _batch_problems(place, data, last, deep=deep)
-            problems.extend(Problem(path, place.position, text) for text in found)
-            count += max(read_header(data.ljust(61, b"\0")).record_count, 0)
-            places.append(place)
-            last, end = place.last_offset, place.end
-            progress(place.size)
-    except CorruptMessage as error:
-        problems.append(Problem(path, end, str(error)))
-    else:
-        if end < size:
-            problems.append(Problem(path, end, f"{size - end} bytes that are no whole batch"))
-    return places, count
+def _epochs_of(finished: Sequence[RemoteCopy]) -> list[tuple[int, int]]:
+    """The leader epochs that remote segments tell of, where no log does."""
+    epochs = LeaderEpochs()
+    for epoch, start_offset in sorted(
+        {entry for copy in finished for entry in copy.segment.leader_epochs}
+    ):
+        epochs.assign(epoch, start_offset)
+    return list(epochs.entries)
 
 
-def _batch_problems(place: BatchPlace, data: bytes, last: int, *, deep: bool) -> Iterator[str]:
-    if place.base_offset <= last:
-        yield f"offset {place.base_offset} after {last}"
-    if place.last_offset < place.base_offset:
-        yield f"last offset {place.last_offset} before base offset {place.base_offset}"
-    if read_header(data.ljust(61, b"\0")).magic == MAGIC and not crc_is_valid(data, 0, len(data)):
-        yield "the checksum does not match"
-        return
-    if deep:
-        yield from _record_problems(place, data)
+def _small_file_problems(place: Place) -> Iterator[Problem]:
+    assert place.directory is not None
+    if not place.name.startswith(METADATA_TOPIC):
+        yield from _snapshot_problems(place.directory, None)
+    for name, check in _SMALL_FILES.items():
+        path = f"{place.directory}/{name}"
+        if FILES.exists(path):
+            try:
+                check(path)
+            except CorruptCheckpoint as error:
+                yield Problem(path, None, str(error))
+            except OSError as error:
+                yield Problem(path, None, reason(error))
 
 
-def _record_problems(place: BatchPlace, data: bytes) -> Iterator[str]:
-    try:
-        records = records_of(data)
-    except ApiError as error:
-        yield str(error)
-        return
-    last = place.base_offset - 1
-    for record in records:
-        if not last < record.offset <= place.last_offset:
-            yield f"record with offset {record.offset} in a batch up to {place.last_offset}"
-        last = record.offset
+_SMALL_FILES: dict[str, Callable[[str], object]] = {
+    LEADER_EPOCHS: sound_epochs,
+    PARTITION_METADATA: lambda path: decode_partition_metadata(FILES.read(path)),
+}
 
 
-def _verify_indexes(
-    directory: str, name: str, names: list[str], places: list[BatchPlace]
-) -> Iterator[Problem]:
-    filesystem, stem = OsFilesystem(), name.removesuffix(".log")
-    base_offset = offset_of_file(name) or 0
-    by_position = {place.position: place for place in places}
-    path = f"{directory}/{stem}.index"
-    # The index of the metadata log and of a segment that is being written may lack entries.
-    if f"{stem}.index" in names:
-        index = OffsetIndex(filesystem, path, base_offset, _UNBOUNDED)
-        yield from _verify_offset_index(path, index, by_position)
-    path = f"{directory}/{stem}.timeindex"
-    if f"{stem}.timeindex" in names:
-        last = places[-1].last_offset if places else base_offset - 1
-        yield from _verify_time_index(
-            path, TimeIndex(filesystem, path, base_offset, _UNBOUNDED), last
-        )
-    path = f"{directory}/{stem}.txnindex"
-    if not TransactionIndex(filesystem, path, base_offset).is_sound():
-        yield Problem(path, None, "not the aborted transactions of this segment")
-
-
-def _verify_offset_index(
-    path: str, index: OffsetIndex, by_position: dict[int, BatchPlace]
-) -> Iterator[Problem]:
-    if not index.has_whole_entries():
-        yield Problem(path, None, "the size is no multiple of 8")
-    before = -1
-    for number, (relative, position) in enumerate(index.all()):
-        if relative == position == 0:
-            continue  # room that a running broker has set aside
-        place = by_position.get(position)
-        offset = index.base_offset + relative
-        if place is None:
-            yield Problem(path, number * 8, f"no batch begins at position {position}")
-        elif place.last_offset != offset:
-            yield Problem(path, number * 8, f"offset {offset} where {place.last_offset} stands")
-        if relative <= before:
-            yield Problem(path, number * 8, "the entries do not grow")
-        before = relative
-
-
-def _verify_time_index(path: str, index: TimeIndex, last_offset: int) -> Iterator[Problem]:
-    if not index.has_whole_entries():
-        yield Problem(path, None, "the size is no multiple of 12")
-    before = -1
-    for number, (timestamp, relative) in enumerate(index.all()):
-        if timestamp == relative == 0:
-            continue  # room that a running broker has set aside
-        if timestamp < before:
-            yield Problem(path, number * 12, "the timestamps do not grow")
-        if index.base_offset + relative > max(last_offset, index.base_offset):
-            yield Problem(path, number * 12, f"offset {index.base_offset + relative} is not there")
-        before = timestamp
-
-
-def _verify_small_files(directory: str, names: list[str]) -> Iterator[Problem]:
-    filesystem = OsFilesystem()
-    metadata = posixpath.basename(posixpath.abspath(directory)).startswith(METADATA_TOPIC)
-    for name in names:
-        path = f"{directory}/{name}"
-        try:
-            if name == LEADER_EPOCHS:
-                read_epochs(filesystem, path)
-            elif name.endswith(".snapshot") and not metadata:
-                decode_snapshot(filesystem.read(path))
-        except (CorruptCheckpoint, CorruptSnapshot) as error:
-            yield Problem(path, None, str(error))
+def _snapshot_problems(directory: str, name: str | None) -> Iterator[Problem]:
+    """Of the states of producers; ``name`` is what a remote segment is called."""
+    for file in FILES.list_directory(directory):
+        if file.endswith(SNAPSHOT_SUFFIX):
+            shown = f"{directory}/{file}" if name is None else name + SNAPSHOT_SUFFIX
+            try:
+                decode_snapshot(FILES.read(f"{directory}/{file}"))
+            except CorruptSnapshot as error:
+                yield Problem(shown, None, str(error))
+            except OSError as error:
+                yield Problem(shown, None, reason(error))

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from ottla.cli.decoding import control_value, metadata_value
 from ottla.cli.output import Column, Row
+from ottla.cli.read_only import FILES
 from ottla.cli.values import shown, shown_headers
 from ottla.records.batch import CREATE_TIME, MAGIC, crc_is_valid, read_header
 from ottla.records.compression import NAMES
@@ -28,7 +29,6 @@ from ottla.storage.checkpoints import (
     read_offsets,
 )
 from ottla.storage.file_records import BatchPlace, bodies
-from ottla.storage.files import OsFilesystem
 from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.producer_snapshots import decode_snapshot
 from ottla.storage.segment import offset_of_file
@@ -53,11 +53,13 @@ class Selection(NamedTuple):
     records: bool = False
     first_offset: int = 0
     limit: int = _UNBOUNDED
+    progress: Callable[[int], None] = lambda _: None
+    """Hears how many bytes were read."""
 
 
 def batches_of(path: str) -> Iterator[tuple[BatchPlace, bytes]]:
     """Each batch of a segment or metadata snapshot with its bytes."""
-    file = OsFilesystem().open(path)
+    file = FILES.open(path)
     try:
         yield from bodies(file, 0, file.size())
     finally:
@@ -99,6 +101,7 @@ def segment(path: str, selection: Selection) -> Content:
 def _batches(path: str, selection: Selection) -> Iterator[Row]:
     count = 0
     for place, data in batches_of(path):
+        selection.progress(place.size)
         if place.last_offset < selection.first_offset:
             continue
         if count == selection.limit:
@@ -141,6 +144,7 @@ def _records(path: str, selection: Selection) -> Iterator[Row]:
     count = 0
     metadata = path.endswith(".checkpoint") or _is_metadata_log(path)
     for place, data in batches_of(path):
+        selection.progress(place.size)
         if place.last_offset < selection.first_offset:
             continue
         header = read_header(data.ljust(61, b"\0"))
@@ -184,19 +188,19 @@ def _used(index: OffsetIndex | TimeIndex) -> list[tuple[int, int]]:
 
 
 def _offset_index(path: str, _: Selection) -> Content:
-    index = OffsetIndex(OsFilesystem(), path, _base_offset(path), _UNBOUNDED)
+    index = OffsetIndex(FILES, path, _base_offset(path), _UNBOUNDED)
     rows = [{"offset": index.base_offset + each, "position": at} for each, at in _used(index)]
     return Content("entries", (Column("offset"), Column("position")), rows)
 
 
 def _time_index(path: str, _: Selection) -> Content:
-    index = TimeIndex(OsFilesystem(), path, _base_offset(path), _UNBOUNDED)
+    index = TimeIndex(FILES, path, _base_offset(path), _UNBOUNDED)
     rows = [{"timestamp": at, "offset": index.base_offset + each} for at, each in _used(index)]
     return Content("entries", (Column("timestamp"), Column("offset")), rows)
 
 
 def _transaction_index(path: str, _: Selection) -> Content:
-    index = TransactionIndex(OsFilesystem(), path, _base_offset(path))
+    index = TransactionIndex(FILES, path, _base_offset(path))
     names = ("producer_id", "first_offset", "last_offset", "last_stable_offset")
     rows = [entry._asdict() for entry in index.entries]
     return Content("aborted_transactions", tuple(map(Column, names)), rows)
@@ -214,20 +218,20 @@ def _producers(path: str, _: Selection) -> Content:
     )
     rows = [
         {name: getattr(entry, name) for name in names}
-        for entry in decode_snapshot(OsFilesystem().read(path))
+        for entry in decode_snapshot(FILES.read(path))
     ]
     return Content("producers", tuple(map(Column, names)), rows)
 
 
 def _epochs(path: str, _: Selection) -> Content:
-    rows = [entry._asdict() for entry in read_epochs(OsFilesystem(), path)]
+    rows = [entry._asdict() for entry in read_epochs(FILES, path)]
     return Content("epochs", (Column("epoch"), Column("start_offset")), rows)
 
 
 def _offsets(path: str, _: Selection) -> Content:
     rows = [
         {"topic": partition.topic, "partition": partition.partition, "offset": offset}
-        for partition, offset in read_offsets(OsFilesystem(), path).items()
+        for partition, offset in read_offsets(FILES, path).items()
     ]
     return Content("offsets", tuple(map(Column, ("topic", "partition", "offset"))), rows)
 
@@ -235,7 +239,7 @@ def _offsets(path: str, _: Selection) -> Content:
 def _topic_id(path: str, _: Selection) -> Content:
     from ottla.common.identifiers import uuid_text
 
-    topic_id = decode_partition_metadata(OsFilesystem().read(path))
+    topic_id = decode_partition_metadata(FILES.read(path))
     return Content("partition_metadata", (Column("topic_id"),), [{"topic_id": uuid_text(topic_id)}])
 
 

@@ -8,12 +8,9 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import click
-
-if TYPE_CHECKING:
-    from click._termui_impl import ProgressBar
 
 Row = Mapping[str, object]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -216,12 +213,6 @@ def current_output(ctx: click.Context) -> Output:
     """What the running command prints with."""
     output: Output = ctx.meta.setdefault(_META, Output())
     return output
-
-
-def progress_bar(length: int, label: str, *, hidden: bool = False) -> "ProgressBar[int]":
-    """A bar for long work: on standard error, and only where somebody looks."""
-    hidden = hidden or not sys.stderr.isatty()
-    return click.progressbar(length=length, label=label, file=sys.stderr, hidden=hidden)
 
 
 def broken_pipe() -> None:

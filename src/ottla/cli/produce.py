@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ottla.cli.completing import complete_topics
-from ottla.cli.output import Output, output_options, progress_bar
+from ottla.cli.output import Output, output_options
+from ottla.cli.progress import Progress, progress_options
 from ottla.cli.settings import ClientSettings, connection_options
 from ottla.cli.values import HEX
 
 if TYPE_CHECKING:
-    from click._termui_impl import ProgressBar
-
     from ottla.client.sender import Delivered
     from ottla.common.promise import Promise
 
@@ -83,6 +82,7 @@ class Reading(NamedTuple):
     "-z", "--compression", type=click.Choice(CODECS), default=None, help="[default: none]"
 )
 @click.option("--dry-run", is_flag=True, help="Read everything and write nothing.")
+@progress_options
 @output_options
 @connection_options
 def produce(
@@ -97,6 +97,7 @@ def produce(
     acks: str | None,
     compression: str | None,
     dry_run: bool,
+    quiet: bool,
     output: Output,
     client: ClientSettings,
 ) -> None:
@@ -118,9 +119,9 @@ def produce(
     )
     count = 0
     last: Promise[Delivered] | None = None
-    with producer, input_progress() as bar:
+    with producer, input_progress(quiet=quiet) as progress:
         for line in lines:
-            bar.update(line.size)
+            progress.update(line.size)
             last = producer.send(
                 topic,
                 line.value,
@@ -135,13 +136,14 @@ def produce(
     output_result(output, topic, count=count, dry_run=False)
 
 
-def input_progress() -> "ProgressBar[int]":
-    """A bar for input whose size is known, that is for files."""
+def input_progress(*, quiet: bool) -> Progress:
+    """Shown for input whose size is known, that is for files."""
     try:
         status = os.fstat(sys.stdin.fileno())
     except (OSError, ValueError):
-        return progress_bar(0, "producing", hidden=True)
-    return progress_bar(status.st_size, "producing", hidden=not stat.S_ISREG(status.st_mode))
+        return Progress("producing", 0, quiet=True)
+    is_file = stat.S_ISREG(status.st_mode)
+    return Progress("producing", status.st_size, quiet=quiet or not is_file)
 
 
 def output_result(output: Output, topic: str, *, count: int, dry_run: bool) -> None:

@@ -1,19 +1,15 @@
 """``ottla topics``: list, describe, create, change and delete."""
 
 import sys
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
 
 import click
 
 from ottla.cli.completing import complete_settings, complete_topics
 from ottla.cli.files import parse_assignments
-from ottla.cli.output import Column, Output, Row, output_options
+from ottla.cli.output import Column, Output, output_options
+from ottla.cli.progress import progress_options
 from ottla.cli.refusals import finish, report_refusals
 from ottla.cli.settings import ClientSettings, connection_options
-
-if TYPE_CHECKING:
-    from ottla.client.descriptions import PartitionDescription, TopicDescription
 
 
 @click.group()
@@ -48,66 +44,21 @@ def list_command(*, internal: bool, output: Output, client: ClientSettings) -> N
 
 @topics.command()
 @click.argument("names", nargs=-1, shell_complete=complete_topics)
+@progress_options
 @output_options
 @connection_options
-def describe(*, names: tuple[str, ...], output: Output, client: ClientSettings) -> None:
-    """Show partitions, leaders, replicas and own settings; of all topics when none is named."""
-    from ottla.cli.cluster import open_admin
-    from ottla.client.descriptions import ConfigResource, ConfigSource, ResourceType
-
-    with open_admin(client) as admin:
-        wanted = list(names) or admin.list_topics(internal=True)
-        described = report_refusals(output, "topic", lambda: admin.describe_topics(wanted))
-        resources = [ConfigResource(ResourceType.TOPIC, name) for name in described]
-        configs = admin.describe_configs(resources) if resources else {}
-    own = {
-        resource.name: {
-            entry.name: entry.value
-            for entry in entries
-            if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG
-        }
-        for resource, entries in configs.items()
-    }
-    _show(output, [described[name] for name in sorted(described)], own)
-    finish(output)
-
-
-def _show(
-    output: Output, described: list["TopicDescription"], own: dict[str, dict[str, str | None]]
+def describe(
+    *, names: tuple[str, ...], quiet: bool, output: Output, client: ClientSettings
 ) -> None:
-    from ottla.common.identifiers import uuid_text
+    """Show partitions, leaders, replicas, sizes, own settings; of all topics when none is named.
 
-    if output.is_document:
-        output.document(
-            {
-                "topics": [
-                    {
-                        "name": topic.name,
-                        "topic_id": uuid_text(topic.topic_id),
-                        "internal": topic.internal,
-                        "configs": own.get(topic.name, {}),
-                        "partitions": [each._asdict() for each in topic.partitions],
-                    }
-                    for topic in described
-                ]
-            }
-        )
-        return
-    if output.form != "tsv":
-        for topic in described:
-            settings = " ".join(f"{key}={value}" for key, value in own[topic.name].items())
-            output.line(f"{topic.name}  {uuid_text(topic.topic_id)}  {settings}".rstrip())
-    names = ("topic", "partition", "leader", "replicas", "isr")
-    wide = ("leader_epoch", "offline_replicas", "eligible_leader_replicas", "last_known_elr")
-    columns = [*map(Column, names), *(Column(name, wide=True) for name in wide)]
-    output.rows("partitions", columns, _partition_rows(described))
+    The local size of a partition is that of its leader's replica; what its topic has in the remote
+    store is read from the metadata of that.
+    """
+    from ottla.cli.topic_descriptions import describe_topics, show_topics
 
-
-def _partition_rows(described: Iterable["TopicDescription"]) -> list[Row]:
-    def row(topic: str, partition: "PartitionDescription") -> dict[str, Any]:
-        return {"topic": topic, **partition._asdict()}
-
-    return [row(topic.name, each) for topic in described for each in topic.partitions]
+    show_topics(output, describe_topics(names, client, output, quiet=quiet))
+    finish(output)
 
 
 @topics.command()

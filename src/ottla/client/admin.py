@@ -228,7 +228,8 @@ class Admin:
         if node_ids is None:
             node_ids = sorted(self.cluster.refresh().brokers)
         for node_id in node_ids:
-            self.cluster.node(node_id)
+            if node_id not in self.cluster.metadata.brokers:
+                self.cluster.node(node_id)
             response = self.cluster.ask_again(request, DescribeLogDirsResponse, node_id=node_id)
             if response.error_code:
                 refused[node_id] = refusal(response.error_code)

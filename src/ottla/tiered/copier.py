@@ -178,9 +178,16 @@ def list_segments(store: RemoteStore, partition: TopicIdPartition) -> Iterator[S
 
 
 def download(
-    store: RemoteStore, segment: SegmentName, filesystem: Filesystem, directory: str
+    store: RemoteStore,
+    segment: SegmentName,
+    filesystem: Filesystem,
+    directory: str,
+    progress: Progress = unhindered,
 ) -> Manifest:
-    """Bring a segment back into ``directory``, under the names that Kafka gives its files."""
+    """Bring a segment back into ``directory``, under the names that Kafka gives its files.
+
+    ``progress`` is told of the bytes that have come.
+    """
     manifest = read_manifest(store, segment)
     found = manifest.segment
     names = {suffix: file_name(found.start_offset, suffix) for suffix in DATA_SUFFIXES}
@@ -198,6 +205,7 @@ def download(
                 if not manifest.verify_chunk(suffix, number, data):
                     raise CorruptMessage(f"{key} is damaged at position {start} or behind")
                 file.write_at(start, data)
+                progress(len(data))
             file.sync()
         finally:
             file.close()

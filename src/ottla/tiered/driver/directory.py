@@ -38,10 +38,13 @@ _NO_COPY_FILE_RANGE: Final = frozenset(
 class DirectoryStore:
     """See the module. Several threads may use it."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, writable: bool = True) -> None:
+        """One that is not to be written to is left as it is, also what others have left there."""
         self._root = os.path.abspath(path)
         self._names = itertools.count()
         self._unique = secrets.token_hex(8)
+        if not writable:
+            return
         try:
             os.makedirs(os.path.join(self._root, TEMPORARY), exist_ok=True)
             _sync_directory(self._root)

@@ -14,16 +14,17 @@ DEFAULT_NAME: Final = "ottla-remote"
 KNOWN: Final = ("file", *SCHEMES)
 
 
-def open_store(url: str, settings: Mapping[str, str]) -> RemoteStore:
+def open_store(url: str, settings: Mapping[str, str], *, writable: bool = True) -> RemoteStore:
     """``settings`` are those of the broker, by their full names; only ``ottla.remote.store.*``.
 
+    Who only reads says so, and then nothing is made or cleaned up when it is opened.
     InvalidConfig for an address that cannot be right, RemoteStoreError when the store is not there.
     """
     parts = urlsplit(url)
     if parts.scheme == "file":
         if parts.netloc not in {"", "localhost"} or not parts.path.startswith("/"):
             raise InvalidConfig(f"ottla.remote.store.url names no directory: {url}")
-        return DirectoryStore(unquote(parts.path))
+        return DirectoryStore(unquote(parts.path), writable=writable)
     if parts.scheme in SCHEMES:
         return open_bucket(url, settings)
     raise InvalidConfig(

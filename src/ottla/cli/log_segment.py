@@ -1,0 +1,179 @@
+"""One segment and its indexes: where they lie, and what a look at their ends tells.
+
+Nothing is changed, and whatever is damaged is a :class:`Problem` and never an exception.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import islice, pairwise
+from typing import Final, NamedTuple
+
+from ottla.cli.log_indexes import TransactionIndexCheck
+from ottla.cli.read_only import FILES
+from ottla.common.errors import ApiError
+from ottla.records.batch import MAGIC, BatchHeader
+from ottla.storage.file_records import BatchPlace, headers, place_at
+from ottla.storage.files import File
+from ottla.storage.offset_index import OffsetIndex
+from ottla.storage.segment import (
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    file_name,
+)
+from ottla.storage.time_index import TimeIndex
+
+INDEX_SUFFIXES: Final = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+PROBLEMS_MAX: Final = 100
+"""Of one file: whoever has read so many has seen enough."""
+_UNBOUNDED: Final = (1 << 63) - 1
+
+
+class Problem(NamedTuple):
+    """Something that should not be so."""
+
+    file: str
+    position: int | None
+    problem: str
+
+
+class SegmentFiles(NamedTuple):
+    """Where the files of a segment lie, and what they are called before people."""
+
+    directory: str
+    base_offset: int
+    name: str
+    """All but the suffix."""
+
+    @staticmethod
+    def local(directory: str, base_offset: int) -> "SegmentFiles":
+        return SegmentFiles(directory, base_offset, f"{directory}/{base_offset:020d}")
+
+    def path(self, suffix: str) -> str:
+        return f"{self.directory}/{file_name(self.base_offset, suffix)}"
+
+    def has(self, suffix: str) -> bool:
+        return FILES.exists(self.path(suffix))
+
+
+class IndexFacts(NamedTuple):
+    entries: int
+    sound: bool | None
+    """None when nobody has looked."""
+
+
+@dataclass
+class Facts:
+    """What was found out about a segment; None where nobody has looked, or there is nothing."""
+
+    size: int = 0
+    last_offset: int | None = None
+    first_timestamp: int | None = None
+    last_timestamp: int | None = None
+    batches: int | None = None
+    records: int | None = None
+    tombstones: int | None = None
+    delete_horizon_ms: int | None = None
+    """The earliest one: when the first tombstones and markers may go."""
+    indexes: dict[str, IndexFacts] = field(default_factory=dict)
+    """By suffix."""
+    problems: list[Problem] = field(default_factory=list)
+
+    def saw(self, place: BatchPlace, header: BatchHeader) -> None:
+        """Offsets and timestamps of a batch behind those that were seen before."""
+        self.last_offset = place.last_offset
+        if header.magic == MAGIC:
+            if self.first_timestamp is None:
+                horizon = header.delete_horizon_ms is not None
+                self.first_timestamp = header.max_timestamp if horizon else header.base_timestamp
+            self.saw_timestamp(header.max_timestamp)
+
+    def saw_timestamp(self, timestamp: int) -> None:
+        known = self.last_timestamp
+        self.last_timestamp = timestamp if known is None else max(known, timestamp)
+
+
+def read_ends(files: SegmentFiles) -> Facts:
+    """What the first batch, the last ones and the ends of the indexes tell; quick."""
+    facts = Facts()
+    problem = Problems(files, facts)
+    try:
+        file = FILES.open(files.path(LOG_SUFFIX))
+    except OSError as error:
+        problem(LOG_SUFFIX, None, reason(error))
+        return facts
+    try:
+        facts.size = file.size()
+        start = _last_indexed(files, file, facts)
+        _saw_last_time_entry(files, facts)
+        if files.has(TRANSACTION_INDEX_SUFFIX):
+            check = TransactionIndexCheck(files.path(TRANSACTION_INDEX_SUFFIX), files.base_offset)
+            found = list(check.finish(None, whole=True))
+            facts.indexes[TRANSACTION_INDEX_SUFFIX] = IndexFacts(check.entries, not found)
+        if start:
+            _see(islice(headers(file, 0, facts.size), 1), facts)
+        _see(headers(file, start, facts.size), facts)
+    except (ApiError, OSError) as error:
+        problem(LOG_SUFFIX, None, reason(error))
+    finally:
+        file.close()
+    return facts
+
+
+def _see(batches: Iterable[tuple[int, BatchHeader]], facts: Facts) -> None:
+    for position, header in batches:
+        last = header.base_offset if header.magic < MAGIC else header.last_offset
+        facts.saw(BatchPlace(position, header.size, header.base_offset, last), header)
+
+
+def _last_indexed(files: SegmentFiles, file: File, facts: Facts) -> int:
+    """Where the last batch with an entry begins; 0 when the index does not lead to one."""
+    path = files.path(OFFSET_INDEX_SUFFIX)
+    if not files.has(OFFSET_INDEX_SUFFIX):
+        return 0
+    index = OffsetIndex(FILES, path, files.base_offset, _UNBOUNDED)
+    entries = index.all()
+    while entries and not any(entries[-1]):
+        entries.pop()
+    place = place_at(file, entries[-1][1], facts.size) if entries else None
+    sound = index.has_whole_entries() and (
+        not entries
+        or (place is not None and place.last_offset == files.base_offset + entries[-1][0])
+    )
+    facts.indexes[OFFSET_INDEX_SUFFIX] = IndexFacts(len(entries), sound)
+    return place.position if sound and place is not None else 0
+
+
+def _saw_last_time_entry(files: SegmentFiles, facts: Facts) -> None:
+    if not files.has(TIME_INDEX_SUFFIX):
+        return
+    index = TimeIndex(FILES, files.path(TIME_INDEX_SUFFIX), files.base_offset, _UNBOUNDED)
+    entries = index.all()
+    while entries and not any(entries[-1]):
+        entries.pop()
+    growing = all(before <= after for before, after in pairwise(entries))
+    sound = index.has_whole_entries() and growing
+    facts.indexes[TIME_INDEX_SUFFIX] = IndexFacts(len(entries), sound)
+    if entries and sound:
+        facts.saw_timestamp(entries[-1][0])
+
+
+class Problems:
+    """Takes down what is found in the files of a segment."""
+
+    def __init__(self, files: SegmentFiles, facts: Facts) -> None:
+        self._name = files.name
+        self._problems = facts.problems
+        self._counts: dict[str, int] = {}
+
+    def __call__(self, suffix: str, position: int | None, problem: str) -> None:
+        count = self._counts[suffix] = self._counts.get(suffix, 0) + 1
+        if count == PROBLEMS_MAX:
+            position, problem = None, "more problems than are listed"
+        if count <= PROBLEMS_MAX:
+            self._problems.append(Problem(self._name + suffix, position, problem))
+
+
+def reason(error: Exception) -> str:
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)

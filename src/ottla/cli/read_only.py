@@ -1,0 +1,15 @@
+"""The file system for those who only look: nothing can be written, nothing needs to be allowed."""
+
+import os
+from typing import Final
+
+from ottla.storage.files import OsFile, OsFilesystem
+
+
+class ReadOnlyFilesystem(OsFilesystem):
+    def open(self, path: str, *, create: bool = False) -> OsFile:
+        assert not create
+        return OsFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+
+
+FILES: Final = ReadOnlyFilesystem()

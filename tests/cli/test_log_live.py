@@ -1,0 +1,101 @@
+"""``ottla log`` and sizes of topics against a running broker, whose files lie on this machine."""
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from ottla.cli.main import cli
+from ottla.client.producer import Producer
+
+NUMBERS = itertools.count()
+SEGMENT = 1 << 20
+
+
+class Command:
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+
+    def __call__(self, *words: str, code: int = 0) -> tuple[str, str]:
+        result = CliRunner().invoke(cli, [*words, "-b", self.bootstrap], prog_name="ottla")
+        assert result.exit_code == code, (result.output, result.exception)
+        return result.stdout, result.stderr
+
+    def document(self, *words: str, code: int = 0) -> dict[str, Any]:
+        content = json.loads(self(*words, "--json", code=code)[0])
+        assert isinstance(content, dict)
+        return content
+
+
+@pytest.fixture
+def ottla(bootstrap: str) -> Command:
+    return Command(bootstrap)
+
+
+@pytest.fixture
+def topic(ottla: Command) -> str:
+    """Two partitions; the first has three segments, the second nothing."""
+    name = f"logs-{next(NUMBERS)}"
+    ottla("topics", "create", name, "-p", "2", "-c", f"segment.bytes={SEGMENT}")
+    with Producer(ottla.bootstrap) as producer:
+        for number in range(30):
+            producer.send(name, bytes(100_000), b"%d" % number, partition=0)
+            producer.flush()
+    return name
+
+
+def test_the_segments_of_a_running_broker(ottla: Command, topic: str) -> None:
+    content = ottla.document("log", "segments", topic, "--deep")
+    rows = content["segments"]
+    assert [(row["partition"], row["tier"]) for row in rows] == [(0, "local")] * 3 + [(1, "local")]
+    assert sum(row["records"] for row in rows) == 30
+    first, second = content["partitions"]
+    assert (first["log_start_offset"], first["log_end_offset"]) == (0, 30)
+    assert first["local_size"] == sum(row["size"] for row in rows)
+    assert (second["log_end_offset"], second["local_size"]) == (0, 0)
+    assert first["dirty_ratio"] is None
+    assert content["problems"] == []
+
+
+def test_a_running_broker_is_verified_and_dumped(ottla: Command, topic: str) -> None:
+    (row,) = ottla.document("log", "verify", f"{topic}:0")["logs"]
+    assert (row["segments"], row["records"], row["problems"]) == (3, 30, 0)
+    files = ottla.document("log", "dump", f"{topic}-0", "-o", "29")["files"]
+    (file,) = files.values()
+    assert [batch["base_offset"] for batch in file["batches"]] == [29]
+
+
+def test_a_compacted_topic_that_was_never_cleaned_is_all_dirty(ottla: Command) -> None:
+    name = f"logs-{next(NUMBERS)}"
+    ottla(
+        "topics", "create", name, "-c", f"segment.bytes={SEGMENT}", "-c", "cleanup.policy=compact"
+    )
+    with Producer(ottla.bootstrap) as producer:
+        for number in range(15):
+            producer.send(name, bytes(100_000), b"%d" % number, partition=0)
+            producer.flush()
+    content = ottla.document("log", "segments", name)
+    (partition,) = content["partitions"]
+    assert partition["dirty_ratio"] == 1.0
+    assert {row["cleaning"] for row in content["segments"]} == {"dirty"}
+
+
+def test_a_topic_or_partition_that_is_not_there_is_said(ottla: Command, topic: str) -> None:
+    for word in ("no-such-topic", f"{topic}:7"):
+        content = ottla.document("log", "segments", word, code=1)
+        assert content["errors"][0]["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
+
+
+def test_sizes_are_described(ottla: Command, topic: str) -> None:
+    (described,) = ottla.document("topics", "describe", topic)["topics"]
+    first, second = described["partitions"]
+    assert 30 * 100_000 < first["local_size"] < 31 * 100_000
+    assert first["replica_sizes"] == {"1": first["local_size"]}
+    assert second["local_size"] == 0
+    assert described["local_size"] == first["local_size"]
+    assert described["remote_size"] is None
+    text, _ = ottla("topics", "describe", topic)
+    assert f"local size {first['local_size']}" in text
+    assert "REMOTE-SIZE" not in text
