@@ -28,7 +28,7 @@ from ottla.records.record import Record
 from ottla.storage.files import OsFilesystem
 from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.time_index import TimeIndex
-from ottla.tiered.chunks import Chunks
+from ottla.tiered.chunks import Windows
 from ottla.tiered.copier import SegmentFiles, upload
 from ottla.tiered.index_cache import NO_TTL, IndexCache
 from ottla.tiered.manifests import Manifests
@@ -120,7 +120,7 @@ def cold_read(store: RemoteStore, segment: RemoteLogSegment, directory: str) -> 
         ttl_ms=NO_TTL,
     )
     indexes.start()
-    reader = RemoteReader(manifests, indexes, Chunks(store))
+    reader = RemoteReader(manifests, indexes, Windows(store))
     offset = size = 0
     while offset <= segment.end_offset:
         found = reader.read(segment, offset, STEP, upper_bound_offset=FAR)

@@ -11,7 +11,7 @@ from ottla.storage.log import Log
 from ottla.storage.segment import SNAPSHOT_SUFFIX, Segment, file_name
 from ottla.testing.files import MemoryFilesystem
 from ottla.testing.remote_store import MemoryStore
-from ottla.tiered.chunks import Chunks
+from ottla.tiered.chunks import Windows
 from ottla.tiered.copier import SegmentFiles, upload
 from ottla.tiered.index_cache import NO_TTL, IndexCache
 from ottla.tiered.manifests import Manifests
@@ -120,7 +120,7 @@ def reading(
         filesystem, logs.ROOT, store, manifests, clock=clock, size_max=1 << 30, ttl_ms=NO_TTL
     )
     indexes.start()
-    reader = RemoteReader(manifests, indexes, Chunks(store))
+    reader = RemoteReader(manifests, indexes, Windows(store))
     return Tier(filesystem, log, store, segments, manifests, indexes, reader, clock)
 
 

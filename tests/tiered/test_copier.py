@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.storage import logs
 from tests.tiered.remote import CHUNK, PARTITION, describe, files_of, fill, tiered
@@ -149,6 +149,7 @@ def test_a_store_that_keeps_less_than_it_was_given_is_noticed(source: Source) ->
     assert not source.check(store)
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_a_damaged_segment_is_not_copied(source: Source, data: st.DataObject) -> None:
     """Offsets and epochs are outside a batch's checksum; order finds most of the former."""
@@ -256,6 +257,7 @@ def test_a_segment_comes_back_byte_for_byte_under_kafkas_names(
     assert names == {*expected, "leader-epoch-checkpoint"}
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_a_damaged_object_does_not_come_back(source: Source, data: st.DataObject) -> None:
     store = source.store()

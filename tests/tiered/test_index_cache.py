@@ -281,5 +281,7 @@ class CacheMachine(RuleBasedStateMachine):
         assert self.cache.size <= 400
 
 
-CacheMachine.TestCase.settings = hypothesis_settings(max_examples=40, stateful_step_count=25)
+CacheMachine.TestCase.settings = hypothesis_settings(
+    max_examples=40, stateful_step_count=25, deadline=None
+)
 TestCacheMachine = CacheMachine.TestCase

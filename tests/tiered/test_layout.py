@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.tiered.histories import PARTITION, segment
 
@@ -58,6 +58,7 @@ def test_a_key_is_what_the_documents_say() -> None:
     assert partition_prefix(PARTITION) == "orders-AAECAwQFBgcICQoLDA0ODw/3/"
 
 
+@settings(deadline=None)
 @given(SEGMENTS, st.sampled_from(SUFFIXES))
 def test_a_key_is_taken_apart_into_what_it_was_made_of(
     found: RemoteLogSegment, suffix: str
@@ -91,6 +92,7 @@ def test_a_key_of_other_people_is_none(key: str) -> None:
     assert parse_key(key) is None
 
 
+@settings(deadline=None)
 @given(SEGMENTS)
 def test_a_manifest_is_read_as_it_was_written(found: RemoteLogSegment) -> None:
     manifest = manifest_of(found)
@@ -99,6 +101,7 @@ def test_a_manifest_is_read_as_it_was_written(found: RemoteLogSegment) -> None:
     assert json.loads(data)["topic"] == found.partition.topic
 
 
+@settings(deadline=None)
 @given(SEGMENTS, st.data())
 def test_any_bit_of_a_manifest_that_flips_is_found(
     found: RemoteLogSegment, data: st.DataObject

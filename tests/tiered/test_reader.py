@@ -46,7 +46,7 @@ def random_log(log: Log, sizes: list[int]) -> None:
         logs.append_batch(log, logs.batch(values, timestamps=timestamps, codec=number % 3))
 
 
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 @given(
     sizes=SIZES,
     segment_bytes=st.sampled_from([4_000, 9_000, 40_000]),
@@ -167,7 +167,7 @@ def test_a_store_that_fails_gives_its_error_and_then_the_batches() -> None:
 # Damage
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_a_bit_that_flips_in_any_object_is_never_served(data: st.DataObject) -> None:
     tier = tiered(with_transactions, internal_segment_bytes=6_000)

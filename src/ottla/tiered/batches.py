@@ -1,47 +1,63 @@
 """Batches that were kept for long: whether they still are what they were."""
 
 import zlib
-from collections.abc import Iterator
 from struct import Struct
 from typing import Final
 
+from ottla.common.checksum import crc32c
 from ottla.common.errors import CorruptMessage
-from ottla.records.batch import MAGIC, MAGIC_POSITION, Buffer, batches, crc_is_valid
-from ottla.storage.file_records import BatchPlace
+from ottla.records.batch import (
+    ATTRIBUTES_POSITION,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_POSITION,
+    Buffer,
+    batches,
+)
 
-_OFFSET: Final = Struct(">q")
-_DELTA: Final = Struct(">i")
-_DELTA_POSITION: Final = 23
-_LEGACY_CRC: Final = Struct(">I")
-_LEGACY_CRC_POSITION: Final = 12
+UNBOUNDED: Final = 1 << 63
+LENGTH_MIN: Final = HEADER_SIZE - LOG_OVERHEAD
+
+_HEAD: Final = Struct(">qi5xI2xi")
+"""Base offset, length, checksum and last offset delta."""
+_LEGACY: Final = Struct(">q4xI")
 _LEGACY_BODY: Final = 16
 
 
-def is_sound(data: Buffer, start: int, size: int) -> bool:
-    """Whether the batch of ``size`` bytes at ``start`` has the checksum that it claims."""
-    if data[start + MAGIC_POSITION] == MAGIC:
-        return crc_is_valid(data, start, size)
-    stored: int = _LEGACY_CRC.unpack_from(data, start + _LEGACY_CRC_POSITION)[0]
-    return stored == zlib.crc32(memoryview(data)[start + _LEGACY_BODY : start + size])
+def check_batches(
+    data: Buffer, offset_min: int, offset_max: int, upper_bound_offset: int = UNBOUNDED
+) -> tuple[int, int]:
+    """Where the whole batches below the upper bound end, and the offset behind them.
 
-
-def checked_batches(data: bytes, offset_min: int, offset_max: int) -> Iterator[BatchPlace]:
-    """The whole batches that ``data`` begins with, each of them sound and behind the one before.
-
-    CorruptMessage for the first that is not, or whose offsets lie outside.
+    Each of them has the checksum that it claims, and offsets behind those of the one before it and
+    within the bounds, or it is a CorruptMessage. A tight loop: logs of tiny batches have millions.
     """
-    for start, size in batches(data):
-        base_offset: int = _OFFSET.unpack_from(data, start)[0]
-        last_offset = base_offset
-        # Before magic 2 a batch bore the offset of its last record.
-        if data[start + MAGIC_POSITION] == MAGIC:
-            last_offset += _DELTA.unpack_from(data, start + _DELTA_POSITION)[0]
+    view = memoryview(data)
+    unpack, total, at = _HEAD.unpack_from, len(view), 0
+    while True:
+        if total - at >= HEADER_SIZE and view[at + MAGIC_POSITION] == MAGIC:
+            base_offset, length, crc, delta = unpack(view, at)
+            end, last_offset = at + LOG_OVERHEAD + length, base_offset + delta
+            if end > total:
+                return at, offset_min
+            is_sound = length >= LENGTH_MIN and crc == crc32c(view[at + ATTRIBUTES_POSITION : end])
+        else:
+            found = next(batches(view, at), None)
+            if found is None:
+                return at, offset_min
+            # Old formats: a message bears the offset of its last record.
+            end = at + found[1]
+            base_offset, crc = _LEGACY.unpack_from(view, at)
+            last_offset = base_offset
+            is_sound = crc == zlib.crc32(view[at + _LEGACY_BODY : end])
+        if not is_sound:
+            raise CorruptMessage(f"the batch at offset {base_offset} is damaged")
         if not offset_min <= base_offset <= last_offset <= offset_max:
             raise CorruptMessage(
                 f"a batch with offsets {base_offset} to {last_offset} where {offset_min} to "
                 f"{offset_max} are expected"
             )
-        if not is_sound(data, start, size):
-            raise CorruptMessage(f"the batch at offset {base_offset} is damaged")
-        yield BatchPlace(start, size, base_offset, last_offset)
-        offset_min = last_offset + 1
+        if last_offset >= upper_bound_offset:
+            return at, offset_min
+        at, offset_min = end, last_offset + 1

@@ -1,11 +1,12 @@
 """The batches of remote segments, read in chunks that have a checksum each.
 
-What was read and not used up is kept, so that a reader who goes on in small steps costs one request
-per chunk and not one per step; one who is known to go on gets some chunks ahead. Everything that
-leaves here has been compared with the manifest.
+What one request has brought is a window: some chunks in a row. A window that was not used up is
+kept, so that a reader who goes on in small steps costs one request per window and not one per step;
+one who is known to go on gets some chunks ahead. Everything that leaves here has been compared with
+the manifest, and is copied as little as can be.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.common.errors import CorruptMessage
 from ottla.storage.files import Mutex
@@ -14,40 +15,55 @@ from ottla.tiered.layout import SegmentName, object_key
 from ottla.tiered.manifest import Manifest
 from ottla.tiered.store import RemoteStore
 
-COUNT_MAX: Final = 64
-"""Chunks that are kept for all readers together."""
+WINDOWS_MAX: Final = 16
+"""Kept for all readers together; with chunks of 1 MiB they are 64 MiB."""
 AHEAD: Final = 3
 """Chunks that are fetched for a reader who goes on, beside those that he asks for."""
 
 
-class Chunks:
+class Window(NamedTuple):
+    """Bytes of a segment from ``start`` on, where a chunk begins."""
+
+    start: int
+    data: bytes
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.data)
+
+
+class Windows:
     """Where readers leave what they will need next. Several threads may use it."""
 
     __slots__ = ("_count_max", "_kept", "_mutex", "store")
 
-    def __init__(self, store: RemoteStore, *, count_max: int = COUNT_MAX) -> None:
+    def __init__(self, store: RemoteStore, *, count_max: int = WINDOWS_MAX) -> None:
         self.store = store
         self._count_max = count_max
-        self._kept: dict[tuple[bytes, int], bytes] = {}
-        """By segment and number, what was left last at the end."""
+        self._kept: dict[tuple[bytes, int], Window] = {}
+        """By segment and start, what was left last at the end."""
         self._mutex = Mutex()
 
-    def find(self, segment: SegmentName, numbers: range) -> dict[int, bytes]:
-        """Those of the chunks that are here."""
+    def find(self, segment: SegmentName, position: int) -> Window | None:
+        """The one that has the byte at ``position``."""
+        segment_id = segment.segment_id
         with self._mutex:
-            kept = ((number, self._kept.get((segment.segment_id, number))) for number in numbers)
-            return {number: chunk for number, chunk in kept if chunk is not None}
+            for key, window in self._kept.items():
+                if key[0] == segment_id and window.start <= position < window.end:
+                    return window
+        return None
 
-    def leave(self, segment: SegmentName, chunks: dict[int, bytes], used_up: range) -> None:
-        """Keep ``chunks``, and no longer those that were used up."""
+    def leave(self, segment: SegmentName, window: Window) -> None:
         with self._mutex:
-            for number in used_up:
-                self._kept.pop((segment.segment_id, number), None)
-            for number, chunk in chunks.items():
-                self._kept.pop((segment.segment_id, number), None)
-                self._kept[segment.segment_id, number] = chunk
+            self._kept.pop((segment.segment_id, window.start), None)
+            self._kept[segment.segment_id, window.start] = window
             while len(self._kept) > self._count_max:
                 del self._kept[next(iter(self._kept))]
+
+    def drop(self, segment: SegmentName, window: Window) -> None:
+        """It is used up."""
+        with self._mutex:
+            self._kept.pop((segment.segment_id, window.start), None)
 
     def forget(self, segment: SegmentName) -> None:
         with self._mutex:
@@ -58,58 +74,67 @@ class Chunks:
 class RemoteFile:
     """The batches of a remote segment as a file, for one read of it from front to back."""
 
-    __slots__ = ("_ahead", "_chunks", "_first", "_held", "_manifest", "size")
+    __slots__ = ("_ahead", "_held", "_manifest", "_windows", "size")
 
-    def __init__(self, chunks: Chunks, manifest: Manifest, *, ahead: int = 0) -> None:
-        self._chunks = chunks
+    def __init__(self, windows: Windows, manifest: Manifest, *, ahead: int = 0) -> None:
+        self._windows = windows
         self._manifest = manifest
         self._ahead = ahead
-        self._held: dict[int, bytes] = {}
-        self._first = len(manifest.objects[LOG_SUFFIX].crc32c)
+        self._held: list[Window] = []
+        """In order; no two of them overlap."""
         self.size = manifest.objects[LOG_SUFFIX].size
 
     def read_at(self, position: int, size: int) -> bytes:
         """CorruptMessage when it is not what was once put there."""
+        return bytes(self.view_at(position, size))
+
+    def view_at(self, position: int, size: int) -> memoryview:
+        """The same without a copy, if one window has it all."""
         end = min(position + size, self.size)
-        if position >= end:
-            return b""
-        chunk_size = self._manifest.chunk_size
-        first, last = position // chunk_size, (end - 1) // chunk_size
-        self._hold(first, last)
-        held = self._held
-        parts = [memoryview(held[number]) for number in range(first, last + 1)]
-        parts[-1] = parts[-1][: end - last * chunk_size]
-        parts[0] = parts[0][position - first * chunk_size :]
-        return b"".join(parts)
+        parts: list[memoryview] = []
+        while position < end:
+            window = self._window(position, end)
+            part = memoryview(window.data)[position - window.start : end - window.start]
+            parts.append(part)
+            position += len(part)
+        return parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
 
-    def _hold(self, first: int, last: int) -> None:
-        """Get chunks; those behind which the reader has passed are let go."""
-        held, numbers = self._held, range(first, last + 1)
-        self._first = min(self._first, first)
-        for number in [number for number in held if number < first - 1]:
-            del held[number]
-        if not all(number in held for number in numbers):
-            held.update(self._chunks.find(self._manifest.segment, numbers))
-            missing = [number for number in numbers if number not in held]
-            if missing:
-                self._fetch(missing[0], missing[-1] + 1 + self._ahead)
+    def _window(self, position: int, end: int) -> Window:
+        """The window that has ``position``; if it must be fetched, it reaches to ``end``."""
+        for held in self._held:
+            if held.start <= position < held.end:
+                return held
+        window = self._windows.find(self._manifest.segment, position)
+        if window is None:
+            window = self._fetch(position, end)
+        # A read goes from front to back, but may look again at what stood before.
+        self._held = [*self._held[-1:], window]
+        return window
 
-    def _fetch(self, first: int, end: int) -> None:
-        """The chunks from ``first`` to before ``end``, by one request."""
+    def _fetch(self, position: int, end: int) -> Window:
+        """The chunks that have these bytes, and some ahead, by one request."""
         manifest = self._manifest
         size = manifest.chunk_size
-        end = min(end, len(manifest.objects[LOG_SUFFIX].crc32c))
-        start, stop = first * size, min(end * size, self.size)
+        first, last = position // size, -(-end // size) + self._ahead
+        start, stop = first * size, min(last * size, self.size)
         key = object_key(manifest.segment, LOG_SUFFIX)
-        data = memoryview(self._chunks.store.get_range(key, start, stop - start))
-        for number in range(first, end):
-            chunk = data[number * size - start : (number + 1) * size - start]
-            if not manifest.verify_chunk(LOG_SUFFIX, number, chunk):
-                raise CorruptMessage(f"{key} is damaged at position {number * size} or behind")
-            self._held[number] = bytes(chunk)
+        data = self._windows.store.get_range(key, start, stop - start)
+        view = memoryview(data)
+        for number, at in enumerate(range(0, stop - start, size), first):
+            if not manifest.verify_chunk(LOG_SUFFIX, number, view[at : at + size]):
+                raise CorruptMessage(f"{key} is damaged at position {start + at} or behind")
+        return Window(start, data)
 
     def leave_at(self, position: int) -> None:
         """Whoever goes on at ``position`` finds what is here already."""
-        number = position // self._manifest.chunk_size
-        going = {each: chunk for each, chunk in self._held.items() if each >= number}
-        self._chunks.leave(self._manifest.segment, going, range(self._first, number))
+        segment = self._manifest.segment
+        window_max = (1 + AHEAD) * self._manifest.chunk_size
+        for window in self._held:
+            if window.end <= position:
+                self._windows.drop(segment, window)
+            elif len(window.data) <= window_max:
+                self._windows.leave(segment, window)
+            else:
+                # What a large read has brought is not kept for the last few bytes of it.
+                start = max(window.start, position - position % self._manifest.chunk_size)
+                self._windows.leave(segment, Window(start, window.data[start - window.start :]))

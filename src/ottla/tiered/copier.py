@@ -26,7 +26,7 @@ from ottla.storage.segment import (
     TRANSACTION_INDEX_SUFFIX,
     file_name,
 )
-from ottla.tiered.batches import checked_batches
+from ottla.tiered.batches import check_batches
 from ottla.tiered.layout import (
     DATA_SUFFIXES,
     LEADER_EPOCHS_SUFFIX,
@@ -123,9 +123,7 @@ def _check_batches(segment: RemoteLogSegment, files: SegmentFiles) -> None:
         position, offset, piece = 0, segment.start_offset, CHUNK_SIZE
         while position < size:
             data = file.read_at(position, piece)
-            end = 0
-            for place in checked_batches(data, offset, segment.end_offset):
-                end, offset = place.end, place.last_offset + 1
+            end, offset = check_batches(data, offset, segment.end_offset)
             position += end
             if end == 0 and piece >= size - position:
                 raise CorruptMessage(f"{files.log} is cut within a batch at position {position}")

@@ -25,8 +25,8 @@ from ottla.storage.segment import (
     TimestampAndOffset,
 )
 from ottla.storage.transaction_index import ENTRY, AbortedTransaction
-from ottla.tiered.batches import checked_batches, is_sound
-from ottla.tiered.chunks import AHEAD, Chunks, RemoteFile
+from ottla.tiered.batches import check_batches
+from ottla.tiered.chunks import AHEAD, RemoteFile, Windows
 from ottla.tiered.index_cache import IndexCache
 from ottla.tiered.index_rebuild import rebuild_indexes
 from ottla.tiered.layout import SegmentName
@@ -47,12 +47,12 @@ class AbortedTransactions(NamedTuple):
 class RemoteReader:
     """See the module. Several threads may use it."""
 
-    __slots__ = ("_chunks", "_indexes", "_manifests", "_mutex", "_places")
+    __slots__ = ("_indexes", "_manifests", "_mutex", "_places", "_windows")
 
-    def __init__(self, manifests: Manifests, indexes: IndexCache, chunks: Chunks) -> None:
+    def __init__(self, manifests: Manifests, indexes: IndexCache, windows: Windows) -> None:
         self._manifests = manifests
         self._indexes = indexes
-        self._chunks = chunks
+        self._windows = windows
         self._mutex = Mutex()
         self._places: dict[tuple[bytes, int], int] = {}
         """By segment and offset, the position at which a reader of it will go on."""
@@ -77,21 +77,21 @@ class RemoteReader:
         first = find_offset(file, position, file.size, offset)
         if first is None:
             return RemoteData(b"", segment.end_offset + 1, [])
-        data = file.read_at(first.position, max(max_bytes, first.size))
-        end, next_offset = 0, offset
-        for batch in checked_batches(data, first.base_offset, segment.end_offset):
-            if batch.last_offset >= upper_bound_offset:
-                break
-            end, next_offset = batch.end, batch.last_offset + 1
+        data = file.view_at(first.position, max(max_bytes, first.size))
+        end, next_offset = check_batches(
+            data, first.base_offset, segment.end_offset, upper_bound_offset
+        )
         if first.position + end == file.size:
             next_offset = segment.end_offset + 1
         elif end:
             file.leave_at(first.position + end)
             self._remember(segment, next_offset, first.position + end)
-        return RemoteData(data[:end], next_offset, [])
+        else:
+            next_offset = offset
+        return RemoteData(bytes(data[:end]), next_offset, [])
 
     def _file(self, segment: RemoteLogSegment, *, ahead: int = 0) -> RemoteFile:
-        return RemoteFile(self._chunks, self._manifests.get(segment), ahead=ahead)
+        return RemoteFile(self._windows, self._manifests.get(segment), ahead=ahead)
 
     def _place(self, segment: SegmentName, offset: int) -> int | None:
         with self._mutex:
@@ -143,10 +143,8 @@ class RemoteReader:
         offset = start_offset if entry is None else max(entry[1], start_offset)
         for position, header in headers(file, self._position(file, segment, offset), file.size):
             if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
-                data = file.read_at(position, header.size)
-                if not is_sound(data, 0, len(data)):
-                    raise CorruptMessage(f"the batch at offset {header.base_offset} is damaged")
-                for record in iterate(data):
+                # This compares its checksum too.
+                for record in iterate(file.read_at(position, header.size)):
                     if record.timestamp >= timestamp and record.offset >= start_offset:
                         return TimestampAndOffset(
                             record.timestamp, record.offset, header.partition_leader_epoch
@@ -185,7 +183,7 @@ class RemoteReader:
         with self._mutex:
             for key in [key for key in self._places if key[0] == segment.segment_id]:
                 del self._places[key]
-        self._chunks.forget(segment)
+        self._windows.forget(segment)
         self._indexes.remove(segment)
 
 
