@@ -1,5 +1,6 @@
 """What is read from a remote segment is what the log had, or an error: never anything else."""
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,7 @@ from tests.storage import logs
 from tests.tiered.remote import CHUNK, Tier, fill, tiered
 from tests.tiered.test_copier import flip
 
+from ottla.common.chance import Chance
 from ottla.common.errors import ApiError, CorruptMessage
 from ottla.records.control import transaction_marker_batch
 from ottla.records.rules import AppendOrigin
@@ -16,8 +18,9 @@ from ottla.storage.log import Log
 from ottla.storage.offset_index import ENTRY
 from ottla.storage.remote import RemoteData
 from ottla.storage.segment import LOG_SUFFIX, TimestampAndOffset
-from ottla.tiered.chunks import AHEAD
+from ottla.tiered.chunks import AHEAD, Windows
 from ottla.tiered.layout import SUFFIXES, object_key
+from ottla.tiered.reader import RemoteReader
 from ottla.tiered.segments import RemoteLogSegment
 from ottla.tiered.store import RemoteStoreError
 
@@ -220,6 +223,51 @@ def _check_others(tier: Tier, again: Tier, segment: RemoteLogSegment, suffix: st
             assert again.reader.find_timestamp(segment, timestamp, segment.start_offset) == held
         except CorruptMessage:
             assert suffix in {LOG_SUFFIX, ".json"}
+
+
+@pytest.mark.slow
+def test_of_a_thousand_bits_that_flip_none_is_served() -> None:
+    """Anywhere in the store, any bit: what is read is what was written, or an error."""
+    chance = Chance(7)
+    tier = tiered(with_transactions, internal_segment_bytes=6_000)
+    whole = dict(tier.store.objects)
+    keys = sorted(key for key in whole if whole[key])
+    local = {
+        offset: logs.read_bytes(tier.log, offset, max_bytes=3000)
+        for offset in range(tier.segments[-1].end_offset + 1)
+    }
+    refused = 0
+    for _ in range(1000):
+        key = chance.choose(keys)
+        damaged = bytearray(whole[key])
+        damaged[chance.below(len(damaged))] ^= 1 << chance.below(8)
+        tier.store.objects = {**whole, key: bytes(damaged)}
+        tier.filesystem.remove_directory(tier.indexes.path)
+        again = tier.again()
+        for offset in range(0, len(local), 2):
+            try:
+                assert read(again, offset, 3000).records == local[offset]
+            except CorruptMessage:
+                refused += 1
+    assert refused > 1000
+
+
+def test_several_threads_read_what_one_reads() -> None:
+    tier = tiered(fill, internal_segment_bytes=12_000)
+    local = b"".join(tier.filesystem.read(segment.path) for segment in tier.log.segments)
+    reader = RemoteReader(tier.manifests, tier.indexes, Windows(tier.store, count_max=2))
+    shared = tier._replace(reader=reader)
+    found: list[bytes] = []
+
+    def consume(max_bytes: int) -> None:
+        found.append(b"".join(all_of(shared, max_bytes)))
+
+    threads = [threading.Thread(target=consume, args=(size,)) for size in (1, 300, 700, 5_000) * 2]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [local] * 8
 
 
 def test_an_index_that_is_damaged_in_the_store_is_made_anew_from_the_batches() -> None:

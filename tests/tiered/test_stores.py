@@ -7,15 +7,22 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.storage import logs
+from tests.tiered.remote import PARTITION, ManualClock, fill, tier
 from tests.tiered.s3_server import BUCKET, S3Server, s3_server
 
 from ottla.common.errors import InvalidConfig
 from ottla.config.broker import BrokerConfig
 from ottla.storage.files import OsFilesystem
 from ottla.testing.remote_store import MemoryStore
+from ottla.tiered.chunks import Windows
+from ottla.tiered.copier import list_segments, remove
 from ottla.tiered.driver import object_store
 from ottla.tiered.driver.directory import TEMPORARY, DirectoryStore
 from ottla.tiered.driver.stores import open_store, store_url
+from ottla.tiered.index_cache import IndexCache
+from ottla.tiered.manifests import Manifests
+from ottla.tiered.reader import RemoteReader
 from ottla.tiered.store import (
     RemoteObjectNotFound,
     RemoteStore,
@@ -151,6 +158,32 @@ def test_a_file_that_is_too_short_or_missing_is_not_put(store: RemoteStore, larg
         store.put_file("key", str(large), LARGE + 1)
     with pytest.raises(RemoteStoreError):
         store.put_file("key", str(large.parent / "missing"), 10)
+    assert list(store.list("")) == []
+
+
+def test_segments_are_copied_read_and_removed(store: RemoteStore, tmp_path: Path) -> None:
+    files = OsFilesystem()
+    settings = logs.settings(internal_segment_bytes=30_000)
+    log = logs.open_log(files, settings, directory=str(tmp_path / "topic-0"))
+    fill(log, batches=200)
+    log.roll(logs.NOW)
+    segments = tier(log, files, store)
+    assert len(segments) > 2
+    manifests = Manifests(store)
+    indexes = IndexCache(
+        files, str(tmp_path), store, manifests, clock=ManualClock(), size_max=1 << 20, ttl_ms=-1
+    )
+    indexes.start()
+    reader = RemoteReader(manifests, indexes, Windows(store))
+    found = b""
+    for segment in segments:
+        offset = segment.start_offset
+        while offset <= segment.end_offset:
+            read = reader.read(segment, offset, 10_000, upper_bound_offset=1 << 40)
+            offset, found = read.next_offset, found + read.records
+    assert found == b"".join(files.read(segment.path) for segment in log.segments)
+    for stored in list(list_segments(store, PARTITION)):
+        remove(store, stored)
     assert list(store.list("")) == []
 
 
