@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -264,6 +265,29 @@ def test_buckets_of_other_clouds_are_opened_without_being_asked() -> None:
     secret["ottla.remote.store.secret.access.key"] = "a2V5"
     open_store("az://container/prefix", secret).close()
     open_store("gs://bucket", {"ottla.remote.store.endpoint": "http://127.0.0.1:1"}).close()
+
+
+def test_what_is_not_set_comes_from_the_environment(
+    server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = server.settings
+    names = {
+        "AWS_ACCESS_KEY_ID": "ottla.remote.store.access.key.id",
+        "AWS_SECRET_ACCESS_KEY": "ottla.remote.store.secret.access.key",
+        "AWS_REGION": "ottla.remote.store.region",
+        "AWS_ENDPOINT_URL": "ottla.remote.store.endpoint",
+    }
+    for name, setting in names.items():
+        monkeypatch.setenv(name, settings.pop(setting))
+    store = open_store(f"s3://{BUCKET}/by-environment", settings)
+    store.put("key", b"value")
+    assert store.get("key") == b"value"
+
+
+def test_without_the_library_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "obstore.store", None)
+    with pytest.raises(InvalidConfig, match=r"pip install ottla\[tiered\]"):
+        open_store("s3://bucket", {})
 
 
 def test_a_server_that_is_not_there_is_trouble_with_the_store(server: S3Server) -> None:
