@@ -1,6 +1,7 @@
 """A group coordinator on logs in memory and a clock that the test moves, and members who use it."""
 
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from tests.coordinator.memory_log import MemoryLog
@@ -9,11 +10,14 @@ from ottla.common.chance import Chance
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.common.promise import Promise, fulfilled, run
 from ottla.coordinator.group.classic.group import ClassicGroup
+from ottla.coordinator.group.configs import GROUP_RESOURCE
 from ottla.coordinator.group.group import Caller
 from ottla.coordinator.group.records import GroupRecord, GroupRecordFormat
 from ottla.coordinator.group.service import GROUP_METADATA_TOPIC, GroupService, OffsetsFound
 from ottla.coordinator.group.settings import GroupSettings
 from ottla.coordinator.outside import Verification
+from ottla.metadata.image import MetadataImage
+from ottla.metadata.topics import PartitionImage, TopicImage, TopicsImage
 from ottla.protocol.generated.consumer_protocol_subscription import ConsumerProtocolSubscription
 from ottla.protocol.generated.heartbeat import HeartbeatRequest
 from ottla.protocol.generated.join_group import (
@@ -46,11 +50,44 @@ PARTITIONS = 3
 GROUP = "group"
 
 
-class OneTopic:
-    """The cluster has the coordinator's own topic, and the test's."""
+class Cluster:
+    """The topics of the cluster, as the test has it: the coordinator's own, and others."""
+
+    def __init__(self) -> None:
+        self.image = MetadataImage(offset=0)
+        self.newest_topic_offset = -1
 
     def partition_count(self, topic: str) -> int | None:
         return PARTITIONS if topic == GROUP_METADATA_TOPIC else None
+
+    def put(self, name: str, partitions: int, topic_id: bytes | None = None) -> bytes:
+        """Create a topic, or give it so many partitions; return its id."""
+        existing = self.image.topics.by_name.get(name)
+        if topic_id is None:
+            known = name.encode().ljust(16, b"_")[:16]
+            topic_id = known if existing is None else existing.topic_id
+        state = PartitionImage((0,), (0,), 0, 0, 0, (bytes(16),))
+        topic = TopicImage(name, topic_id, dict.fromkeys(range(partitions), state))
+        self._replace({**self.image.topics.by_name, name: topic})
+        if existing is None:
+            self.newest_topic_offset = self.image.offset
+        return topic_id
+
+    def remove(self, name: str) -> None:
+        others = {each: topic for each, topic in self.image.topics.by_name.items() if each != name}
+        self._replace(others)
+
+    def configure(self, group_id: str, **settings: str) -> None:
+        configs = {name.replace("_", "."): value for name, value in settings.items()}
+        self.image = replace(
+            self.image, configs={**self.image.configs, (GROUP_RESOURCE, group_id): configs}
+        )
+
+    def _replace(self, topics: dict[str, TopicImage]) -> None:
+        by_id = {topic.topic_id: topic for topic in topics.values()}
+        self.image = replace(
+            self.image, offset=self.image.offset + 1, topics=TopicsImage(topics, by_id)
+        )
 
 
 class AllOpen:
@@ -75,6 +112,7 @@ class Coordinator:
         self.log = log or MemoryLog()
         self.scheduler = SimulatedScheduler(Chance(7))
         self.chance = Chance(11)
+        self.cluster = Cluster()
         self.service = self._start()
 
     def _start(self) -> GroupService:
@@ -84,7 +122,7 @@ class Coordinator:
             reader=self.log,
             scheduler=self.scheduler,
             chance=self.chance,
-            topics=OneTopic(),
+            topics=self.cluster,
             verifier=AllOpen(),
         )
         for partition in range(PARTITIONS):
@@ -135,6 +173,41 @@ class Coordinator:
         assert group is None or isinstance(group, ClassicGroup)
         return group
 
+    def commit_request(
+        self,
+        offset: int,
+        *,
+        group_id: str = GROUP,
+        topic: str = "topic",
+        topic_id: bytes = bytes(16),
+        partition: int = 0,
+        member_id: str = "",
+        generation_id: int = -1,
+        instance_id: str | None = None,
+        metadata: str | None = "",
+        retention_ms: int = -1,
+    ) -> OffsetCommitRequest:
+        return OffsetCommitRequest(
+            group_id=group_id,
+            generation_id_or_member_epoch=generation_id,
+            member_id=member_id,
+            group_instance_id=instance_id,
+            retention_time_ms=retention_ms,
+            topics=[
+                OffsetCommitRequestTopic(
+                    name=topic,
+                    topic_id=topic_id,
+                    partitions=[
+                        OffsetCommitRequestPartition(
+                            partition_index=partition,
+                            committed_offset=offset,
+                            committed_metadata=metadata,
+                        )
+                    ],
+                )
+            ],
+        )
+
     def commit_offset(
         self,
         offset: int,
@@ -149,24 +222,16 @@ class Coordinator:
         retention_ms: int = -1,
         version: int = 9,
     ) -> Promise[OffsetCommitResponse]:
-        request = OffsetCommitRequest(
+        request = self.commit_request(
+            offset,
             group_id=group_id,
-            generation_id_or_member_epoch=generation_id,
+            topic=topic,
+            partition=partition,
             member_id=member_id,
-            group_instance_id=instance_id,
-            retention_time_ms=retention_ms,
-            topics=[
-                OffsetCommitRequestTopic(
-                    name=topic,
-                    partitions=[
-                        OffsetCommitRequestPartition(
-                            partition_index=partition,
-                            committed_offset=offset,
-                            committed_metadata=metadata,
-                        )
-                    ],
-                )
-            ],
+            generation_id=generation_id,
+            instance_id=instance_id,
+            metadata=metadata,
+            retention_ms=retention_ms,
         )
         return run(self.service.commit_offsets(request, version))
 

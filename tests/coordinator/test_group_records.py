@@ -111,7 +111,7 @@ def test_a_group_that_kafka_wrote_is_understood() -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("0003" + "000163", "0000"),  # a consumer group
+        ("000a" + "000163", "0000"),  # a share group
         ("7fff", None),
         (GROUP_KEY, "0063"),  # a version of the future
     ],

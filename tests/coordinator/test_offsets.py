@@ -369,3 +369,10 @@ def test_a_tombstone_takes_the_offset_of_an_open_transaction_too(
     coordinator.log.append(GROUP_METADATA_TOPIC, partition, bytes(marker))
     coordinator.crash()
     assert coordinator.committed() is None
+
+
+def test_a_retention_beyond_all_time_is_for_ever(coordinator: Coordinator) -> None:
+    promise = coordinator.commit_offset(5, retention_ms=2**63 - 1, version=2)
+    coordinator.turn()
+    assert promise.result().topics[0].partitions[0].error_code == ErrorCode.NONE
+    assert coordinator.committed() == 5

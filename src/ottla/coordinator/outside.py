@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 from ottla.common.environment import Scheduler
 from ottla.common.promise import Promise
+from ottla.metadata.image import MetadataImage
 
 
 class Verification(Protocol):
@@ -74,6 +75,14 @@ class PartitionReader(Protocol):
 
 class Topics(Protocol):
     """The topics of the cluster, as this broker knows them now."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+    @property
+    def newest_topic_offset(self) -> int:
+        """The offset of the metadata log at which the newest topic came, or was first seen."""
+        ...
 
     def partition_count(self, topic: str) -> int | None:
         """How many partitions ``topic`` has; None when there is no such topic."""

@@ -84,7 +84,11 @@ async def _fetch(
                 topic_id = ZERO_UUID if image is None else image.topic_id
                 asked.append((name, topic_id, topic.partition_indexes))
     found = await services.groups.fetch_offsets(
-        group.group_id, asked, require_stable=require_stable
+        group.group_id,
+        asked,
+        require_stable=require_stable,
+        member_id=group.member_id,
+        member_epoch=group.member_epoch,
     )
     if group.topics is None and version >= TOPIC_IDS_FROM:
         found = [

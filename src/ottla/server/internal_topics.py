@@ -16,6 +16,8 @@ from ottla.coordinator.transaction.verification import (
     refusal,
 )
 from ottla.handlers.context import MetadataSource
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import MetadataImage
 from ottla.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT
 from ottla.records.rules import AppendOrigin
 from ottla.replication.partition import Partition
@@ -50,6 +52,16 @@ class InternalTopics:
         self._verification_enabled = verification_enabled
         self.verification: TransactionVerification | None = None
         """How the transaction coordinator is asked; it is there when the first request comes."""
+        self.newest_topic_offset = -1
+
+    @property
+    def image(self) -> MetadataImage:
+        return self._metadata.image
+
+    def changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """The metadata log has moved on."""
+        if any(topic.base is None for topic in delta.topics.changed.values()):
+            self.newest_topic_offset = image.offset
 
     def _partition(self, topic: str, partition: int) -> Partition:
         led = self._replicas.partition(topic, partition)

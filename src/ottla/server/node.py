@@ -226,6 +226,7 @@ class Node:
         raise StartRefused(f"the metadata log directory {path} cannot be read")
 
     def _make_groups(self, internal: InternalTopics) -> GroupService:
+        self._metadata.on_image(internal.changed)
         return GroupService(
             settings=GroupSettings.from_broker(self.config),
             writer=internal,
@@ -312,7 +313,9 @@ class Node:
     def _reconfigured(self, config: BrokerConfig) -> None:
         """A dynamic setting of the broker has changed."""
         assert self._services is not None
+        assert self._groups is not None
         self._services.config = config
+        self._groups.reconfigured(GroupSettings.from_broker(config))
         self._server.limits.connections = config.max_connections
         self._server.limits.connections_per_ip = config.max_connections_per_ip
         log.info("settings changed", node=config.node_id)

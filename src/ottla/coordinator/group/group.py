@@ -4,7 +4,12 @@ The kinds differ in how members join and who assigns; offsets, lists and deletio
 """
 
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+
+from ottla.coordinator.group.records import GroupRecord
+
+MEMBER_EPOCH_FROM: Final = 9
+"""From this version of OffsetCommit on a member can name its epoch (KIP-848)."""
 
 
 class GroupType(Enum):
@@ -47,18 +52,34 @@ class Group(Protocol):
         member_id: str,
         instance_id: str | None,
         generation_id: int,
+        version: int = MEMBER_EPOCH_FROM,
         *,
         is_transactional: bool = False,
     ) -> None:
         """Raise unless this member, or nobody in particular, may commit now.
 
         Who commits within a transaction need not be a member: older clients do not say it.
+        ``version`` is that of OffsetCommit, for those who commit by it.
         """
+        ...
+
+    def check_partition_commit(
+        self, member_id: str, generation_id: int, topic: str, topic_id: bytes, partition: int
+    ) -> None:
+        """Raise unless a member that may commit may do so for this partition."""
+        ...
+
+    def check_offset_fetch(self, member_id: str | None, epoch: int) -> None:
+        """Raise unless a member of this id and epoch may ask; without both, anybody may."""
         ...
 
     def check_offset_delete(self) -> None: ...
 
     def check_delete(self) -> None: ...
+
+    def tombstones(self) -> list[GroupRecord]:
+        """What is to be written when the group is gone."""
+        ...
 
     def is_subscribed_to(self, topic: str) -> bool: ...
 

@@ -12,7 +12,7 @@ commit where the group goes on without its topic. A group that is empty and has 
 from collections.abc import Iterable
 from typing import Final
 
-from ottla.common.errors import ErrorCode, GroupIdNotFound, IllegalGeneration
+from ottla.common.errors import ErrorCode, GroupIdNotFound, IllegalGeneration, StaleMemberEpoch
 from ottla.common.identifiers import ZERO_UUID
 from ottla.common.topic_partition import TopicPartition
 from ottla.coordinator.group.group import Group
@@ -25,6 +25,7 @@ from ottla.coordinator.group.records import (
     offset_tombstone,
 )
 from ottla.coordinator.group.settings import GroupSettings
+from ottla.coordinator.outside import Topics
 from ottla.coordinator.shard import NO_PRODUCER_ID, Outcome
 from ottla.coordinator.timeline import Timeline, TimelineDict
 from ottla.protocol.generated.group_records import OffsetCommitKey, OffsetCommitValue
@@ -52,14 +53,21 @@ from ottla.protocol.generated.txn_offset_commit import (
 GROUP_ID_NOT_FOUND_FROM: Final = 9
 """From this version of OffsetCommit on a client can be told that its group is not there."""
 
+_TIMESTAMP_MAX: Final = 2**63 - 1
+
 _Offsets = TimelineDict[TopicPartition, OffsetAndMetadata]
 
 
 class GroupOffsets:
     def __init__(
-        self, groups: TimelineDict[str, Group], timeline: Timeline, settings: GroupSettings
+        self,
+        groups: TimelineDict[str, Group],
+        timeline: Timeline,
+        settings: GroupSettings,
+        topics: Topics,
     ) -> None:
         self._groups = groups
+        self._topics = topics
         self._timeline = timeline
         self._settings = settings
         self._offsets: TimelineDict[str, _Offsets] = TimelineDict(timeline)
@@ -74,7 +82,7 @@ class GroupOffsets:
         self._check_commit(request, version)
         expire_timestamp_ms = NO_TIMESTAMP
         if request.retention_time_ms != -1:
-            expire_timestamp_ms = now_ms + request.retention_time_ms
+            expire_timestamp_ms = min(now_ms + request.retention_time_ms, _TIMESTAMP_MAX)
         response = OffsetCommitResponse()
         records = []
         for topic in request.topics:
@@ -108,7 +116,18 @@ class GroupOffsets:
         group = self._groups.get(request.group_id)
         generation_id = request.generation_id_or_member_epoch
         if group is not None:
-            group.check_offset_commit(request.member_id, request.group_instance_id, generation_id)
+            group.check_offset_commit(
+                request.member_id, request.group_instance_id, generation_id, version
+            )
+            for topic in request.topics:
+                for each in topic.partitions:
+                    group.check_partition_commit(
+                        request.member_id,
+                        generation_id,
+                        topic.name,
+                        topic.topic_id,
+                        each.partition_index,
+                    )
         elif generation_id >= 0:
             if version >= GROUP_ID_NOT_FOUND_FROM:
                 raise GroupIdNotFound(f"Group {request.group_id} not found.")
@@ -120,12 +139,7 @@ class GroupOffsets:
         """Offsets that count when the transaction commits that they are written in."""
         group = self._groups.get(request.group_id)
         if group is not None:
-            group.check_offset_commit(
-                request.member_id,
-                request.group_instance_id,
-                request.generation_id,
-                is_transactional=True,
-            )
+            self._check_transactional(group, request)
         elif request.generation_id >= 0:
             raise IllegalGeneration
         response = TxnOffsetCommitResponse()
@@ -150,6 +164,24 @@ class GroupOffsets:
                     index = partition.partition_index
                     records.append(offset_record(request.group_id, topic.name, index, committed))
         return Outcome(records, response)
+
+    def _check_transactional(self, group: Group, request: TxnOffsetCommitRequest) -> None:
+        """Producers know of no member epochs: a stale one is an illegal generation to them."""
+        member_id, generation_id = request.member_id, request.generation_id
+        by_name = self._topics.image.topics.by_name
+        try:
+            group.check_offset_commit(
+                member_id, request.group_instance_id, generation_id, is_transactional=True
+            )
+            for topic in request.topics:
+                image = by_name.get(topic.name)
+                topic_id = ZERO_UUID if image is None else image.topic_id
+                for each in topic.partitions:
+                    group.check_partition_commit(
+                        member_id, generation_id, topic.name, topic_id, each.partition_index
+                    )
+        except StaleMemberEpoch as error:
+            raise IllegalGeneration(error.message) from None
 
     def _objection(
         self, partition: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition

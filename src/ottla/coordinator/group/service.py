@@ -19,11 +19,14 @@ from ottla.common.errors import (
     ErrorCode,
     InvalidGroupId,
     NotCoordinator,
+    UnsupportedVersion,
 )
 from ottla.common.promise import Promise, fulfilled
 from ottla.common.topic_partition import TopicPartition
 from ottla.coordinator.group.classic.joining import Joining, join_refused
-from ottla.coordinator.group.group import Caller
+from ottla.coordinator.group.configs import GroupConfigs
+from ottla.coordinator.group.consumer.heartbeat import check_request
+from ottla.coordinator.group.group import Caller, GroupType
 from ottla.coordinator.group.records import GroupRecord, GroupRecordFormat, OffsetAndMetadata
 from ottla.coordinator.group.settings import GroupSettings
 from ottla.coordinator.group.shard import GroupShard
@@ -40,6 +43,13 @@ from ottla.coordinator.partition import Operation
 from ottla.coordinator.partitioner import partition_of
 from ottla.coordinator.runtime import CoordinatorRuntime, client_error
 from ottla.coordinator.shard import Outcome
+from ottla.protocol.generated.consumer_group_describe import (
+    DescribedGroup as DescribedConsumerGroup,
+)
+from ottla.protocol.generated.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from ottla.protocol.generated.delete_groups import DeletableGroupResult
 from ottla.protocol.generated.describe_groups import DescribedGroup
 from ottla.protocol.generated.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -83,6 +93,7 @@ class GroupService:
         self._settings = settings
         self._topics = topics
         self._verifier = verifier
+        self._configs = configs = GroupConfigs(settings, topics)
         surroundings = Surroundings(
             writer=writer,
             reader=reader,
@@ -96,9 +107,13 @@ class GroupService:
         self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             GROUP_METADATA_TOPIC,
             surroundings,
-            lambda timeline, timers: GroupShard(timeline, timers, settings, chance),
+            lambda timeline, timers: GroupShard(timeline, timers, configs, topics, chance),
             GroupRecordFormat(),
         )
+
+    def reconfigured(self, settings: GroupSettings) -> None:
+        """The broker's settings have changed; of ours, those of consumer groups may."""
+        self._configs.settings = settings
 
     # Leadership
 
@@ -130,7 +145,7 @@ class GroupService:
         answer: Promise[JoinGroupResponse] = Promise()
         return self._write_or_wait(
             request.group_id,
-            lambda shard, now_ms: shard.joins.join(Joining(request, caller, answer, now_ms)),
+            lambda shard, now_ms: shard.join(Joining(request, caller, answer, now_ms)),
             answer,
         )
 
@@ -147,7 +162,7 @@ class GroupService:
         answer: Promise[SyncGroupResponse] = Promise()
         return self._write_or_wait(
             request.group_id,
-            lambda shard, now_ms: shard.syncs.sync(request, answer, now_ms),
+            lambda shard, now_ms: shard.sync(request, answer, now_ms),
             answer,
         )
 
@@ -155,7 +170,7 @@ class GroupService:
         _check_group_id(request.group_id)
         try:
             return await self._write(
-                request.group_id, lambda shard, now_ms: shard.syncs.heartbeat(request, now_ms)
+                request.group_id, lambda shard, now_ms: shard.heartbeat(request, now_ms)
             )
         except ApiError as error:
             if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -165,10 +180,37 @@ class GroupService:
     async def leave(self, request: LeaveGroupRequest) -> LeaveGroupResponse:
         _check_group_id(request.group_id)
         return await self._write(
-            request.group_id, lambda shard, now_ms: shard.leaves.leave(request, now_ms)
+            request.group_id, lambda shard, now_ms: shard.leave(request, now_ms)
         )
 
+    async def consumer_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller
+    ) -> ConsumerGroupHeartbeatResponse:
+        self._check_protocol()
+        check_request(request, caller.version, self._settings.consumer_assignors)
+        return await self._write(
+            request.group_id,
+            lambda shard, now_ms: shard.consumers.heartbeat(request, caller, now_ms),
+        )
+
+    def _check_protocol(self) -> None:
+        if GroupType.CONSUMER.value not in self._settings.protocols:
+            raise UnsupportedVersion
+
     # Groups
+
+    def describe_consumers(self, group_ids: Iterable[str]) -> list[DescribedConsumerGroup]:
+        self._check_protocol()
+        return [self._describe_consumer(group_id) for group_id in group_ids]
+
+    def _describe_consumer(self, group_id: str) -> DescribedConsumerGroup:
+        try:
+            _check_group_id(group_id)
+            return self._read(group_id, lambda shard: shard.describe_consumer(group_id))
+        except ApiError as error:
+            return DescribedConsumerGroup(
+                group_id=group_id, error_code=error.code, error_message=error.message or None
+            )
 
     def describe(self, group_ids: Iterable[str], version: int) -> list[DescribedGroup]:
         return [self._describe(group_id, version) for group_id in group_ids]
@@ -256,7 +298,13 @@ class GroupService:
         )
 
     async def fetch_offsets(
-        self, group_id: str, asked: OffsetsAsked | None, *, require_stable: bool
+        self,
+        group_id: str,
+        asked: OffsetsAsked | None,
+        *,
+        require_stable: bool,
+        member_id: str | None = None,
+        member_epoch: int = -1,
     ) -> OffsetsFound:
         """The offsets of what is ``asked``, or all of the group.
 
@@ -265,6 +313,9 @@ class GroupService:
         """
 
         def fetch(shard: GroupShard) -> OffsetsFound:
+            group = shard.groups.committed(group_id)
+            if group is not None:
+                group.check_offset_fetch(member_id, member_epoch)
             return _fetch(shard, group_id, asked, stable=require_stable)
 
         if not require_stable:

@@ -25,7 +25,8 @@ from ottla.common.errors import (
     UnknownMemberId,
 )
 from ottla.coordinator.group.classic.member import ClassicMember
-from ottla.coordinator.group.group import GroupType
+from ottla.coordinator.group.group import MEMBER_EPOCH_FROM, GroupType
+from ottla.coordinator.group.records import GroupRecord, group_tombstone
 from ottla.protocol.generated.consumer_protocol_subscription import ConsumerProtocolSubscription
 from ottla.protocol.generated.group_records import GroupMetadataValue
 from ottla.protocol.message import from_buffer
@@ -262,9 +263,11 @@ class ClassicGroup:
         member_id: str,
         instance_id: str | None,
         generation_id: int,
+        version: int = MEMBER_EPOCH_FROM,
         *,
         is_transactional: bool = False,
     ) -> None:
+        del version
         if self.state is ClassicState.DEAD:
             raise CoordinatorNotAvailable
         if generation_id < 0 and self.is_empty:
@@ -277,6 +280,20 @@ class ClassicGroup:
             raise UnknownMemberId
         if self.state is ClassicState.COMPLETING_REBALANCE and not is_transactional:
             raise RebalanceInProgress
+
+    def check_partition_commit(
+        self, member_id: str, generation_id: int, topic: str, topic_id: bytes, partition: int
+    ) -> None:
+        """Whoever is of this generation may commit what it likes."""
+
+    def check_offset_fetch(self, member_id: str | None, epoch: int) -> None:
+        """Anybody may ask."""
+        del member_id, epoch
+        if self.state is ClassicState.DEAD:
+            raise GroupIdNotFound(f"Group {self.group_id} is in dead state.")
+
+    def tombstones(self) -> list[GroupRecord]:
+        return [group_tombstone(self.group_id)]
 
     def check_offset_delete(self) -> None:
         if self.state is ClassicState.DEAD:

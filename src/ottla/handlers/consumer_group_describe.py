@@ -1,0 +1,41 @@
+"""ConsumerGroupDescribe (key 69): the epochs, the members and the assignments of consumer groups.
+
+v1 adds what protocol each member speaks, since a group may have classic ones while it is upgraded.
+In v0 nothing says so.
+"""
+
+from typing import Final
+
+from ottla.common.errors import ErrorCode
+from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.describe_groups import ON_GROUP
+from ottla.protocol.api import ApiKey
+from ottla.protocol.generated.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+)
+
+KEY: Final = ApiKey.CONSUMER_GROUP_DESCRIBE
+VERSIONS: Final = (0, 1)
+
+
+async def handle(
+    request: ConsumerGroupDescribeRequest, _context: RequestContext, services: Services
+) -> ConsumerGroupDescribeResponse:
+    groups = services.groups.describe_consumers(request.group_ids)
+    if request.include_authorized_operations:
+        for group in groups:
+            if group.error_code == ErrorCode.NONE:
+                group.authorized_operations = ON_GROUP
+    return ConsumerGroupDescribeResponse(groups=groups)
+
+
+def refuse(
+    request: ConsumerGroupDescribeRequest, code: ErrorCode, _message: str
+) -> ConsumerGroupDescribeResponse:
+    return ConsumerGroupDescribeResponse(
+        groups=[
+            DescribedGroup(group_id=group_id, error_code=code) for group_id in request.group_ids
+        ]
+    )
