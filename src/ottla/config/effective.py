@@ -95,6 +95,7 @@ BROKER_SETTINGS: Final = frozenset(
         "queued.max.request.bytes",
         "remote.fetch.max.wait.ms",
         "remote.list.offsets.request.timeout.ms",
+        "remote.log.storage.system.enable",
         "replica.high.watermark.checkpoint.interval.ms",
         "request.timeout.ms",
         "security.inter.broker.protocol",
