@@ -202,15 +202,18 @@ def test_a_gap_between_remote_segments_is_found(tiered: tuple[str, ...], log: Ha
     assert problem == "offsets 9 to 10 are in no segment"
 
 
-def test_where_the_log_begins_something_begins(tiered: tuple[str, ...], log: HandMade) -> None:
+def test_where_the_log_begins_something_begins(
+    tiered: tuple[str, ...], log: HandMade, tmp_path: Path
+) -> None:
     checkpoint = log.log_dir / "log-start-offset-checkpoint"
     checkpoint.write_text("0\n1\nt 0 0\n")
     assert findings(*tiered) == []
-    assert findings("t", "-d", str(log.log_dir)) == [
-        (log.path(5).name, "offsets 0 to 4 are in no segment")
-    ]
-    checkpoint.write_text("0\n1\nt 0 6\n")
+    # Who does not look into the store does not know.
     assert findings("t", "-d", str(log.log_dir)) == []
+    empty = ("t", "-d", str(log.log_dir), "--remote-store", f"file://{tmp_path}/empty")
+    assert findings(*empty) == [(log.path(5).name, "offsets 0 to 4 are in no segment")]
+    checkpoint.write_text("0\n1\nt 0 6\n")
+    assert findings(*empty) == []
 
 
 @pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex", ".snapshot", ".json"])

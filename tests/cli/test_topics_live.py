@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -301,6 +302,17 @@ def test_a_shell_completes_the_names_of_topics(ottla: Command, topic: str) -> No
     assert topic in completed(ottla.bootstrap, f"ottla topics describe {topic[:-1]}")
     assert topic in completed(ottla.bootstrap, f"ottla configs describe topic {topic[:-1]}")
     assert completed(ottla.bootstrap, f"ottla configs describe broker {topic[:-1]}") == []
+
+
+def test_a_shell_completes_paths_and_topics_where_logs_are_named(
+    ottla: Command, topic: str, tmp_path: Path
+) -> None:
+    assert completed(ottla.bootstrap, f"ottla log verify {topic[:-1]}")[0] == f"file,{topic[:-1]}"
+    assert topic in completed(ottla.bootstrap, f"ottla log verify {topic[:-1]}")[1:]
+    assert completed("127.0.0.1:1", "ottla log segments ./da") == ["file,./da"]
+    (tmp_path / "kept-0").mkdir()
+    here = completed("127.0.0.1:1", f"ottla log segments --log-dir {tmp_path} ke")
+    assert here == ["file,ke", "kept"]
 
 
 def test_a_shell_completes_nothing_without_a_broker() -> None:

@@ -28,6 +28,24 @@ def complete_topics(
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
+def complete_logs(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Paths, and the topics of the log directories that were named, or else of the cluster."""
+    # What is plain must come behind: shells forget the names before a word about files.
+    found = [CompletionItem(incomplete, type="file")]
+    log_dirs = ctx.params.get("log_dirs") or ()
+    if not log_dirs:
+        return found if "/" in incomplete else found + complete_topics(ctx, parameter, incomplete)
+    from ottla.cli.log_place import places_below
+
+    try:
+        topics = sorted({place.topic for path in log_dirs for place in places_below(path)})
+    except OSError:
+        return found
+    return found + [CompletionItem(name) for name in topics if name.startswith(incomplete)]
+
+
 def complete_settings(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:

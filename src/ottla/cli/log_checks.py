@@ -134,9 +134,12 @@ class LogCheck:
     # Both
 
     def _gaps(self, copies: Sequence[RemoteCopy], local: Sequence[_Stretch]) -> Iterator[Problem]:
-        """Offsets between the log start and the log end that no segment has."""
+        """Offsets between the log start and the log end that no segment has.
+
+        Where the remote tier is not looked at, nobody knows what it has below the local start.
+        """
         stretches = sorted([*self._remote_stretches(copies, local), *local])
-        expected = self._place.start_offset
+        expected = None if self._tier is None else self._place.start_offset
         for first, last, file in stretches:
             if expected is not None and first > expected:
                 yield Problem(file, None, f"offsets {expected} to {first - 1} are in no segment")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
 
-from ottla.cli.completing import complete_topics
+from ottla.cli.completing import complete_logs
 from ottla.cli.files import read_properties
 from ottla.cli.output import Output
 from ottla.cli.progress import progress_options
@@ -88,7 +88,7 @@ _DECORATORS: Final = (
     ),
     progress_options,
     click.argument(
-        "names", nargs=-1, metavar="[PATH|TOPIC[:PARTITION]]...", shell_complete=complete_topics
+        "names", nargs=-1, metavar="[PATH|TOPIC[:PARTITION]]...", shell_complete=complete_logs
     ),
 )
 
