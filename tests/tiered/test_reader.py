@@ -18,6 +18,7 @@ from ottla.storage.log import Log
 from ottla.storage.offset_index import ENTRY
 from ottla.storage.remote import RemoteData
 from ottla.storage.segment import LOG_SUFFIX, TimestampAndOffset
+from ottla.tiered import reader
 from ottla.tiered.chunks import AHEAD, Windows
 from ottla.tiered.layout import SUFFIXES, object_key
 from ottla.tiered.reader import RemoteReader
@@ -105,6 +106,15 @@ def test_a_reader_who_goes_on_gets_everything_once(max_bytes: int) -> None:
     tier = tiered(fill, internal_segment_bytes=12_000)
     local = b"".join(tier.filesystem.read(segment.path) for segment in tier.log.segments)
     assert b"".join(all_of(tier, max_bytes)) == local
+
+
+def test_a_read_takes_no_more_memory_than_it_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "READ_MAX", 1_000)
+    tier = tiered(fill, internal_segment_bytes=12_000)
+    local = b"".join(tier.filesystem.read(segment.path) for segment in tier.log.segments)
+    parts = list(all_of(tier, (1 << 31) - 1))
+    assert max(map(len, parts)) <= 1_000
+    assert b"".join(parts) == local
 
 
 def test_a_read_behind_the_last_batch_leads_to_the_next_segment() -> None:
@@ -255,8 +265,8 @@ def test_of_a_thousand_bits_that_flip_none_is_served() -> None:
 def test_several_threads_read_what_one_reads() -> None:
     tier = tiered(fill, internal_segment_bytes=12_000)
     local = b"".join(tier.filesystem.read(segment.path) for segment in tier.log.segments)
-    reader = RemoteReader(tier.manifests, tier.indexes, Windows(tier.store, count_max=2))
-    shared = tier._replace(reader=reader)
+    windows = Windows(tier.store, count_max=2)
+    shared = tier._replace(reader=RemoteReader(tier.manifests, tier.indexes, windows))
     found: list[bytes] = []
 
     def consume(max_bytes: int) -> None:

@@ -33,6 +33,8 @@ from ottla.tiered.layout import SegmentName
 from ottla.tiered.manifests import Manifests
 from ottla.tiered.segments import RemoteLogSegment
 
+READ_MAX: Final = 16 << 20
+"""Bytes that one read gives, however many were asked for: they lie in memory."""
 PLACES_MAX: Final = 256
 """Readers whose places are remembered."""
 
@@ -64,9 +66,10 @@ class RemoteReader:
     ) -> RemoteData:
         """Whole batches from the one that has ``offset`` on, none at or above the upper bound.
 
-        At most ``max_bytes``, or one batch if the first is larger. None at all when the segment has
-        no record from ``offset`` on; ``next_offset`` is that of the next segment then.
+        At most ``max_bytes`` and READ_MAX, or one batch if the first is larger. None at all when
+        the segment has no record from ``offset`` on; ``next_offset`` is that of the next one then.
         """
+        max_bytes = min(max_bytes, READ_MAX)
         if offset >= upper_bound_offset:
             return RemoteData(b"", offset, [])
         known = self._place(segment, offset)
