@@ -23,6 +23,8 @@ from ottla.common.errors import (
     OffsetMovedToTieredStorage,
     OffsetOutOfRange,
     RequestTimedOut,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
 )
 from ottla.common.promise import Promise, run
 from ottla.handlers.context import Services
@@ -111,6 +113,12 @@ class _Fetch:
         partition = None if led is None else led.get(asked.partition)
         return partition or replicas.partition(asked.topic, asked.partition)
 
+    def _unknown(self, topic: TopicKey) -> ApiError:
+        """Why a partition is not there: its topic is not, or only this partition."""
+        if isinstance(topic, bytes) and self._services.replicas.topic(topic) is None:
+            return UnknownTopicId()
+        return UnknownTopicOrPartition()
+
     def partitions(self) -> list[Partition]:
         found = [self._partition(asked) for asked in self._context.partitions]
         return [partition for partition in found if partition is not None]
@@ -129,7 +137,7 @@ class _Fetch:
             partition = self._partition(asked)
             try:
                 if partition is None:
-                    raise self._services.replicas.missing(asked.topic, asked.partition)
+                    raise self._unknown(asked.topic)
                 read = partition.read(
                     asked.offset,
                     min(asked.max_bytes, left),

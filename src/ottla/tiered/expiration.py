@@ -3,8 +3,8 @@
 Two kinds go. Expired ones from the front, oldest first, up to the first that is kept: those below
 the log start, then by age, then by size of both tiers together. And leftovers, whatever their age:
 
-- copies that nobody is making any more, and removals that were not finished;
-- finished segments whose offsets all belong to newer ones: copied again, or rewritten;
+- segments that nobody finds: copies that nobody is making any more, removals that were not
+  finished, and finished ones whose offsets all belong to newer ones, copied again or rewritten;
 - segments of leader epochs that the log has left behind: what an unclean election forgot.
 
 The log start moves before anything is removed, so that nobody is sent to a segment that is going.
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ottla.tiered.cache import Extent, SegmentCache
 from ottla.tiered.log_view import LogView
-from ottla.tiered.segments import RemoteLogSegment, SegmentState
+from ottla.tiered.segments import RemoteLogSegment
 
 
 class Expiration(NamedTuple):
@@ -37,11 +37,7 @@ def expiration(
         for segment in segments
         if segment.segment_id not in busy
         and segment.segment_id not in used
-        and (
-            segment.state is not SegmentState.COPY_SEGMENT_FINISHED
-            or not segments.is_referenced(segment)
-            or _is_left_behind(segment, view, start)
-        )
+        and (not segments.is_referenced(segment) or _is_left_behind(segment, view, start))
     ]
     return Expiration(start, sorted(gone, key=lambda segment: segment.start_offset))
 

@@ -111,10 +111,20 @@ class RemotePartition:
         return expiration(self.segments, view, now_ms, busy)
 
     def start_offset(self, view: LogView) -> int:
-        """Where the log begins for a leader that has lost count: not before what there is."""
+        """Where the log begins for a leader whose checkpoint is old.
+
+        What is neither here nor in the remote store was below the log start once: nothing else
+        takes an offset away from both. So the log begins behind the last such gap.
+        """
+        local_start = max(view.local_start_offset, view.start_offset)
+        start = expected = view.start_offset
         for extent in self.segments.extents(view.lineage, view.start_offset):
-            return min(extent.start_offset, max(view.local_start_offset, view.start_offset))
-        return max(view.local_start_offset, view.start_offset)
+            if extent.start_offset >= local_start:
+                break
+            if extent.start_offset > expected:
+                start = extent.start_offset
+            expected = extent.end_offset + 1
+        return start if expected >= local_start else local_start
 
     # Reading
 

@@ -1,0 +1,252 @@
+"""The remote tier of all logs of a broker: who leads is told to it, and readers ask it.
+
+Everything here runs on the loop. What blocks goes to three pools: copies, removals and reads, each
+with its own bound, so that none of them waits for another, nor anybody else for them.
+"""
+
+from collections.abc import Callable
+
+from ottla.common.chance import Chance
+from ottla.common.environment import Scheduler
+from ottla.common.promise import Promise, fulfilled, run
+from ottla.common.topic_partition import TopicPartition
+from ottla.observability.logging import logger
+from ottla.storage.log import Log
+from ottla.storage.remote import RemoteData
+from ottla.storage.segment import TimestampAndOffset
+from ottla.tiered.driver.local_log import owner_of
+from ottla.tiered.driver.log_tasks import MAY_PASS, LogTasks, backoff_seconds
+from ottla.tiered.driver.metrics import RemoteLogMetrics
+from ottla.tiered.driver.reads import RemoteReads, SegmentReader
+from ottla.tiered.driver.segment_work import SegmentWork
+from ottla.tiered.machine import RemotePartition
+from ottla.tiered.metadata_topic import Key, MetadataTopic
+from ottla.tiered.pool import Background, Pool
+from ottla.tiered.quota import Quota
+from ottla.tiered.segments import DeleteState, PartitionDeletion, TopicIdPartition
+from ottla.tiered.settings import RemoteLogSettings
+from ottla.tiered.store import RemoteStore
+
+log = logger(__name__)
+
+
+class RemoteLogManager:
+    """See the module. It is what ``storage.remote.RemoteLogs`` asks for."""
+
+    def __init__(
+        self,
+        settings: RemoteLogSettings,
+        *,
+        store: RemoteStore,
+        reader: SegmentReader,
+        metadata: MetadataTopic,
+        background: Background,
+        scheduler: Scheduler,
+        chance: Chance,
+        log_of: Callable[[TopicPartition], Log | None],
+        topic_exists: Callable[[bytes], bool],
+        metrics: RemoteLogMetrics,
+    ) -> None:
+        self._settings = settings
+        self._metadata = metadata
+        self._scheduler = scheduler
+        self._chance = chance
+        self._log_of = log_of
+        self._topic_exists = topic_exists
+        self._metrics = metrics
+        self._copiers = Pool(background, settings.copier_threads)
+        self._expirers = Pool(background, settings.expiration_threads)
+        self._readers = Pool(background, settings.reader_threads, settings.reader_pending_max)
+        self._copy_quota = Quota(settings.copy_bytes_per_second)
+        self._fetch_quota = Quota(settings.fetch_bytes_per_second)
+        self._work = SegmentWork(
+            metadata=metadata,
+            store=store,
+            forget=reader.forget,
+            copiers=self._copiers,
+            expirers=self._expirers,
+            quota=self._copy_quota,
+            scheduler=scheduler,
+            broker_id=settings.broker_id,
+            metrics=metrics,
+        )
+        self._reads = RemoteReads(
+            reader,
+            metadata=metadata,
+            pool=self._readers,
+            quota=self._fetch_quota,
+            scheduler=scheduler,
+            metrics=metrics,
+        )
+        self._tasks: dict[Key, LogTasks] = {}
+        self._emptying: dict[Key, Promise[None]] = {}
+        """Partitions whose remote part is being removed as a whole."""
+        self._is_closed = False
+        metadata.on_loaded = self._resume
+
+    def configure(self, settings: RemoteLogSettings) -> None:
+        """Follow other settings from now on; intervals and pauses hold for new logs."""
+        self._settings = settings
+        self._copiers.size = settings.copier_threads
+        self._expirers.size = settings.expiration_threads
+        self._readers.size = settings.reader_threads
+        self._copy_quota.bytes_per_second = settings.copy_bytes_per_second
+        self._fetch_quota.bytes_per_second = settings.fetch_bytes_per_second
+
+    # Who leads
+
+    def lead(self, local: Log) -> None:
+        """This broker leads a log with a remote part: copy and expire."""
+        tasks = self._begin(owner_of(local))
+        if tasks is not None:
+            tasks.lead(self._emptied(tasks.partition))
+
+    def follow(self, local: Log) -> None:
+        """Another broker leads it: only take note of what is copied."""
+        self.stop(owner_of(local))
+        tasks = self._begin(owner_of(local))
+        if tasks is not None:
+            tasks.follow(self._emptied(tasks.partition))
+
+    def _begin(self, partition: TopicIdPartition) -> LogTasks | None:
+        key = partition.topic_id, partition.partition
+        if key in self._tasks or self._is_closed:
+            return None
+        where = TopicPartition(partition.topic, partition.partition)
+        tasks = self._tasks[key] = LogTasks(
+            partition,
+            lambda: self._log_of(where),
+            metadata=self._metadata,
+            work=self._work,
+            settings=self._settings,
+            scheduler=self._scheduler,
+            chance=self._chance,
+            metrics=self._metrics,
+        )
+        return tasks
+
+    def _emptied(self, partition: TopicIdPartition) -> Promise[None]:
+        """When an earlier life of the partition in the remote store has ended."""
+        return self._emptying.get((partition.topic_id, partition.partition), fulfilled(None))
+
+    def stop(self, partition: TopicIdPartition) -> Promise[None]:
+        """Do nothing more for a log; answers when nothing is under way."""
+        tasks = self._tasks.pop((partition.topic_id, partition.partition), None)
+        if tasks is None:
+            return fulfilled(None)
+        self._metrics.forget(partition.topic, partition.partition)
+        return tasks.stop()
+
+    # Emptying
+
+    def disabled(self, local: Log) -> None:
+        """Its topic has no remote part any more: the log begins on this disk, the rest goes."""
+        local.delete_records_before(min(local.local_log_start_offset, local.high_watermark))
+        self._empty(owner_of(local), is_gone=False)
+
+    def deleted(self, partition: TopicIdPartition) -> None:
+        """Its topic is gone, and so is to be all that the remote store has of it."""
+        self._empty(partition, is_gone=True)
+
+    def _resume(self, known: list[RemotePartition]) -> None:
+        """What was to go before the last restart still is."""
+        for remote in known:
+            if remote.deletion is not None or not self._topic_exists(remote.partition.topic_id):
+                self._empty(remote.partition, is_gone=True)
+
+    def _empty(self, partition: TopicIdPartition, *, is_gone: bool) -> None:
+        key = partition.topic_id, partition.partition
+        stopped = self.stop(partition)
+        if not self._metadata.exists or key in self._emptying or self._is_closed:
+            return
+        done: Promise[None] = Promise()
+        self._emptying[key] = done
+
+        def ended(outcome: Promise[None]) -> None:
+            del self._emptying[key]
+            outcome.result()
+            done.fulfil(None)
+
+        run(self._remove_all(partition, stopped, is_gone=is_gone)).when_done(ended)
+
+    async def _remove_all(
+        self, partition: TopicIdPartition, stopped: Promise[None], *, is_gone: bool
+    ) -> None:
+        """Until nothing is left, however often it takes."""
+        await stopped
+        failures = 0
+        while not self._is_closed:
+            try:
+                await self._remove_once(partition, is_gone=is_gone)
+            except MAY_PASS as error:
+                failures += 1
+                log.warning(
+                    "a remote partition is not removed yet",
+                    partition=str(partition),
+                    failures=failures,
+                    reason=repr(error),
+                )
+                await self._work.pause(backoff_seconds(self._settings, failures, self._chance))
+            else:
+                return
+
+    async def _remove_once(self, partition: TopicIdPartition, *, is_gone: bool) -> None:
+        remote = await self._metadata.load(partition)
+        is_known = len(remote.segments) > 0 or remote.deletion is not None
+        if is_gone and is_known:
+            if remote.deletion is None:
+                await self._tell(partition, DeleteState.DELETE_PARTITION_MARKED)
+            await self._tell(partition, DeleteState.DELETE_PARTITION_STARTED)
+        for segment in remote.segments:
+            await self._work.remove(segment)
+        if is_gone and is_known:
+            await self._tell(partition, DeleteState.DELETE_PARTITION_FINISHED)
+        if is_gone:
+            self._metadata.forget(partition)
+
+    async def _tell(self, partition: TopicIdPartition, state: DeleteState) -> None:
+        await self._metadata.write(
+            PartitionDeletion(partition, state, self._scheduler.wall_ms(), self._settings.broker_id)
+        )
+
+    # Readers
+
+    def read(
+        self,
+        log: Log,
+        offset: int,
+        max_bytes: int,
+        *,
+        upper_bound_offset: int,
+        read_committed: bool,
+    ) -> Promise[RemoteData]:
+        return self._reads.read(
+            log,
+            offset,
+            max_bytes,
+            upper_bound_offset=upper_bound_offset,
+            read_committed=read_committed,
+        )
+
+    def offset_for_timestamp(
+        self, log: Log, timestamp: int, start_offset: int
+    ) -> Promise[TimestampAndOffset | None]:
+        return self._reads.offset_for_timestamp(log, timestamp, start_offset)
+
+    def size(self, log: Log) -> int:
+        """Bytes of a log in the remote store, as far as that is known here."""
+        return self._metadata.find(owner_of(log)).size()
+
+    # The end
+
+    def close(self) -> Promise[None]:
+        """Begin nothing more; answers when no copy is under way."""
+        self._is_closed = True
+        return run(self._close())
+
+    async def _close(self) -> None:
+        stopped = [tasks.stop() for tasks in self._tasks.values()]
+        self._tasks.clear()
+        self._metadata.close()
+        for each in stopped:
+            await each

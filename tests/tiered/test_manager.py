@@ -1,0 +1,365 @@
+"""The manager on a simulated disk, store and clock: copies, expires, reads, survives crashes."""
+
+from collections.abc import Callable
+
+import pytest
+from tests.storage import logs
+from tests.tiered.tier import INDEX, OWNER, Tier, value_of
+
+from ottla.common.errors import ApiError, ErrorCode, OffsetOutOfRange, ReplicaNotAvailable
+from ottla.observability.names import parse_name
+from ottla.testing.files import PowerLost
+from ottla.tiered.records import REMOTE_LOG_METADATA, decode
+from ottla.tiered.segments import PartitionDeletion, SegmentState
+from ottla.tiered.store import RemoteStoreError
+
+
+def copied(tier: Tier | None = None) -> Tier:
+    """Sixty records, of which those in closed segments are in the remote store alone."""
+    tier = tier or Tier()
+    tier.fill(60)
+    tier.run(5)
+    tier.delete_local()
+    return tier
+
+
+def test_closed_segments_are_copied_and_read_back() -> None:
+    tier = copied()
+    log = tier.local
+    assert log.log_start_offset == 0
+    assert log.local_log_start_offset == log.segments.active.base_offset > 40
+    assert log.highest_remote_offset == log.local_log_start_offset - 1
+    assert len(tier.remote.segments) > 3
+    tier.check()
+
+
+def test_the_same_seed_does_the_same() -> None:
+    assert copied().store.objects == copied().store.objects
+
+
+def test_the_active_segment_and_what_is_not_stable_are_not_copied() -> None:
+    tier = Tier()
+    tier.fill(60)
+    tier.local.high_watermark = 25
+    tier.run(5)
+    assert tier.local.highest_remote_offset < 25
+    tier.local.set_high_watermark(60)
+    tier.run(5)
+    assert tier.local.highest_remote_offset == tier.local.segments.active.base_offset - 1
+
+
+def test_nothing_is_copied_while_copying_is_disabled() -> None:
+    tier = Tier(remote_log_copy_disable="true")
+    tier.fill(60)
+    tier.run(5)
+    assert tier.store.objects == {}
+    tier.configure()
+    tier.run(5)
+    tier.check()
+    assert tier.store.objects != {}
+
+
+def test_remote_segments_expire_and_the_log_start_moves() -> None:
+    tier = copied(Tier(retention_ms=60_000, local_retention_ms=1000))
+    tier.run(70)
+    tier.fill(30)
+    tier.run(5)
+    assert tier.local.log_start_offset > 40
+    assert all(each.end_offset >= tier.local.log_start_offset for each in tier.remote.segments)
+    tier.check()
+
+
+def test_retention_by_size_counts_both_tiers() -> None:
+    tier = copied(Tier(retention_bytes=3000))
+    tier.run(5)
+    size = tier.remote.size() + tier.local.segments.active.size
+    assert 3000 <= size < 3000 + 1200
+    tier.check()
+
+
+def test_what_was_deleted_by_a_client_goes_from_the_store() -> None:
+    tier = copied()
+    before = len(tier.remote.segments)
+    tier.local.delete_records_before(25)
+    tier.run(5)
+    assert len(tier.remote.segments) < before
+    assert tier.read_all()[25] == value_of(25)
+    tier.check_store()
+
+
+def test_an_old_checkpoint_of_the_log_start_is_corrected() -> None:
+    tier = copied()
+    tier.local.delete_records_before(25)
+    tier.run(5)
+    tier.crash()
+    assert tier.local.log_start_offset == 0
+    tier.run(5)
+    assert 0 < tier.local.log_start_offset <= 25
+    tier.check()
+
+
+def test_a_store_that_fails_is_tried_again_and_nothing_is_left_of_the_failures() -> None:
+    tier = Tier()
+    failing = True
+    tier.store.fail = lambda operation, key: (
+        RemoteStoreError("no") if failing and key.endswith(".index") else None
+    )
+    tier.fill(60)
+    tier.run(20)
+    assert tier.local.highest_remote_offset == -1
+    assert tier.stored_ids() == set()
+    failing = False
+    tier.run(60)
+    tier.delete_local()
+    tier.check()
+    assert tier.local.local_log_start_offset > 40
+
+
+def test_the_quota_of_copies_is_kept() -> None:
+    tier = Tier()
+    settings = tier.manager._settings._replace(copy_bytes_per_second=500)
+    tier.manager.configure(settings)
+    tier.fill(60)
+    begun = tier.scheduler.now
+    assert tier.scheduler.run_until(lambda: tier.local.highest_remote_offset > 40, 600)
+    in_advance = 1200 + 500
+    assert tier.remote.size() - in_advance <= 500 * (tier.scheduler.now - begun)
+
+
+def test_reads_that_are_too_many_are_refused() -> None:
+    tier = copied()
+    log = tier.local
+    reads = [
+        tier.manager.read(log, 0, 100, upper_bound_offset=log.high_watermark, read_committed=False)
+        for _ in range(150)
+    ]
+    tier.run(5)
+    outcomes = [_code(read.result) for read in reads]
+    assert outcomes.count(ErrorCode.NONE) == 110
+    assert outcomes.count(ErrorCode.UNKNOWN_SERVER_ERROR) == 40
+
+
+def _code(ask: Callable[[], object]) -> ErrorCode:
+    try:
+        ask()
+    except ApiError as error:
+        return error.code
+    return ErrorCode.NONE
+
+
+def test_a_segment_that_goes_while_it_is_read_is_looked_for_again() -> None:
+    tier = copied()
+    tier.local.delete_records_before(tier.local.high_watermark)
+    read = tier.manager.read(tier.local, 0, 100, upper_bound_offset=60, read_committed=False)
+    assert _code(read.result) is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_before_the_metadata_is_read_nothing_is_said() -> None:
+    tier = copied()
+    tier.crash()
+    read = tier.manager.read(tier.local, 0, 100, upper_bound_offset=60, read_committed=False)
+    with pytest.raises(ReplicaNotAvailable):
+        read.result()
+
+
+def test_an_offset_that_no_segment_has_is_out_of_range() -> None:
+    tier = copied()
+    read = tier.manager.read(
+        tier.local, 10_000, 100, upper_bound_offset=20_000, read_committed=False
+    )
+    with pytest.raises(OffsetOutOfRange):
+        read.result()
+
+
+def test_offsets_are_found_by_time_in_the_remote_store() -> None:
+    tier = Tier()
+    tier.fill(20)
+    tier.run(10)
+    later = tier.scheduler.wall_ms()
+    tier.fill(40)
+    tier.run(5)
+    tier.delete_local()
+    found = tier.wait_for(tier.manager.offset_for_timestamp(tier.local, later, 0))
+    assert found is not None
+    assert found.offset == 20
+    none = tier.wait_for(tier.manager.offset_for_timestamp(tier.local, later + 10**9, 0))
+    assert none is None
+
+
+def test_a_deleted_topic_leaves_nothing_behind() -> None:
+    tier = copied()
+    tier.exists = False
+    tier.manager.deleted(OWNER)
+    tier.run(5)
+    assert tier.store.objects == {}
+    data = tier.topic.read(REMOTE_LOG_METADATA, INDEX, 0, 1 << 20)
+    values = [decode(record.value or b"") for record in logs.records_of(data)]
+    states = [record.state for record in values if isinstance(record, PartitionDeletion)]
+    assert [state.name for state in states] == [
+        "DELETE_PARTITION_MARKED",
+        "DELETE_PARTITION_STARTED",
+        "DELETE_PARTITION_FINISHED",
+    ]
+
+
+def test_the_deletion_of_a_topic_that_was_never_copied_writes_nothing() -> None:
+    tier = Tier(remote_log_copy_disable="true")
+    tier.run(2)
+    tier.exists = False
+    tier.manager.deleted(OWNER)
+    tier.run(5)
+    assert tier.topic.high_watermark(REMOTE_LOG_METADATA, INDEX) == 0
+
+
+def test_disabling_empties_the_store_and_the_log_begins_on_this_disk() -> None:
+    tier = copied()
+    tier.configure(remote_storage_enable="false")
+    tier.manager.disabled(tier.local)
+    assert tier.local.log_start_offset == tier.local.local_log_start_offset > 40
+    tier.run(5)
+    assert tier.store.objects == {}
+    tier.configure()
+    tier.manager.lead(tier.local)
+    tier.fill(30)
+    tier.run(5)
+    tier.delete_local()
+    tier.check()
+    assert len(tier.remote.segments) > 0
+
+
+def test_a_follower_only_takes_note_of_what_is_copied() -> None:
+    tier = copied()
+    tier.manager.follow(tier.local)
+    tier.local.set_highest_remote_offset(-1)
+    objects = dict(tier.store.objects)
+    tier.fill(30)
+    tier.run(5)
+    assert tier.store.objects == objects
+    assert tier.local.highest_remote_offset > 40
+
+
+def test_what_is_done_is_counted_by_kafkas_names() -> None:
+    tier = copied()
+    tier.check()
+    bean = "kafka.server:type=BrokerTopicMetrics,name="
+    copied_bytes = tier.registry.get(parse_name(f"{bean}RemoteCopyBytesPerSec,topic=topic"))
+    assert copied_bytes is not None
+    assert copied_bytes.count == tier.remote.size()  # type: ignore[union-attr]
+    assert parse_name(f"{bean}RemoteFetchBytesPerSec") in tier.registry.names()
+    lag = tier.registry.get(parse_name(f"{bean}RemoteCopyLagSegments,topic=topic"))
+    assert lag is not None
+    assert lag.read() == 0  # type: ignore[union-attr]
+    tier.wait_for(tier.manager.stop(OWNER))
+    assert not any("topic=" in str(name) for name in tier.registry.names())
+
+
+def test_closing_ends_what_is_under_way() -> None:
+    tier = Tier()
+    tier.fill(60)
+    tier.run(1.0)
+    tier.wait_for(tier.manager.close())
+    steps = tier.scheduler.steps
+    tier.run(100)
+    assert tier.scheduler.steps <= steps + 1
+
+
+# Crashes
+
+
+def _work(tier: Tier) -> None:
+    """Copy, delete here, expire, copy again."""
+    tier.fill(40)
+    tier.run(3)
+    tier.delete_local()
+    tier.run(45)
+    tier.fill(30)
+    tier.run(20)
+    tier.delete_local()
+
+
+def _crashing(tier: Tier, arm: Callable[[Tier], None]) -> bool:
+    """Work until the crash, live on; whether there was one."""
+    arm(tier)
+    crashed = False
+    try:
+        _work(tier)
+    except PowerLost:
+        crashed = True
+    tier.crash()
+    tier.run(5)
+    tier.check()
+    tier.run(60)
+    tier.delete_local()
+    tier.check()
+    return crashed
+
+
+def _crash_at_file_change(number: int) -> Callable[[Tier], None]:
+    return lambda tier: tier.files.stop_after(number)
+
+
+def _crash_at_store_operation(number: int) -> Callable[[Tier], None]:
+    def arm(tier: Tier) -> None:
+        begin = tier.store.operations
+
+        def fail(_operation: str, _key: str) -> RemoteStoreError | None:
+            if tier.store.operations - begin > number:
+                raise PowerLost
+            return None
+
+        tier.store.fail = fail
+
+    return arm
+
+
+@pytest.mark.parametrize("at", [_crash_at_file_change, _crash_at_store_operation])
+def test_a_crash_at_any_operation_loses_nothing_and_leaves_nothing(
+    at: Callable[[int], Callable[[Tier], None]],
+) -> None:
+    number = 0
+    while _crashing(Tier(retention_ms=50_000, local_retention_ms=1), at(number)):
+        number += 1
+    assert number > 50
+
+
+def test_a_topic_that_was_deleted_before_a_crash_is_emptied_after_it() -> None:
+    number = 0
+    while True:
+        tier = copied()
+        begin = tier.store.operations
+
+        def fail(
+            _operation: str, _key: str, tier: Tier = tier, begin: int = begin, last: int = number
+        ) -> RemoteStoreError | None:
+            if tier.store.operations - begin > last:
+                raise PowerLost
+            return None
+
+        tier.store.fail = fail
+        tier.exists = False
+        tier.manager.deleted(OWNER)
+        try:
+            tier.run(10)
+        except PowerLost:
+            number += 1
+        else:
+            break
+        tier.crash()
+        tier.run(10)
+        assert tier.store.objects == {}
+    assert number > 20
+
+
+def test_copies_of_an_earlier_life_are_removed_not_finished() -> None:
+    tier = Tier()
+    tier.fill(60)
+    _crash_at_store_operation(3)(tier)
+    with pytest.raises(PowerLost):
+        tier.run(5)
+    first = tier.stored_ids()
+    assert len(first) >= 1
+    tier.crash()
+    tier.run(5)
+    assert not first & tier.stored_ids()
+    states = {segment.state for segment in tier.remote.segments}
+    assert states == {SegmentState.COPY_SEGMENT_FINISHED}
