@@ -173,7 +173,7 @@ class Broker:
             chance=Chance(7),
             fetch_session_slots=10,
         )
-        self.log_moves = LogMoves(self.logs, self.replicas, self.scheduler)
+        self.log_moves = LogMoves(self.logs, self.replicas, self.scheduler, self.filesystem)
         self.controller = ControllerOnOrder()
         self.auto_topics = AutoTopicsNoted()
         self.services = Services(

@@ -117,6 +117,11 @@ class Life:
         self.manager.create_future(logs.TOPIC, path)
         while not self.manager.copy_to_future(logs.TOPIC, 300):
             pass
+        future = self.manager.future_logs[logs.TOPIC]
+        future.flush(logs.NOW)
+        path = self.manager.name_future(logs.TOPIC)
+        self.files.sync_directory(future.directory)
+        self.files.sync_directory(path)
         self.manager.replace_current_with_future(logs.TOPIC)
         self.flushed_end = self.log.log_end_offset
 

@@ -358,6 +358,7 @@ def test_a_log_moves_to_another_directory_while_it_is_written(broker: Broker) ->
             logs.append(log, b"while it moves", epoch=3)
     log.set_high_watermark(log.log_end_offset)
     expected = logs.values_of(log)
+    assert manager.name_future(logs.TOPIC) == B
     assert manager.replace_current_with_future(logs.TOPIC) is future
     assert manager.logs[logs.TOPIC] is future
     assert manager.future_logs == {}

@@ -134,6 +134,7 @@ def test_a_log_that_is_moved_takes_its_remote_part_along() -> None:
     manager.create_future(topic, target)
     while not manager.copy_to_future(topic, 500):
         pass
+    manager.name_future(topic)
     moved = manager.replace_current_with_future(topic)
     assert (moved.log_start_offset, moved.log_end_offset) == (0, 60)
     assert moved.local_log_start_offset == log.segments[0].base_offset

@@ -52,6 +52,7 @@ BROKER_SETTINGS: Final = frozenset(
         "listener.security.protocol.map",
         "listeners",
         "log.dir",
+        "log.dir.failure.timeout.ms",
         "log.dirs",
         "log.flush.offset.checkpoint.interval.ms",
         "log.flush.start.offset.checkpoint.interval.ms",

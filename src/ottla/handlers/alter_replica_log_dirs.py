@@ -12,6 +12,7 @@ from ottla.common.errors import (
     ApiError,
     ErrorCode,
     InvalidTopicException,
+    KafkaStorageError,
     ReplicaNotAvailable,
     UnknownTopicOrPartition,
 )
@@ -64,6 +65,8 @@ def _move(services: Services, topic_partition: TopicPartition, path: str) -> Non
         raise InvalidTopicException("The topic name is too long.")
     services.logs.online_directory(path)
     if services.replicas.partition(topic, index) is None:
+        if services.replicas.is_offline(topic, index):
+            raise KafkaStorageError
         if not exists(services, topic, index):
             raise UnknownTopicOrPartition
         # It may come here later, and then it shall lie there.

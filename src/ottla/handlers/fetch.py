@@ -23,8 +23,6 @@ from ottla.common.errors import (
     OffsetMovedToTieredStorage,
     OffsetOutOfRange,
     RequestTimedOut,
-    UnknownTopicId,
-    UnknownTopicOrPartition,
 )
 from ottla.common.promise import Promise, run
 from ottla.handlers.context import Services
@@ -113,12 +111,6 @@ class _Fetch:
         partition = None if led is None else led.get(asked.partition)
         return partition or replicas.partition(asked.topic, asked.partition)
 
-    def _unknown(self, topic: TopicKey) -> ApiError:
-        """Why a partition is not there: its topic is not, or only this partition."""
-        if isinstance(topic, bytes) and self._services.replicas.topic(topic) is None:
-            return UnknownTopicId()
-        return UnknownTopicOrPartition()
-
     def partitions(self) -> list[Partition]:
         found = [self._partition(asked) for asked in self._context.partitions]
         return [partition for partition in found if partition is not None]
@@ -137,7 +129,7 @@ class _Fetch:
             partition = self._partition(asked)
             try:
                 if partition is None:
-                    raise self._unknown(asked.topic)
+                    raise self._services.replicas.missing(asked.topic, asked.partition)
                 read = partition.read(
                     asked.offset,
                     min(asked.max_bytes, left),

@@ -1,6 +1,6 @@
 """The partition that a request is about, or why this broker cannot speak for it."""
 
-from ottla.common.errors import NotLeaderOrFollower, UnknownTopicOrPartition
+from ottla.common.errors import KafkaStorageError, NotLeaderOrFollower, UnknownTopicOrPartition
 from ottla.handlers.context import Services
 from ottla.replication.partition import Partition
 
@@ -10,6 +10,8 @@ def led_partition(services: Services, topic: str, index: int) -> Partition:
     partition = services.replicas.partition(topic, index)
     if partition is not None and partition.is_leader:
         return partition
+    if services.replicas.is_offline(topic, index):
+        raise KafkaStorageError
     if partition is not None or exists(services, topic, index):
         raise NotLeaderOrFollower
     raise UnknownTopicOrPartition

@@ -67,7 +67,8 @@ def answer(
                         and frame[start + _MAGIC] == MAGIC
                     )
                 ):
-                    raise reason(request, topic, led is not None, partition, start, version)
+                    unknown = replicas.missing(topic, index) if partition is None else None
+                    raise reason(request, unknown, start, version)
                 if version < ZSTD_FROM_PRODUCE_VERSION:
                     refuse_zstd(frame, start, end, version)
                 info = partition.append(frame, start, end, acks, now_ms)

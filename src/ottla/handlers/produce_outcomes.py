@@ -15,8 +15,6 @@ from ottla.common.errors import (
     InvalidRequiredAcks,
     ProtocolViolation,
     TransactionalIdAuthorizationFailed,
-    UnknownTopicId,
-    UnknownTopicOrPartition,
 )
 from ottla.handlers.framing import frame_response
 from ottla.protocol.api import ApiKey
@@ -75,18 +73,15 @@ def last_of_each(partitions: list[PartitionRecords]) -> list[PartitionRecords]:
 
 def reason(
     request: ProduceView,
-    topic: str | bytes,
-    is_known: bool,
-    partition: Partition | None,
+    unknown: ApiError | None,
     start: int,
     version: int,
 ) -> ApiError:
     """Why a partition cannot even be tried, in the order in which Kafka looks."""
     if not -1 <= request.acks <= 1:
         return InvalidRequiredAcks()
-    if partition is None:
-        by_id = isinstance(topic, bytes) and not is_known
-        return UnknownTopicId() if by_id else UnknownTopicOrPartition()
+    if unknown is not None:
+        return unknown
     if start < 0:
         return InvalidRecord(
             f"Produce requests with version {version} must have at least one record batch "

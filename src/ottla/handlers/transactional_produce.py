@@ -168,13 +168,13 @@ def _append(request: _Request, verified: _Verified | None) -> Answer | None:
     outcomes: Outcomes = []
     refused = False
     for topic, partitions in view.topics:
-        is_known = replicas.topic(topic) is not None
         results: list[Appended | Refused] = []
         for index, start, end in last_of_each(partitions):
             partition = replicas.partition(topic, index)
             try:
                 if partition is None or not -1 <= view.acks <= 1 or start < 0:
-                    raise reason(view, topic, is_known, partition, start, request.version)
+                    unknown = replicas.missing(topic, index) if partition is None else None
+                    raise reason(view, unknown, start, request.version)
                 results.append(_append_one(request, partition, index, start, end, verified))
             except ApiError as error:
                 refused = True

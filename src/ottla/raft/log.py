@@ -168,9 +168,7 @@ class MetadataLog:
         )
 
     def read(self, offset: int, max_bytes: int) -> bytes:
-        end = self._log.log_end_offset
-        found = self._log.read(offset, max_bytes, upper_bound_offset=end, at_least_one=True)
-        return b"" if found.region is None else found.region.read()
+        return self._log.read_bytes(offset, max_bytes)
 
     def prepare_sync(self) -> Callable[[], None]:
         assert self._flush is None

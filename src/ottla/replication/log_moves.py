@@ -1,51 +1,79 @@
 """Moving a partition's log to another log directory of the same broker (KIP-113).
 
-A future log is filled from the current one, a piece at a time between other work. In the turn in
-which it has caught up it takes the other's place: appends and copies happen on one thread, so none
-can come in between. A move that a stop interrupts goes on at the next start, since the future log
-is found on disk.
+A future log is filled from the current one, a piece at a time between other work. When it has
+caught up it is flushed and gets its final name, both in the background, while records go on to
+come; in the turn in which it has all of them again it takes the other's place: appends and copies
+happen on one thread, so none can come in between. A move that a stop interrupts goes on at the next
+start, since the future log is found on disk.
 
 Rules:
 1. A partition has one future log at most; another destination abandons what was copied so far.
 2. Asking for the directory in which the log lies ends a move.
 3. One piece is copied per turn of the loop, whatever the number of moves.
+4. What cannot be read is not moved: the current log stays what it is.
 """
 
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final
 
 from ottla.common.environment import Scheduler
-from ottla.common.errors import ApiError, ReplicaNotAvailable
+from ottla.common.errors import ApiError, CorruptMessage, ReplicaNotAvailable
+from ottla.common.promise import Promise
 from ottla.common.topic_partition import TopicPartition
 from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
 from ottla.storage.directories import LogDirectory
+from ottla.storage.files import Filesystem
+from ottla.storage.flush import Flush
+from ottla.storage.log import Log
 from ottla.storage.manager import LogManager
 
 PIECE_BYTES: Final = 1 << 20
+BYTES_PER_SECOND_MIN: Final = 1
+
+
+class _Move:
+    """How far a future log is on its way to be the current one."""
+
+    __slots__ = ("future", "is_busy", "is_flushed", "is_named")
+
+    def __init__(self, future: Log) -> None:
+        self.future = future
+        self.is_flushed = False
+        self.is_named = False
+        self.is_busy = False
+        """Whether something is done for it in the background."""
 
 
 class LogMoves:
-    def __init__(self, logs: LogManager, replicas: Replicas, scheduler: Scheduler) -> None:
+    def __init__(
+        self,
+        logs: LogManager,
+        replicas: Replicas,
+        scheduler: Scheduler,
+        filesystem: Filesystem,
+    ) -> None:
         self._logs = logs
         self._replicas = replicas
         self._scheduler = scheduler
-        self._moving: deque[TopicPartition] = deque()
+        self._filesystem = filesystem
+        self._moves: dict[TopicPartition, _Move] = {}
+        self._waiting: deque[TopicPartition] = deque()
         self._is_running = False
         self.bytes_per_second: float = float("inf")
         """``replica.alter.log.dirs.io.max.bytes.per.second``."""
         self.on_moved: Callable[[Partition, LogDirectory], None] = lambda _partition, _to: None
         """Called when a partition lies elsewhere, for the cluster's metadata to say so."""
+        self.on_given_up: Callable[[TopicPartition, ApiError], None] = lambda _which, _why: None
 
     def __len__(self) -> int:
-        return len(self._moving)
+        return len(self._moves)
 
     def resume(self) -> None:
         """Go on with what was under way when the broker stopped."""
-        for topic_partition in self._logs.future_logs:
-            self._add(topic_partition)
+        for topic_partition, future in self._logs.future_logs.items():
+            self._add(topic_partition, future)
 
     def move(self, topic_partition: TopicPartition, path: str) -> None:
         """Begin to move a log to ``path``; ApiError when it cannot be."""
@@ -58,15 +86,19 @@ class LogMoves:
         if future is not None:
             if logs.directory_of(future) is destination:
                 return
+            self._moves.pop(topic_partition, None)
             logs.abandon_future(topic_partition)
         if logs.directory_of(current) is destination:
             return
-        logs.create_future(topic_partition, path)
-        self._add(topic_partition)
+        self._add(topic_partition, logs.create_future(topic_partition, path))
 
-    def _add(self, topic_partition: TopicPartition) -> None:
-        if topic_partition not in self._moving:
-            self._moving.append(topic_partition)
+    def _add(self, topic_partition: TopicPartition, future: Log) -> None:
+        self._moves[topic_partition] = _Move(future)
+        self._go_on(topic_partition)
+
+    def _go_on(self, topic_partition: TopicPartition) -> None:
+        if topic_partition not in self._waiting:
+            self._waiting.append(topic_partition)
         if not self._is_running:
             self._is_running = True
             self._scheduler.call_soon(self._step)
@@ -74,31 +106,106 @@ class LogMoves:
     def _step(self) -> None:
         """Copy a piece of the first; the next turn is the next one's."""
         delay = 0.0
-        while self._moving:
-            topic_partition = self._moving.popleft()
-            if topic_partition not in self._logs.future_logs:
-                continue  # moved, abandoned, or gone with its topic or its disk
-            with suppress(ApiError):  # the directory has failed, and its logs are gone with it
-                delay = self._copy(topic_partition)
+        while self._waiting:
+            topic_partition = self._waiting.popleft()
+            move = self._moves.get(topic_partition)
+            if move is None:
+                continue
+            if not self._is_alive(topic_partition, move):
+                del self._moves[topic_partition]
+                continue
+            try:
+                delay = self._copy(topic_partition, move)
+            except CorruptMessage as damage:
+                self._give_up(topic_partition, damage)
+            except ApiError:  # a directory has failed, and its logs are gone with it
+                self._moves.pop(topic_partition, None)
             break
-        self._is_running = bool(self._moving)
+        self._is_running = bool(self._waiting)
         if self._is_running:
             self._scheduler.call_later(delay, self._step)
 
-    def _copy(self, topic_partition: TopicPartition) -> float:
-        """Copy a piece, and finish if that was all; how long to wait before the next one."""
+    def _is_alive(self, topic_partition: TopicPartition, move: _Move) -> bool:
+        """Whether both logs are still there; one may be gone with its topic or its disk."""
         logs = self._logs
-        future = logs.future_logs[topic_partition]
-        before = future.size()
-        if logs.copy_to_future(topic_partition, PIECE_BYTES):
-            self._finish(topic_partition)
-        else:
-            self._moving.append(topic_partition)
-        return max(0, future.size() - before) / self.bytes_per_second
+        return logs.future_logs.get(topic_partition) is move.future and topic_partition in logs.logs
 
-    def _finish(self, topic_partition: TopicPartition) -> None:
-        log = self._logs.replace_current_with_future(topic_partition)
-        partition = self._replicas.partition(*topic_partition)
-        if partition is not None:
-            partition.log = log
-            self.on_moved(partition, self._logs.directory_of(log))
+    def _copy(self, topic_partition: TopicPartition, move: _Move) -> float:
+        """Copy a piece, and go on if that was all; how long to wait before the next one."""
+        before = move.future.size()
+        has_all = self._logs.copy_to_future(topic_partition, PIECE_BYTES)
+        copied = max(0, move.future.size() - before)
+        if not has_all:
+            self._waiting.append(topic_partition)
+        elif not move.is_busy:
+            self._caught_up(topic_partition, move)
+        return copied / max(self.bytes_per_second, BYTES_PER_SECOND_MIN)
+
+    def _caught_up(self, topic_partition: TopicPartition, move: _Move) -> None:
+        logs, future = self._logs, move.future
+        if not move.is_flushed:
+            flush = future.prepare_flush()
+            if flush is not None:
+                self._flush(topic_partition, move, flush)
+                return
+            # With another flush of it under way, this one comes when that is done.
+            move.is_flushed = future.recovery_point >= future.log_end_offset
+            self._waiting.append(topic_partition)
+        elif not move.is_named:
+            path = logs.name_future(topic_partition)
+            directories = [future.directory, path]
+            self._in_background(topic_partition, move, lambda: self._sync(directories))
+            move.is_named = True
+        else:
+            del self._moves[topic_partition]
+            log = logs.replace_current_with_future(topic_partition)
+            partition = self._replicas.partition(*topic_partition)
+            if partition is not None:
+                partition.log = log
+                self.on_moved(partition, logs.directory_of(log))
+
+    def _sync(self, directories: list[str]) -> None:
+        for directory in directories:
+            self._filesystem.sync_directory(directory)
+
+    def _flush(self, topic_partition: TopicPartition, move: _Move, flush: Flush) -> None:
+        def flushed(error: OSError | None) -> None:
+            move.future.flushed(flush, self._scheduler.wall_ms(), error)
+            move.is_flushed = True
+
+        self._in_background(topic_partition, move, flush.run, flushed)
+
+    def _in_background(
+        self,
+        topic_partition: TopicPartition,
+        move: _Move,
+        work: Callable[[], None],
+        done: Callable[[OSError | None], None] = lambda _error: None,
+    ) -> None:
+        directory = self._logs.directory_of(move.future)
+        move.is_busy = True
+
+        def settled(promise: Promise[None]) -> None:
+            move.is_busy = False
+            error: OSError | None = None
+            try:
+                promise.result()
+            except OSError as raised:
+                error = raised
+            if self._moves.get(topic_partition) is not move:
+                return
+            try:
+                done(error)
+            except ApiError:
+                pass  # its directory has failed by that
+            else:
+                if error is not None:
+                    self._logs.fail_directory(directory.path, error)
+            self._go_on(topic_partition)
+
+        self._scheduler.run_in_background(work).when_done(settled)
+
+    def _give_up(self, topic_partition: TopicPartition, reason: ApiError) -> None:
+        self._moves.pop(topic_partition, None)
+        self._logs.abandon_future(topic_partition)
+        self.on_given_up(topic_partition, reason)

@@ -10,6 +10,12 @@ from typing import Protocol
 
 from ottla.common.chance import Chance
 from ottla.common.environment import Scheduler
+from ottla.common.errors import (
+    ApiError,
+    KafkaStorageError,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
 from ottla.common.topic_partition import TopicPartition
 from ottla.replication.fetch_sessions import SESSION_EVICTION_MS, FetchSessions
 from ottla.replication.partition import Partition
@@ -64,6 +70,8 @@ class Replicas:
         self._ids: dict[str, bytes] = {}
         self._unmade: dict[tuple[bytes, int], Callable[[], None]] = {}
         """Partitions that are to be made, by topic id and index, and how."""
+        self._offline: dict[tuple[bytes, int], None] = {}
+        """Partitions whose log lies in a directory that has failed."""
         self.waiting = WaitingRequests(scheduler)
         self.fetch_sessions = FetchSessions(
             slots=fetch_session_slots, eviction_ms=SESSION_EVICTION_MS, chance=chance
@@ -85,6 +93,26 @@ class Replicas:
                 make()
                 partition = partitions.get(index)
         return partition
+
+    def missing(self, topic: str | bytes, index: int) -> ApiError:
+        """Why :meth:`partition` has nothing to give."""
+        topic_id = topic if isinstance(topic, bytes) else self._ids.get(topic, b"")
+        if (topic_id, index) in self._offline:
+            return KafkaStorageError(f"partition {index} is in a log directory that is offline")
+        if isinstance(topic, bytes) and topic not in self._by_name:
+            return UnknownTopicId()
+        return UnknownTopicOrPartition()
+
+    def is_offline(self, topic: str, index: int) -> bool:
+        return (self._ids.get(topic, b""), index) in self._offline
+
+    def fail(self, lost: Iterable[TopicPartition]) -> None:
+        """The logs of these partitions are gone with their directory; who waits is answered."""
+        for topic, index in lost:
+            partition = self._by_name.get(topic, {}).pop(index, None)
+            if partition is not None:
+                self._offline[partition.topic_id, index] = None
+                self.waiting.finish_soon(partition.waiting)
 
     def postpone(self, topic: str, topic_id: bytes, index: int, make: Callable[[], None]) -> None:
         """Note a partition that ``make`` will apply: when it is asked for, or in ``make_some``."""
@@ -117,12 +145,17 @@ class Replicas:
         self._unmade.pop((topic_id, index), None)
         partition = partitions.get(index)
         if partition is None:
-            log = self._logs.get_or_create(
-                TopicPartition(topic, index),
-                topic_id,
-                directory_id=state.directory_of(self._node_id),
-                is_new=is_new,
-            )
+            try:
+                log = self._logs.get_or_create(
+                    TopicPartition(topic, index),
+                    topic_id,
+                    directory_id=state.directory_of(self._node_id),
+                    is_new=is_new,
+                )
+            except KafkaStorageError:
+                self._offline[topic_id, index] = None
+                raise
+            self._offline.pop((topic_id, index), None)
             partition = Partition(self._node_id, topic, topic_id, index, log)
             partitions[index] = partition
         partition.lead(state.leader, state.leader_epoch, state.isr)
@@ -135,6 +168,8 @@ class Replicas:
             return
         for key in [key for key in self._unmade if key[0] == topic_id]:
             del self._unmade[key]
+        for offline in [key for key in self._offline if key[0] == topic_id]:
+            del self._offline[offline]
         for name in [name for name, known in self._ids.items() if known == topic_id]:
             del self._by_name[name], self._ids[name]
         for partition in partitions.values():

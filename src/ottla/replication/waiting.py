@@ -97,6 +97,11 @@ class WaitingRequests:
         if at is not None:
             self._schedule(at)
 
+    def finish_soon(self, requests: Iterable[WaitingRequest]) -> None:
+        """Answer them in a turn of their own: what they wait for will not come."""
+        self.ready += requests
+        self._scheduler.call_soon(self.finish_ready)
+
     def finish_ready(self) -> None:
         """Answer what has got enough; called at the end of each turn."""
         while self.ready:

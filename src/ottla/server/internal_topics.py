@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla.common.environment import Scheduler
-from ottla.common.errors import ApiError, ErrorCode, NotLeaderOrFollower
+from ottla.common.errors import ApiError, ErrorCode, KafkaStorageError, NotLeaderOrFollower
 from ottla.common.promise import Promise, fulfilled, run
 from ottla.common.topic_partition import TopicPartition
 from ottla.coordinator.outside import Verification
@@ -66,6 +66,8 @@ class InternalTopics:
     def _partition(self, topic: str, partition: int) -> Partition:
         led = self._replicas.partition(topic, partition)
         if led is None or not led.is_leader:
+            if self._replicas.is_offline(topic, partition):
+                raise KafkaStorageError
             raise NotLeaderOrFollower
         return led
 
@@ -151,11 +153,7 @@ class InternalTopics:
         return self._partition(topic, partition).log.log_end_offset
 
     def read(self, topic: str, partition: int, offset: int, max_bytes: int) -> bytes:
-        log = self._partition(topic, partition).log
-        fetched = log.read(
-            offset, max_bytes, upper_bound_offset=log.log_end_offset, at_least_one=True
-        )
-        return b"" if fetched.region is None else fetched.region.read()
+        return self._partition(topic, partition).log.read_bytes(offset, max_bytes)
 
     def partition_count(self, topic: str) -> int | None:
         found = self._metadata.image.topics.by_name.get(topic)

@@ -5,6 +5,7 @@ has caught up with the metadata log. Each life has a new incarnation id; the con
 with a broker epoch, which fences everything that an earlier life may still say.
 """
 
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from ottla.common.environment import Cancellable, Scheduler
@@ -48,7 +49,10 @@ class BrokerLifecycle:
         metadata: MetadataSource,
         scheduler: Scheduler,
         heartbeat_interval_ms: int,
+        log_dir_failure_timeout_ms: int = 30_000,
+        on_unheard: Callable[[BaseException], None] = lambda _error: None,
     ) -> None:
+        """``on_unheard`` is called when the controller cannot be told of a failed directory."""
         self._node_id = node_id
         self._controller = controller
         self._metadata = metadata
@@ -56,6 +60,9 @@ class BrokerLifecycle:
         self._interval = heartbeat_interval_ms / 1000
         self._timer: Cancellable | None = None
         self._stopping = False
+        self._failure_timeout = log_dir_failure_timeout_ms / 1000
+        self._on_unheard = on_unheard
+        self._unheard: Cancellable | None = None
         self.epoch = NO_EPOCH
         self.offline_log_dirs: list[bytes] = []
 
@@ -93,26 +100,54 @@ class BrokerLifecycle:
         self._timer = self._scheduler.call_later(self._interval, self._beat)
 
     def _beat(self) -> None:
-        self._heartbeat().when_done(self._beaten)
+        self._tell()
         if not self._stopping:
             self._schedule()
 
-    def _beaten(self, heartbeat: Promise[BrokerHeartbeatResponse]) -> None:
+    def _beaten(self, heartbeat: Promise[BrokerHeartbeatResponse]) -> bool:
+        """Whether it was heard."""
         try:
             heartbeat.result()
         except ApiError as error:
             if not self._stopping:
                 log.warning("heartbeat refused", code=error.code.name, reason=error.message)
+            return False
+        return True
 
     def tell_offline(self, directory_id: bytes) -> None:
-        """A log directory is gone: the controller must hear of it before others notice."""
+        """A log directory is gone: the controller must hear of it before others notice.
+
+        If it does not for too long, this broker stops: others would go on believing in its replicas
+        (KIP-858).
+        """
         self.offline_log_dirs.append(directory_id)
+        if self._unheard is None:
+            self._unheard = self._scheduler.call_later(self._failure_timeout, self._not_heard)
         if self.epoch != NO_EPOCH:
-            self._heartbeat().when_done(self._beaten)
+            self._tell()
+
+    def _tell(self) -> None:
+        count = len(self.offline_log_dirs)
+
+        def told(heartbeat: Promise[BrokerHeartbeatResponse]) -> None:
+            if self._beaten(heartbeat) and count == len(self.offline_log_dirs):
+                self._heard()
+
+        self._heartbeat().when_done(told)
+
+    def _heard(self) -> None:
+        if self._unheard is not None:
+            self._unheard.cancel()
+            self._unheard = None
+
+    def _not_heard(self) -> None:
+        self._unheard = None
+        self._on_unheard(ApiError("the controller did not hear of a failed log directory"))
 
     def leave(self) -> Promise[None]:
         """Ask to be let go; the controller moves leaderships away first where it can."""
         self._stopping = True
+        self._heard()
         if self._timer is not None:
             self._timer.cancel()
         return run(self._leave())

@@ -135,6 +135,13 @@ class MetadataFollower:
             else:
                 coordinator.resigned(index, state.leader_epoch)
 
+    def lost(self, partitions: list[TopicPartition]) -> None:
+        """The logs of ``partitions`` are gone: their coordinators must not speak for them."""
+        for topic, index in partitions:
+            coordinator = self._coordinators.get(topic)
+            if coordinator is not None:
+                coordinator.resigned(index)
+
     def _removed(self, topic_id: bytes, name: str, partitions: list[int]) -> None:
         coordinator = self._coordinators.get(name)
         if coordinator is not None:

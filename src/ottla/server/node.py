@@ -10,6 +10,7 @@ from typing import Final
 
 from ottla.common.chance import Chance
 from ottla.common.environment import Scheduler
+from ottla.common.errors import ApiError
 from ottla.common.identifiers import random_uuid
 from ottla.common.promise import Promise, run
 from ottla.common.topic_partition import TopicPartition
@@ -40,7 +41,7 @@ from ottla.server.recoveries import Recoveries
 from ottla.server.registration import registration_request
 from ottla.server.settings import Settings
 from ottla.server.transaction_markers import LedMarkers
-from ottla.storage.directories import LogDirectory
+from ottla.storage.directories import LogDirectory, LogDirFailed
 from ottla.storage.driver import Intervals, StorageDriver
 from ottla.storage.files import DirectoryInUse, Filesystem
 from ottla.storage.inspection import Damage
@@ -94,9 +95,11 @@ class Node:
             chance=chance,
             fetch_session_slots=config.max_incremental_fetch_session_cache_slots,
         )
-        self._log_moves = LogMoves(self.logs, self._replicas, scheduler)
+        self._log_moves = LogMoves(self.logs, self._replicas, scheduler, filesystem)
+        self._log_moves.on_given_up = _tell_of_damaged_move
         self._server = SocketServer(network, scheduler, _limits(config))
         self._services: Services | None = None
+        self._on_lost: Callable[[list[TopicPartition]], None] = lambda _lost: None
         self._groups: GroupService | None = None
         self._transactions: TransactionService | None = None
         self._controller: ControllerDriver | None = None
@@ -146,6 +149,8 @@ class Node:
             reconfigured=self._reconfigured,
             scheduler=self._scheduler,
         )
+        self._on_lost = follower.lost
+        self.logs.on_directory_failed = self._directory_failed
         follower.load(self._metadata.image)
         self._metadata.on_image(follower.changed)
         recoveries = Recoveries(controller, self._scheduler, node_id=self.config.node_id)
@@ -159,7 +164,6 @@ class Node:
         )
         self._metadata.on_image(assignments.changed)
         self._log_moves.on_moved = assignments.moved
-        self.logs.on_directory_failed = self._directory_failed
         self._storage = StorageDriver(self.logs, self._scheduler, Intervals.of(self.config))
         self._storage.start()
         self._log_moves.resume()
@@ -298,6 +302,8 @@ class Node:
             metadata=self._metadata,
             scheduler=self._scheduler,
             heartbeat_interval_ms=self.config.broker_heartbeat_interval_ms,
+            log_dir_failure_timeout_ms=self.config.log_dir_failure_timeout_ms,
+            on_unheard=self._failed,
         )
         online = [directory.directory_id for directory in self.logs.online_directories]
         request = registration_request(
@@ -316,6 +322,8 @@ class Node:
         assert self._groups is not None
         self._services.config = config
         self._groups.reconfigured(GroupSettings.from_broker(config))
+        throttles = self._settings.throttles
+        self._log_moves.bytes_per_second = throttles.replica_alter_log_dirs_io_max_bytes_per_second
         self._server.limits.connections = config.max_connections
         self._server.limits.connections_per_ip = config.max_connections_per_ip
         log.info("settings changed", node=config.node_id)
@@ -323,15 +331,28 @@ class Node:
     # When something breaks
 
     def _failed(self, error: BaseException) -> None:
-        """The metadata log cannot be written: a controller that goes on could not keep its word."""
+        """The metadata log cannot be written, or nothing is left to write to: the node ends.
+
+        A controller that goes on without its log could not keep its word.
+        """
+        if self.failure is not None:
+            return
         log.error("the node ends", reason=repr(error))
         self.failure = error
         self.on_failure()
 
     def _directory_failed(self, directory: LogDirectory, lost: list[TopicPartition]) -> None:
-        log.error("log directory offline", path=directory.path, partitions=len(lost))
-        if directory.path == self.config.metadata_log_dir:
-            self._failed(directory.failure or OSError("metadata log directory failed"))
+        log.error(
+            "log directory offline",
+            path=directory.path,
+            partitions=len(lost),
+            reason=str(directory.failure),
+        )
+        self._replicas.fail(lost)
+        # In a turn of its own: a coordinator may be in the middle of the write that has failed.
+        self._scheduler.call_soon(self._on_lost, lost)
+        if directory.path == self.config.metadata_log_dir or not self.logs.online_directories:
+            self._failed(directory.failure or OSError("no log directory is left"))
         elif directory.directory_id is not None and self._lifecycle is not None:
             self._lifecycle.tell_offline(directory.directory_id)
 
@@ -349,7 +370,10 @@ class Node:
         if self._lifecycle is not None and self.failure is None:
             await self._lifecycle.leave()
         if self._controller is not None:
-            await self._controller.stop()
+            try:
+                await self._controller.stop()
+            except LogDirFailed as failure:
+                log.error("the metadata log was not closed", reason=failure.message)
         if self._storage is not None:
             await self._storage.stop(NO_EPOCH if self._lifecycle is None else self._lifecycle.epoch)
         else:
@@ -365,6 +389,15 @@ def _tell_of_damage(topic_partition: TopicPartition, path: str, damage: Damage) 
         position=damage.position,
         bytes=damage.end - damage.position,
         offset=damage.first_offset,
+    )
+
+
+def _tell_of_damaged_move(topic_partition: TopicPartition, reason: ApiError) -> None:
+    log.error(
+        "a log is not moved to another directory: it cannot be read",
+        topic=topic_partition.topic,
+        partition=topic_partition.partition,
+        reason=reason.message,
     )
 
 

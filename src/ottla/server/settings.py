@@ -2,6 +2,7 @@
 
 from ottla.config.broker import BrokerConfig
 from ottla.config.changes import Resource
+from ottla.config.keys.quotas import ThrottleKeys
 from ottla.config.layers import Layers, without_invalid
 from ottla.config.topic import TopicConfig
 from ottla.metadata.delta import MetadataDelta
@@ -17,6 +18,8 @@ class Settings:
     def __init__(self, static: BrokerConfig) -> None:
         self._static = static
         self.broker = static
+        self.throttles = ThrottleKeys({})
+        """Settings that a broker has by the metadata log alone."""
         self._image = MetadataImage()
         self._topics: dict[str, TopicConfig] = {}
         """Topics' settings as far as they were asked for; all partitions of a topic share one."""
@@ -59,4 +62,8 @@ class Settings:
         for reason in (*useless, *more):
             log.warning("a dynamic setting is not used", reason=reason)
         self.broker = Layers(self._static.originals, cluster, own).effective()
+        throttles = {**cluster, **own}
+        self.throttles = ThrottleKeys(
+            {key: value for key, value in throttles.items() if key in ThrottleKeys.keys}
+        )
         return bool(cluster or own)

@@ -35,6 +35,7 @@ from ottla.storage.config import LogConfig, append_rules, has_remote_part
 from ottla.storage.directories import LogDirFailed
 from ottla.storage.durable_log import DurableLog
 from ottla.storage.files import Filesystem
+from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.listener import LogListener, StandsAlone
 from ottla.storage.offset_index import RELATIVE_OFFSET_MAX
 from ottla.storage.open_files import OpenFiles
@@ -402,6 +403,12 @@ class Log(DurableLog):
     def begin_leader_epoch(self, epoch: int) -> None:
         """This broker leads from here on, perhaps without a record yet."""
         self.epochs.assign(epoch, self.log_end_offset)
+
+    def follow_epochs(self, epochs: LeaderEpochs) -> None:
+        """Take on the epochs that have begun without a record yet."""
+        for entry in epochs.entries:
+            if entry.epoch > self.epochs.latest_epoch:
+                self.epochs.assign(entry.epoch, entry.start_offset)
 
     def active_producers(self, now_ms: int) -> list[ProducerEntry]:
         """Those that have not been idle for too long."""

@@ -120,17 +120,22 @@ class LogManager:
         if not directory.is_online:
             return
         directory.fail(error)
-        lost = []
-        for logs in (self.logs, self.future_logs):
-            for topic_partition, log in list(logs.items()):
-                if self.directory_of(log) is directory:
-                    del logs[topic_partition]
-                    log.failure = log.failure or error
-                    log.abandon()
-                    self.rolled.pop(log, None)
-                    self.new_logs.discard(log.directory)
-                    lost.append(topic_partition)
+        lost = self._let_go(self.logs, directory, error)
+        self._let_go(self.future_logs, directory, error)
         self.on_directory_failed(directory, lost)
+
+    def _let_go(
+        self, logs: dict[TopicPartition, Log], directory: LogDirectory, error: OSError
+    ) -> list[TopicPartition]:
+        """Take the logs that lie in ``directory`` out of ``logs``; which those were."""
+        gone = [each for each, log in logs.items() if self.directory_of(log) is directory]
+        for topic_partition in gone:
+            log = logs.pop(topic_partition)
+            log.failure = log.failure or error
+            log.abandon()
+            self.rolled.pop(log, None)
+            self.new_logs.discard(log.directory)
+        return gone
 
     # Start and stop
 
@@ -370,7 +375,8 @@ class LogManager:
         for logs in (self.logs, self.future_logs):
             log = logs.pop(topic_partition, None)
             if log is not None:
-                self._retire(log)
+                with contextlib.suppress(LogDirFailed):
+                    self._retire(log)
 
     def _retire(self, log: Log) -> None:
         self.rolled.pop(log, None)
@@ -431,14 +437,9 @@ class LogManager:
             future.truncate_to(current.log_end_offset, now_ms)
         if future.log_end_offset < current.local_log_start_offset:
             self._begin_as(future, current)
-        fetched = current.read(
-            future.log_end_offset,
-            max_bytes,
-            upper_bound_offset=current.log_end_offset,
-            at_least_one=True,
-        )
-        if fetched.region is not None:
-            future.append_as_follower(fetched.region.read(), now_ms=now_ms)
+        data = current.read_bytes(future.log_end_offset, max_bytes)
+        if data:
+            future.append_as_follower(data, now_ms=now_ms)
         future.set_high_watermark(min(current.high_watermark, future.log_end_offset))
         if future.high_watermark >= current.log_start_offset:
             future.delete_records_before(current.log_start_offset)
@@ -448,19 +449,32 @@ class LogManager:
         """What the current log has lost its copy must lose too, before other records come."""
         future = self.future_logs.get(log.topic_partition)
         if future is not None and future is not log:
-            future.truncate_to(log.log_end_offset, self._clock.wall_ms())
+            with contextlib.suppress(LogDirFailed):
+                future.truncate_to(log.log_end_offset, self._clock.wall_ms())
+
+    def name_future(self, topic_partition: TopicPartition) -> str:
+        """Give a future log its final name, which is on disk when the path returned is synced.
+
+        Until it takes the other's place there are two of that name in two directories; a start that
+        finds them so keeps the longer one.
+        """
+        future = self.future_logs[topic_partition]
+        future.rename_directory(directory_name(topic_partition))
+        return self.directory_of(future).path
 
     def replace_current_with_future(self, topic_partition: TopicPartition) -> Log:
-        """Let the future log, which has caught up, be the current one; the old one goes."""
-        current = self.logs.get(topic_partition)
+        """Let the future log, which has caught up, be the current one; the old one goes.
+
+        It has been flushed and has its name, on disk: never may the old one be gone there, and the
+        new one not be there.
+        """
+        current = self.logs[topic_partition]
         future = self.future_logs.pop(topic_partition)
-        future.flush(self._clock.wall_ms())
-        future.rename_directory(directory_name(topic_partition))
-        # Never may the old one be gone on disk and the new one not be there.
-        self._filesystem.sync_directory(self.directory_of(future).path)
+        assert future.log_end_offset == current.log_end_offset
         self.logs[topic_partition] = future
-        if current is not None:
-            future.set_high_watermark(current.high_watermark)
+        future.follow_epochs(current.epochs)
+        future.set_high_watermark(current.high_watermark)
+        with contextlib.suppress(LogDirFailed):
             self._retire(current)
         return future
 

@@ -140,6 +140,14 @@ class ReadableLog:
             del positions[next(iter(positions))]
         return FetchedData(region, offset, next_offset)
 
+    @on_disk
+    def read_bytes(self, offset: int, max_bytes: int) -> bytes:
+        """The bytes of the batches from ``offset`` to the end of the log, at least one of them."""
+        fetched = self.read(
+            offset, max_bytes, upper_bound_offset=self.log_end_offset, at_least_one=True
+        )
+        return b"" if fetched.region is None else fetched.region.read()
+
     def _find(self, offset: int) -> tuple[Segment, int] | None:
         """The first batch that ends at or behind ``offset``."""
         if offset < self.segments[0].base_offset:
