@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from ottla.common.chance import Chance
 from ottla.config.broker import BrokerConfig
 from ottla.metadata.snapshot import SnapshotContent, container
-from ottla.raft.driver import RaftDriver, RaftSettings
+from ottla.raft.driver import RaftDriver
 from ottla.raft.log import LogBatch, MetadataLog, metadata_directory
+from ottla.raft.settings import RaftSettings
 from ottla.raft.snapshots import BOOTSTRAP_SNAPSHOT, SnapshotId, SnapshotStore
 from ottla.raft.voters import ReplicaKey, VoterEndpoint, VoterNode, VoterSet, static_voters
 from ottla.simulation.scheduler import SimulatedScheduler

@@ -58,10 +58,11 @@ from ottla.protocol.generated import (
     update_features,
 )
 from ottla.raft.describe import describe_quorum as described_quorum
-from ottla.raft.driver import RaftDriver, RaftSettings
-from ottla.raft.log import LogBatch, MetadataLog, metadata_directory
+from ottla.raft.driver import RaftDriver
+from ottla.raft.log import LogBatch, MetadataLog
+from ottla.raft.settings import raft_settings
 from ottla.raft.snapshots import SnapshotId, SnapshotRetention, SnapshotSchedule
-from ottla.raft.voters import ReplicaKey, static_voters
+from ottla.raft.voters import ReplicaKey, VoterEndpoint, static_voters
 from ottla.storage.directories import LogDirFailed
 from ottla.storage.files import Filesystem
 
@@ -121,9 +122,7 @@ class ControllerDriver:
         voters = config.controller_quorum_voters
         self.raft = RaftDriver(
             key=ReplicaKey(config.node_id, directory_id),
-            settings=RaftSettings(
-                metadata_directory(log_dir), config.controller_quorum_election_timeout_ms
-            ),
+            settings=raft_settings(config, cluster_id),
             static_voters=static_voters(voters, names[0]) if voters else None,
             log=MetadataLog.open(filesystem, log_dir, config, scheduler.wall_ms()),
             filesystem=filesystem,
@@ -139,7 +138,7 @@ class ControllerDriver:
         ``ports`` are those that listeners were bound to, where the configuration leaves it open.
         """
         self._endpoints = controller_endpoints(self._config, ports or {})
-        self.raft.start()
+        self.raft.start([VoterEndpoint(*each[:3]) for each in self._endpoints])
         return self._ready
 
     def stop(self) -> Promise[None]:
@@ -373,7 +372,11 @@ class ControllerDriver:
     def describe_quorum(
         self, request: describe_quorum.DescribeQuorumRequest
     ) -> Promise[describe_quorum.DescribeQuorumResponse]:
-        return fulfilled(described_quorum(self.raft.node, request, self._scheduler.wall_ms()))
+        return fulfilled(
+            described_quorum(
+                self.raft.node, request, self._scheduler.monotonic(), self._scheduler.wall_ms()
+            )
+        )
 
     def register_broker(
         self, request: broker_registration.BrokerRegistrationRequest

@@ -3,11 +3,11 @@
 from typing import Final
 
 from ottla.common.errors import ErrorCode
-from ottla.common.identifiers import ZERO_UUID
 from ottla.protocol.generated import describe_quorum as dq
 from ottla.raft.log import METADATA_PARTITION
 from ottla.raft.node import RaftNode
 from ottla.raft.roles import Leader
+from ottla.raft.voters import ReplicaKey
 
 _NOT_LEADER: Final = (
     "For requests intended only for the leader, this error indicates that the broker is not the "
@@ -18,7 +18,7 @@ _UNKNOWN: Final = "This server does not host this topic-partition."
 
 
 def describe_quorum(
-    node: RaftNode, request: dq.DescribeQuorumRequest, now_ms: int
+    node: RaftNode, request: dq.DescribeQuorumRequest, now: float, now_ms: int
 ) -> dq.DescribeQuorumResponse:
     """Only the leader knows; the others say who they take for it."""
     response = dq.DescribeQuorumResponse(error_message="")
@@ -27,7 +27,7 @@ def describe_quorum(
         response.topics.append(answer)
         for wanted in topic.partitions:
             if (topic.topic_name, wanted.partition_index) == METADATA_PARTITION:
-                answer.partitions.append(_described(node, now_ms))
+                answer.partitions.append(_described(node, now, now_ms))
             else:
                 answer.partitions.append(
                     dq.DescribeQuorumResponsePartitionData(
@@ -43,7 +43,7 @@ def describe_quorum(
     return response
 
 
-def _described(node: RaftNode, now_ms: int) -> dq.DescribeQuorumResponsePartitionData:
+def _described(node: RaftNode, now: float, now_ms: int) -> dq.DescribeQuorumResponsePartitionData:
     partition = dq.DescribeQuorumResponsePartitionData(
         partition_index=METADATA_PARTITION.partition,
         error_message="",
@@ -54,23 +54,42 @@ def _described(node: RaftNode, now_ms: int) -> dq.DescribeQuorumResponsePartitio
         partition.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         partition.error_message = _NOT_LEADER
         return partition
-    partition.high_watermark = -1 if node.high_watermark is None else node.high_watermark
-    for voter in node.voters:
-        is_leader = voter.key.node_id == node.key.node_id
-        partition.current_voters.append(
-            dq.ReplicaState(
-                replica_id=voter.key.node_id,
-                replica_directory_id=voter.key.directory_id or ZERO_UUID,
-                log_end_offset=(
-                    node.log_end_offset
-                    if is_leader
-                    else node.role.synced.get(voter.key.node_id, -1)
-                ),
-                last_fetch_timestamp=now_ms if is_leader else -1,
-                last_caught_up_timestamp=now_ms if is_leader else -1,
-            )
-        )
+    high_watermark = node.role.high_watermark
+    partition.high_watermark = -1 if high_watermark is None else high_watermark
+    replicas = _Replicas(node, node.role, now, now_ms)
+    partition.current_voters = [replicas.describe(key) for key in node.voters.keys]
+    observers = node.role.observers(node.voters, now)
+    if not node.is_voter:
+        observers.append(node.key)
+    partition.observers = [replicas.describe(key) for key in observers]
     return partition
+
+
+class _Replicas:
+    """What a leader knows of the others; of itself it knows all."""
+
+    def __init__(self, node: RaftNode, role: Leader, now: float, now_ms: int) -> None:
+        self._node = node
+        self._role = role
+        self._now = now
+        self._now_ms = now_ms
+
+    def describe(self, key: ReplicaKey) -> dq.ReplicaState:
+        state = dq.ReplicaState(
+            replica_id=key.node_id, replica_directory_id=key.directory_id, log_end_offset=-1
+        )
+        progress = self._role.progress.get(key)
+        if key.node_id == self._node.key.node_id:
+            state.log_end_offset = self._node.log_end_offset
+            state.last_fetch_timestamp = state.last_caught_up_timestamp = self._now_ms
+        elif progress is not None:
+            state.log_end_offset = progress.end_offset
+            state.last_fetch_timestamp = self._wall_ms(progress.fetched_at)
+            state.last_caught_up_timestamp = self._wall_ms(progress.caught_up_at)
+        return state
+
+    def _wall_ms(self, at: float) -> int:
+        return -1 if at < 0 else self._now_ms - int((self._now - at) * 1000)
 
 
 def _nodes(node: RaftNode) -> list[dq.Node]:

@@ -1,42 +1,69 @@
-"""Runs a node of the quorum on a log, a disk and a clock, and tells its listener what it learns.
+"""Runs a node of the quorum on a log, a disk, a clock and a channel, and tells its listener.
 
 Rules:
 
-1. Nothing counts as committed before it is synced. Appends go to the log at once; a sync runs in
-   the background, and whatever is appended meanwhile waits for the next one (group commit).
-2. The listener hears of committed batches in order, each once: a snapshot first, then batches that
+1. Nothing counts as committed, and no fetch acknowledges it, before it is synced. Appends go to the
+   log at once; a sync runs in the background, and whatever is appended meanwhile waits for the next
+   one (group commit).
+2. Effects are carried out in their order, so a vote or an epoch is on disk before anybody hears it.
+3. The listener hears of committed batches in order, each once: a snapshot first, then batches that
    others or earlier epochs wrote, then, as leader, how far its own appends are committed.
-3. A failed write or sync ends the leadership and is reported: nobody knows what is on the disk.
+4. A failed write or sync ends this node's part in the quorum and is reported: nobody knows what is
+   on the disk.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple, Protocol, assert_never
+from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar, Final
 
 from ottla.common.chance import Chance
 from ottla.common.environment import Cancellable, Scheduler
-from ottla.common.errors import NotController
+from ottla.common.errors import CorruptMessage, NotController
 from ottla.common.promise import Promise
 from ottla.metadata.snapshot import SnapshotContent
 from ottla.observability.logging import logger
 from ottla.protocol.generated.leader_change_message import LeaderChangeMessage
 from ottla.protocol.generated.leader_change_message import Voter as LeaderChangeVoter
-from ottla.protocol.message import to_bytes
-from ottla.raft.control import ControlState, kraft_version_value
+from ottla.protocol.message import Message, to_bytes
+from ottla.raft.answers import AnswerReader
+from ottla.raft.channel import Destination, RaftChannel, Unconnected
+from ottla.raft.connections import FIRST_BOOTSTRAP_ID
+from ottla.raft.control import ControlState, QuorumUnknown, kraft_version_value
 from ottla.raft.effects import (
     AdvanceHighWatermark,
+    AnswerEpoch,
     AnswerVote,
     AppendLeaderChange,
+    AppendRecords,
+    InstallSnapshot,
     LeaderChanged,
     RaftEffect,
-    RequestVote,
+    RaftRequest,
     SaveQuorumState,
     SetTimer,
+    TruncateLog,
+    WriteSnapshotChunk,
 )
-from ottla.raft.events import Appended, Flushed, RaftEvent, Resign, Started, Tick
+from ottla.raft.events import (
+    Appended,
+    Flushed,
+    RaftEvent,
+    RequestFailed,
+    Resign,
+    SnapshotInstalled,
+    SnapshotRefused,
+    Started,
+    Tick,
+    Truncated,
+    VotersChanged,
+)
+from ottla.raft.following import CommittedTruncation
+from ottla.raft.listener import RaftListener
 from ottla.raft.log import BATCH_BYTES_MAX, LogBatch, RaftLog, read_batches
 from ottla.raft.node import RaftNode, RaftTimeouts
 from ottla.raft.quorum_state import QuorumState, decode_quorum_state, encode_quorum_state
+from ottla.raft.requests import Sender, to_message
+from ottla.raft.settings import RaftSettings
 from ottla.raft.snapshots import (
     BOOTSTRAP_SNAPSHOT,
     SnapshotId,
@@ -44,7 +71,8 @@ from ottla.raft.snapshots import (
     SnapshotStore,
     snapshots_to_remove,
 )
-from ottla.raft.voters import ReplicaKey, VoterSet
+from ottla.raft.voters import ReplicaKey, VoterEndpoint, VoterNode, VoterSet
+from ottla.records.batch import batches
 from ottla.records.builder import BatchBuilder
 from ottla.records.control import ControlType, control_batch
 from ottla.storage.directories import LogDirFailed
@@ -56,42 +84,10 @@ EVENTS_KEPT: Final = 1_000
 QUORUM_STATE: Final = "quorum-state"
 
 
-class RaftListener(Protocol):
-    """Who keeps state by the log."""
-
-    def load_snapshot(self, content: SnapshotContent, snapshot_id: SnapshotId) -> None:
-        """Forget everything; this is the state below the snapshot's end offset."""
-        ...
-
-    def replay(self, batch: LogBatch) -> None:
-        """A committed batch that was not appended through this driver in this epoch."""
-        ...
-
-    def replayed(self) -> None:
-        """No more batches for now: show what they made."""
-        ...
-
-    def became_leader(self, epoch: int) -> None:
-        """All that is committed was replayed; ``append`` may be called."""
-        ...
-
-    def lost_leadership(self, epoch: int) -> None:
-        """What was appended and not reported as committed may or may not become so."""
-        ...
-
-    def committed(self, high_watermark: int) -> None:
-        """As leader: what was appended below ``high_watermark`` is safe."""
-        ...
-
-
-class RaftSettings(NamedTuple):
-    directory: str
-    """The directory of ``__cluster_metadata-0``."""
-    election_timeout_ms: int = 1_000
-
-
 class RaftDriver:
     """One node of the quorum. ``start`` reads the disk; from then on it is driven by events."""
+
+    NODE: ClassVar[type[RaftNode]] = RaftNode
 
     def __init__(
         self,
@@ -105,12 +101,14 @@ class RaftDriver:
         chance: Chance,
         listener: RaftListener,
         on_failure: Callable[[BaseException], None],
+        channel: RaftChannel | None = None,
     ) -> None:
-        self._key = key
-        self._settings = settings
-        self._log = log
+        self.key = key
+        self.settings = settings
+        self.log = log
+        self.scheduler = scheduler
+        self.channel = channel or Unconnected()
         self._filesystem = filesystem
-        self._scheduler = scheduler
         self._chance = chance
         self._listener = listener
         self._on_failure = on_failure
@@ -118,13 +116,24 @@ class RaftDriver:
         self.control = ControlState(static_voters)
         self.events: deque[RaftEvent] = deque(maxlen=EVENTS_KEPT)
         """The last of them, for whoever has to find out what happened."""
+        self.on_progress: list[Callable[[], None]] = []
+        """Called when log, high watermark or leader are others than before."""
+        self._reader = AnswerReader(settings.listener_name, log, self.snapshots)
+        self._sender = Sender(
+            settings.cluster_id,
+            key,
+            settings.endpoints,
+            settings.fetch_bytes_max,
+            settings.snapshot_bytes_max,
+        )
         self._node: RaftNode | None = None
         self._timer: Cancellable | None = None
         self._next_replay = 0
         self._active_epoch: int | None = None
         self._sync: Promise[None] | None = None
         self._synced = 0
-        self._stopped = False
+        self.is_down = False
+        """Stopped, or failed."""
 
     @property
     def node(self) -> RaftNode:
@@ -143,7 +152,7 @@ class RaftDriver:
     @property
     def end_offset(self) -> int:
         """The offset that the next append gets."""
-        return self._log.end_offset
+        return self.log.end_offset
 
     @property
     def high_watermark(self) -> int:
@@ -159,39 +168,77 @@ class RaftDriver:
 
     # Life
 
-    def start(self) -> None:
-        """Read snapshot, log and quorum state, and take part in the quorum."""
+    def start(self, endpoints: Sequence[VoterEndpoint] = ()) -> None:
+        """Read snapshot, log and quorum state, and take part in the quorum.
+
+        ``endpoints`` are those of this node's controller listeners.
+        """
+        if endpoints:
+            self.settings = self.settings.at(endpoints)
+            self._sender = self._sender._replace(endpoints=self.settings.endpoints)
         self.snapshots.remove_leftovers()
-        self._load_snapshot()
-        for batch in read_batches(self._log, self._next_replay, self._log.end_offset):
+        latest = self._load_snapshot()
+        for batch in read_batches(self.log, self._next_replay, self.log.end_offset):
             if batch.is_control:
                 self.control.replay(batch)
-        self._node = RaftNode(
-            key=self._key,
+        settings = self.settings
+        if not len(self.control.voters) and not settings.bootstrap_servers:
+            raise QuorumUnknown(
+                "the metadata log has no voters and controller.quorum.voters is not set: "
+                "format the directory with --standalone, or set it"
+            )
+        self._node = self.NODE(
+            key=self.key,
             voters=self.control.voters,
+            committed_voters=self.control.at(0 if latest is None else latest.end_offset).voters,
             state=self._read_quorum_state(),
-            log_end_offset=self._log.end_offset,
-            log_end_epoch=self._log.last_epoch,
-            timeouts=RaftTimeouts(self._settings.election_timeout_ms / 1000),
+            log_end_offset=self.log.end_offset,
+            log_end_epoch=self.log.last_epoch,
+            timeouts=RaftTimeouts(
+                settings.election_timeout_ms / 1000,
+                settings.fetch_timeout_ms / 1000,
+                settings.request_timeout_ms / 1000,
+                settings.retry_backoff_ms / 1000,
+                settings.election_backoff_max_ms / 1000,
+            ),
             chance=self._chance,
+            kraft_version=self.kraft_version,
+            endpoints=settings.endpoints,
+            bootstrap_count=len(settings.bootstrap_servers),
+            auto_join=settings.auto_join,
+            high_watermark=None if latest is None else latest.end_offset,
         )
-        self._step(Started(self._scheduler.monotonic()))
+        self.step(Started(self.now))
+        self._sync_if_needed()
 
-    def _load_snapshot(self) -> None:
+    @property
+    def now(self) -> float:
+        return self.scheduler.monotonic()
+
+    def _load_snapshot(self) -> SnapshotId | None:
+        """Begin with the newest snapshot; return it, unless it has only voters."""
         latest = self.snapshots.latest()
         if latest is None:
-            self._next_replay = self._log.start_offset
-            return
+            self._next_replay = self.log.start_offset
+            return None
         content = self.snapshots.read(latest)
-        self.control.load(content, is_bootstrap=latest == BOOTSTRAP_SNAPSHOT)
-        if self._log.end_offset < latest.end_offset:
-            self._log.restart_at(latest.end_offset, latest.epoch, self._scheduler.wall_ms())
+        self.control.load(content, latest)
+        if (latest.epoch, latest.end_offset) > (self.log.last_epoch, self.log.end_offset):
+            # It was installed, and the log not yet made to begin with it.
+            self.log.restart_at(latest.end_offset, latest.epoch, self.scheduler.wall_ms())
+        for older in self.snapshots.ids():
+            if older.end_offset < self.log.start_offset:
+                self.snapshots.remove(older)
+        self.log.begins_after(self.snapshots.ids()[0].epoch)
         self._next_replay = latest.end_offset
-        if latest != BOOTSTRAP_SNAPSHOT:
-            self._listener.load_snapshot(content, latest)
+        if latest == BOOTSTRAP_SNAPSHOT:
+            return None
+        self.log.committed(latest.end_offset)
+        self._listener.load_snapshot(content, latest)
+        return latest
 
     def _read_quorum_state(self) -> QuorumState:
-        path = f"{self._settings.directory}/{QUORUM_STATE}"
+        path = f"{self.settings.directory}/{QUORUM_STATE}"
         if not self._filesystem.exists(path):
             return QuorumState()
         return decode_quorum_state(self._filesystem.read(path))
@@ -202,27 +249,40 @@ class RaftDriver:
         Appends that were not reported as committed may yet turn out to be.
         """
         closed: Promise[None] = Promise()
-        if self._stopped:
+        if self.is_down and self._sync is None:
             closed.fulfil(None)
             return closed
         if self._node is not None:
-            self._step(Resign(self._scheduler.monotonic()))
-        self._stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
+            self.step(Resign(self.now))
+        self._take_down()
         if self._sync is None:
             self._close(closed)
         else:
             self._sync.when_done(lambda _: self._close(closed))
         return closed
 
+    def _take_down(self) -> None:
+        self.is_down = True
+        if self._timer is not None:
+            self._timer.cancel()
+
     def _close(self, closed: Promise[None]) -> None:
         try:
-            self._log.close(self._scheduler.wall_ms())
+            self.log.close(self.scheduler.wall_ms())
         except LogDirFailed as error:
             closed.fail(error)
         else:
             closed.fulfil(None)
+
+    def _fail(self, error: BaseException) -> None:
+        if self.is_down:
+            return
+        self.is_down = True
+        for effect in self.node.step(Resign(self.now)):
+            if isinstance(effect, LeaderChanged):
+                self._leader_changed(effect)
+        self._take_down()
+        self._on_failure(error)
 
     # Appending
 
@@ -237,61 +297,97 @@ class RaftDriver:
         for value in values:
             builder.append(now_ms, None, value)
         assert builder.count > 0
-        batch = builder.build(base_offset=self._log.end_offset, leader_epoch=self._active_epoch)
+        batch = builder.build(base_offset=self.log.end_offset, leader_epoch=self._active_epoch)
         assert len(batch) <= BATCH_BYTES_MAX
         self._append(batch)
-        self._sync_if_needed()
         return len(batch)
+
+    def append_control(self, records: list[tuple[ControlType, bytes]]) -> None:
+        """Append control records as leader; they count at once, as all that is in the log does."""
+        batch = control_batch(
+            records,
+            timestamp=self.scheduler.wall_ms(),
+            base_offset=self.log.end_offset,
+            leader_epoch=self.node.epoch,
+        )
+        self._append(batch)
+        self._replay_control(bytes(batch))
 
     def _append(self, batch: bytearray) -> None:
         try:
-            self._log.append(batch, self._scheduler.wall_ms())
+            self.log.append(batch, self.scheduler.wall_ms())
         except LogDirFailed as error:
             self._fail(error)
             raise
-        self._step(Appended(self._scheduler.monotonic(), self._log.end_offset))
+        self.step(Appended(self.now, self.log.end_offset))
+        self._sync_if_needed()
+        self._progressed()
 
     def _append_leader_change(self, effect: AppendLeaderChange) -> None:
         message = LeaderChangeMessage(
             version=0,
-            leader_id=self._key.node_id,
+            leader_id=self.key.node_id,
             voters=[LeaderChangeVoter(voter_id=voter_id) for voter_id in self.voters.ids],
             granting_voters=[LeaderChangeVoter(voter_id=key.node_id) for key in effect.granting],
         )
         records = [(ControlType.LEADER_CHANGE, to_bytes(message, 0))]
-        if self.control.needs_writing:
+        voters = self._corrected_voters()
+        if self.control.needs_writing or voters != self.voters:
             records.append((ControlType.KRAFT_VERSION, kraft_version_value(self.kraft_version)))
-            records.append((ControlType.KRAFT_VOTERS, to_bytes(self.voters.to_record(), 0)))
-            self.control.written(self._log.end_offset)
-        batch = control_batch(
-            records,
-            timestamp=self._scheduler.wall_ms(),
-            base_offset=self._log.end_offset,
-            leader_epoch=effect.epoch,
-        )
-        self._append(batch)
+            records.append((ControlType.KRAFT_VOTERS, to_bytes(voters.to_record(), 0)))
+        self.append_control(records)
+
+    def _corrected_voters(self) -> VoterSet:
+        """The voter set with our own endpoints as they are now."""
+        if self.kraft_version == 0 or not self.settings.endpoints:
+            return self.voters
+        return self.voters.updated(VoterNode(self.key, self.settings.endpoints)) or self.voters
+
+    def _append_records(self, records: bytes) -> None:
+        """What the leader sent; it was checked when it came."""
+        self.log.append_fetched(records, self.node.epoch, self.scheduler.wall_ms())
+        self._replay_control(records)
+        self.step(Appended(self.now, self.log.end_offset, self.log.last_epoch))
         self._sync_if_needed()
 
+    def _replay_control(self, data: bytes) -> None:
+        changed = False
+        for position, size in batches(data):
+            batch = LogBatch(data[position : position + size])
+            if batch.is_control:
+                changed |= self.control.replay(batch)
+        if changed:
+            self._voters_changed()
+
+    def _voters_changed(self) -> None:
+        committed = self.control.at(self.high_watermark).voters
+        self.step(VotersChanged(self.now, self.control.voters, self.kraft_version, committed))
+
+    def _truncate(self, effect: TruncateLog) -> None:
+        log.info("metadata log truncated", end_offset=effect.end_offset)
+        self.log.truncate_to(effect.end_offset, self.scheduler.wall_ms())
+        self._synced = min(self._synced, self.log.end_offset)
+        changed = self.control.truncate_to(self.log.end_offset)
+        self.step(Truncated(self.now, self.log.end_offset, self.log.last_epoch))
+        if changed:
+            self._voters_changed()
+
     def _sync_if_needed(self) -> None:
-        if self._sync is None and self._log.end_offset > self._synced and not self._stopped:
-            self._sync = self._scheduler.run_in_background(self._log.prepare_sync())
+        if self._sync is None and self.log.end_offset > self._synced and not self.is_down:
+            self._sync = self.scheduler.run_in_background(self.log.prepare_sync())
             self._sync.when_done(self._synced_now)
 
     def _synced_now(self, sync: Promise[None]) -> None:
         self._sync = None
-        if self._stopped:
+        if self.is_down:
             return
         try:
-            self._synced = self._log.synced(self._scheduler.wall_ms(), _os_error(sync))
+            self._synced = self.log.synced(self.scheduler.wall_ms(), _os_error(sync))
         except LogDirFailed as error:
             self._fail(error)
             return
-        self._step(Flushed(self._scheduler.monotonic(), self._synced))
+        self.step(Flushed(self.now, self._synced))
         self._sync_if_needed()
-
-    def _fail(self, error: BaseException) -> None:
-        self._step(Resign(self._scheduler.monotonic()))
-        self._on_failure(error)
 
     # Snapshots
 
@@ -299,28 +395,75 @@ class RaftDriver:
         self, snapshot_id: SnapshotId, batches: Iterable[bytes | bytearray]
     ) -> Promise[None]:
         """Write a snapshot in the background; ``batches`` is consumed there."""
-        return self._scheduler.run_in_background(lambda: self.snapshots.write(snapshot_id, batches))
+        return self.scheduler.run_in_background(lambda: self.snapshots.write(snapshot_id, batches))
 
     def clean(self, retention: SnapshotRetention) -> None:
         """Remove snapshots that are too old or too many, and the log before those that stay."""
-        now_ms = self._scheduler.wall_ms()
+        now_ms = self.scheduler.wall_ms()
         snapshots = self.snapshots.described()
         removed = snapshots_to_remove(
-            snapshots, log_bytes=self._log.size, now_ms=now_ms, retention=retention
+            snapshots, log_bytes=self.log.size, now_ms=now_ms, retention=retention
         )
         for snapshot_id in removed:
             self.snapshots.remove(snapshot_id)
         if removed:
-            self._log.delete_before(snapshots[len(removed)].id.end_offset, now_ms)
+            oldest = snapshots[len(removed)].id
+            self.log.delete_before(oldest.end_offset, now_ms)
+            self.log.begins_after(oldest.epoch)
+            self.control.forget_before(oldest.end_offset)
+
+    def _install_snapshot(self, snapshot_id: SnapshotId) -> None:
+        """Check what was downloaded, off the loop; then let log and state begin with it."""
+        checked = self.scheduler.run_in_background(
+            lambda: self.snapshots.check_download(snapshot_id)
+        )
+        checked.when_done(lambda done: self._snapshot_checked(snapshot_id, done))
+
+    def _snapshot_checked(self, snapshot_id: SnapshotId, checked: Promise[SnapshotContent]) -> None:
+        if self.is_down:
+            return
+        try:
+            content = checked.result()
+            if not self.node.following.is_wanted(snapshot_id):
+                return
+            self.snapshots.install_download(snapshot_id)
+            self.log.restart_at(snapshot_id.end_offset, snapshot_id.epoch, self.scheduler.wall_ms())
+        except (CorruptMessage, ValueError) as error:
+            log.warning("snapshot refused", snapshot=snapshot_id, reason=str(error))
+            self.snapshots.discard_download(snapshot_id)
+            self.step(SnapshotRefused(self.now, snapshot_id))
+            return
+        except (OSError, LogDirFailed) as error:
+            self._fail(error)
+            return
+        log.info("snapshot installed", snapshot=snapshot_id)
+        self._synced = min(self._synced, self.log.end_offset)
+        self.log.committed(snapshot_id.end_offset)
+        self.control.load(content, snapshot_id)
+        self._listener.load_snapshot(content, snapshot_id)
+        self._next_replay = snapshot_id.end_offset
+        self.step(SnapshotInstalled(self.now, snapshot_id))
+        self._voters_changed()
+        for older in self.snapshots.ids():
+            if older < snapshot_id:
+                self.snapshots.remove(older)
 
     # Driving the core
 
-    def _step(self, event: RaftEvent) -> None:
+    def step(self, event: RaftEvent) -> list[RaftEffect]:
+        """Let something happen; what follows is done when this returns."""
+        if self.is_down:
+            return []
         self.events.append(event)
-        effects = self.node.step(event)
-        self.node.check()
-        for effect in effects:
-            self._execute(effect)
+        try:
+            effects = self.node.step(event)
+            self.node.check()
+            for effect in effects:
+                self._execute(effect)
+        except (OSError, LogDirFailed, CommittedTruncation) as error:
+            self._fail(error)
+            return []
+        return effects
 
     def _execute(self, effect: RaftEffect) -> None:
         match effect:
@@ -328,27 +471,35 @@ class RaftDriver:
                 self._save_quorum_state(effect.state)
             case AppendLeaderChange():
                 self._append_leader_change(effect)
+            case AppendRecords():
+                self._append_records(effect.records)
+            case TruncateLog():
+                self._truncate(effect)
+            case WriteSnapshotChunk():
+                self.snapshots.write_chunk(*effect)
+            case InstallSnapshot():
+                self._install_snapshot(effect.snapshot_id)
             case AdvanceHighWatermark():
                 self._advance(effect.offset)
             case LeaderChanged():
                 self._leader_changed(effect)
             case SetTimer():
                 self._set_timer(effect.at)
-            case RequestVote() | AnswerVote():
-                raise AssertionError("a quorum of one asks nobody")
+            case AnswerVote() | AnswerEpoch():
+                pass  # for who asked, and gets it from ``step``
             case _:
-                assert_never(effect)
+                self._send(effect)
 
     def _save_quorum_state(self, state: QuorumState) -> None:
         data = encode_quorum_state(
             state, kraft_version=self.kraft_version, voter_ids=self.voters.ids
         )
-        self._filesystem.write_atomically(f"{self._settings.directory}/{QUORUM_STATE}", data)
+        self._filesystem.write_atomically(f"{self.settings.directory}/{QUORUM_STATE}", data)
 
     def _advance(self, high_watermark: int) -> None:
-        self._log.committed(high_watermark)
+        self.log.committed(high_watermark)
         if self._active_epoch is None:
-            for batch in read_batches(self._log, self._next_replay, high_watermark):
+            for batch in read_batches(self.log, self._next_replay, high_watermark):
                 self._listener.replay(batch)
                 self._next_replay = batch.last_offset + 1
             self._listener.replayed()
@@ -358,22 +509,66 @@ class RaftDriver:
         else:
             self._next_replay = high_watermark
             self._listener.committed(high_watermark)
+        self._progressed()
+        if self.node.committed_voters != self.control.at(self.high_watermark).voters:
+            self._voters_changed()
 
     def _leader_changed(self, effect: LeaderChanged) -> None:
         log.info("leader of the quorum", leader=effect.leader_id, epoch=effect.epoch)
         if self._active_epoch is not None and not self.node.is_leader:
             epoch, self._active_epoch = self._active_epoch, None
             self._listener.lost_leadership(epoch)
+        self._progressed()
+
+    def _progressed(self) -> None:
+        for callback in self.on_progress:
+            callback()
 
     def _set_timer(self, at: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        delay = max(0.0, at - self._scheduler.monotonic())
-        self._timer = self._scheduler.call_later(delay, self._tick)
+        self._timer = self.scheduler.call_later(max(0.0, at - self.now), self._tick)
 
     def _tick(self) -> None:
-        if not self._stopped:
-            self._step(Tick(self._scheduler.monotonic()))
+        self.step(Tick(self.now))
+
+    # Requests
+
+    def _send(self, request: RaftRequest) -> None:
+        destination = self._destination(request.destination)
+        if destination is None:
+            self.scheduler.call_soon(self.step, RequestFailed(self.now, request))
+            return
+        answer = self.channel.send(destination, to_message(request, self._sender))
+        if answer.done:
+            self.scheduler.call_soon(self._received, request, answer)
+        else:
+            answer.when_done(lambda done: self._received(request, done))
+
+    def _destination(self, node_id: int) -> Destination | None:
+        if node_id <= FIRST_BOOTSTRAP_ID:
+            host, port = self.settings.bootstrap_servers[FIRST_BOOTSTRAP_ID - node_id]
+            return Destination(node_id, host, port)
+        leader = self.node.leader
+        endpoints = leader.endpoints if node_id == leader.leader_id else ()
+        endpoint = self.endpoint(endpoints or self.voters.endpoints_of(node_id))
+        return None if endpoint is None else Destination(node_id, endpoint.host, endpoint.port)
+
+    def endpoint(self, endpoints: Iterable[VoterEndpoint]) -> VoterEndpoint | None:
+        """The one of the listener at which controllers talk to one another."""
+        found = list(endpoints)
+        named = [each for each in found if each.name == self.settings.listener_name]
+        return next(iter(named or found), None)
+
+    def _received(self, request: RaftRequest, answer: Promise[Message]) -> None:
+        try:
+            response = answer.result()
+        except Exception as error:  # noqa: BLE001 - whatever it was, there is no answer
+            log.debug("no answer", request=type(request).__name__, reason=str(error))
+            self.step(RequestFailed(self.now, request))
+            return
+        if not self.is_down:
+            self.step(self._reader.read(self.now, request, response))
 
 
 def _os_error(sync: Promise[None]) -> OSError | None:

@@ -7,8 +7,9 @@ tells, on the loop again, how far the log is safe.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
+from ottla.common.errors import CorruptMessage
 from ottla.common.identifiers import METADATA_TOPIC_ID
 from ottla.common.topic_partition import TopicPartition
 from ottla.config.broker import BrokerConfig
@@ -24,6 +25,11 @@ from ottla.storage.log import Log
 READ_BYTES: Final = 4 * 1024 * 1024
 BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
 METADATA_PARTITION: Final = TopicPartition("__cluster_metadata", 0)
+
+
+class OffsetAndEpoch(NamedTuple):
+    offset: int
+    epoch: int
 
 
 class LogBatch:
@@ -72,7 +78,7 @@ class RaftLog(Protocol):
 
     @property
     def last_epoch(self) -> int:
-        """The epoch of the last batch; 0 when there is none."""
+        """The epoch of the last batch, or of the snapshot before it; 0 when there is none."""
         ...
 
     @property
@@ -82,6 +88,14 @@ class RaftLog(Protocol):
 
     def append(self, batch: bytearray, now_ms: int) -> None:
         """Write a batch that begins at ``end_offset``."""
+        ...
+
+    def append_fetched(self, data: bytes, leader_epoch: int, now_ms: int) -> None:
+        """Write batches of a leader that begin at ``end_offset``; CorruptMessage if they do not."""
+        ...
+
+    def end_of_epoch(self, epoch: int) -> OffsetAndEpoch | None:
+        """Where ``epoch``, or the largest one below it, ends; None when it is not in the log."""
         ...
 
     def read(self, offset: int, max_bytes: int) -> bytes:
@@ -104,6 +118,10 @@ class RaftLog(Protocol):
 
     def restart_at(self, offset: int, epoch: int, now_ms: int) -> None:
         """Forget everything and go on at ``offset``, where a snapshot of ``epoch`` ends."""
+        ...
+
+    def begins_after(self, epoch: int) -> None:
+        """Of this epoch is what lies before the log: the last record of a snapshot."""
         ...
 
     def delete_before(self, offset: int, now_ms: int) -> None:
@@ -151,7 +169,8 @@ class MetadataLog:
 
     @property
     def last_epoch(self) -> int:
-        return max(self._log.latest_epoch, self._snapshot_epoch)
+        latest = self._log.latest_epoch
+        return self._snapshot_epoch if latest < 0 else latest
 
     @property
     def size(self) -> int:
@@ -166,6 +185,21 @@ class MetadataLog:
             now_ms=now_ms,
             origin=AppendOrigin.RAFT_LEADER,
         )
+
+    def append_fetched(self, data: bytes, leader_epoch: int, now_ms: int) -> None:
+        expected = self.end_offset
+        for position, _ in batches(data):
+            header = read_header(data, position)
+            if header.base_offset != expected:
+                raise CorruptMessage(f"offset {header.base_offset} in the place of {expected}")
+            expected = header.last_offset + 1
+        self._log.append_as_follower(data, now_ms=now_ms, leader_epoch=leader_epoch)
+
+    def end_of_epoch(self, epoch: int) -> OffsetAndEpoch | None:
+        if self._log.latest_epoch < 0 and epoch == self._snapshot_epoch:
+            return OffsetAndEpoch(self.end_offset, epoch)
+        found = self._log.end_offset_for_epoch(epoch)
+        return None if found.epoch < 0 else OffsetAndEpoch(found.end_offset, found.epoch)
 
     def read(self, offset: int, max_bytes: int) -> bytes:
         return self._log.read_bytes(offset, max_bytes)
@@ -189,6 +223,9 @@ class MetadataLog:
 
     def restart_at(self, offset: int, epoch: int, now_ms: int) -> None:
         self._log.truncate_fully_and_start_at(offset, now_ms)
+        self.begins_after(epoch)
+
+    def begins_after(self, epoch: int) -> None:
         self._snapshot_epoch = epoch
 
     def delete_before(self, offset: int, now_ms: int) -> None:

@@ -1,13 +1,20 @@
 """The roles of a node in the quorum, a class each: what it knows while it is that.
 
 A role belongs to one epoch. A node goes from Unattached to Prospective (would I win?) to Candidate
-(vote for me) to Leader; it is Resigned when it has given up leading and waits for the next epoch.
+(vote for me) to Leader, or to Follower of who has won; it is Resigned when it has given up leading
+and waits for the next epoch. Who is no voter is Unattached or Follower all its life: an observer.
 """
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from ottla.raft.voters import ReplicaKey, VoterSet
+from ottla.raft.snapshots import SnapshotId
+from ottla.raft.voters import ReplicaKey, VoterEndpoint, VoterSet
+
+OBSERVER_SECONDS: Final = 300.0
+"""Who has not fetched for so long is no longer counted among the observers."""
+CATCH_UP_SECONDS: Final = 3600.0
+"""Who is to become a voter must have fetched within this time."""
 
 
 @dataclass(slots=True)
@@ -31,6 +38,9 @@ class Votes:
         (self.granted if granted else self.rejected).add(voter_id)
         (self.rejected if granted else self.granted).discard(voter_id)
 
+    def is_recorded(self, voter_id: int) -> bool:
+        return voter_id in self.granted or voter_id in self.rejected
+
     def is_won(self, voters: VoterSet) -> bool:
         return len(self.granted & set(voters.ids)) >= voters.majority
 
@@ -47,6 +57,8 @@ class Prospective:
     leader_id: int
     voted: ReplicaKey | None
     votes: Votes
+    endpoints: tuple[VoterEndpoint, ...] = ()
+    """Of the leader, to whom it returns when the others still hear it."""
 
 
 @dataclass(slots=True)
@@ -56,6 +68,45 @@ class Candidate:
     epoch: int
     election_at: float
     votes: Votes
+
+
+@dataclass(slots=True)
+class Download:
+    """A snapshot that comes in parts."""
+
+    snapshot_id: SnapshotId
+    position: int = 0
+    size: int = -1
+    is_complete: bool = False
+    """All of it is here; it is being checked and synced."""
+
+
+@dataclass(slots=True)
+class Follower:
+    """Fetches from the leader; stands for election when that is silent for too long."""
+
+    epoch: int
+    leader_id: int
+    endpoints: tuple[VoterEndpoint, ...]
+    fetch_by: float
+    voters_at: float
+    """When to look next whether the voter set has us, and right."""
+    voted: ReplicaKey | None = None
+    has_fetched: bool = False
+    leader_high_watermark: int = -1
+    download: Download | None = None
+
+
+@dataclass(slots=True)
+class ReplicaProgress:
+    """How far another replica is, by its fetches."""
+
+    end_offset: int
+    """It has synced everything before it."""
+    fetched_at: float
+    leader_end_offset: int
+    """Where our log ended at that time."""
+    caught_up_at: float = -1.0
 
 
 @dataclass(slots=True)
@@ -69,14 +120,64 @@ class Leader:
     epoch: int
     epoch_start_offset: int
     granting: tuple[ReplicaKey, ...]
-    synced: dict[int, int] = field(default_factory=dict)
-    """How far each voter's log is synced to its disk."""
+    check_quorum_at: float
+    begin_at: float
+    """When to tell those who do not fetch that we lead."""
+    high_watermark: int | None = None
+    """None until a record of this epoch is committed."""
+    progress: dict[ReplicaKey, ReplicaProgress] = field(default_factory=dict)
+    """Of all who fetch, voters or not."""
+    fetched: set[int] = field(default_factory=set)
+    """The voters that were heard since a majority was last complete."""
 
-    def committed(self, voters: VoterSet) -> int | None:
+    def fetched_by(self, key: ReplicaKey, offset: int, now: float, leader_end_offset: int) -> None:
+        known = self.progress.get(key)
+        progress = ReplicaProgress(offset, now, leader_end_offset)
+        if offset >= leader_end_offset:
+            progress.caught_up_at = now
+        elif known is not None:
+            # It has by now what we had when it last asked, so it was up to date then.
+            reached = offset >= known.leader_end_offset
+            progress.caught_up_at = known.fetched_at if reached else known.caught_up_at
+        self.progress[key] = progress
+
+    def committed(self, voters: VoterSet, local: ReplicaKey, synced_offset: int) -> int | None:
         """The high watermark that the voters' logs allow; None while this epoch has none."""
-        offsets = sorted((self.synced.get(voter_id, 0) for voter_id in voters.ids), reverse=True)
-        offset = offsets[voters.majority - 1]
+        offsets = sorted(self._end_offset(k, local, synced_offset) for k in voters.keys)
+        offset = offsets[len(offsets) - voters.majority]
         return offset if offset > self.epoch_start_offset else None
+
+    def _end_offset(self, key: ReplicaKey, local: ReplicaKey, synced_offset: int) -> int:
+        if key.node_id == local.node_id:
+            return synced_offset
+        progress = self.progress.get(key)
+        return 0 if progress is None else progress.end_offset
+
+    def successors(self, voters: VoterSet, local: ReplicaKey) -> tuple[ReplicaKey, ...]:
+        """The other voters, those with the longest logs first."""
+        others = voters.others(local)
+        return tuple(sorted(others, key=lambda key: -self._end_offset(key, local, 0)))
+
+    def is_caught_up(self, key: ReplicaKey, now: float) -> bool:
+        """Whether an observer may become a voter: it was at the end of the log, not long ago."""
+        progress = self.progress.get(key)
+        return (
+            progress is not None
+            and progress.caught_up_at >= 0
+            and progress.fetched_at > now - CATCH_UP_SECONDS
+        )
+
+    def observers(self, voters: VoterSet, now: float) -> list[ReplicaKey]:
+        return [
+            key
+            for key, progress in self.progress.items()
+            if key not in voters.keys and progress.fetched_at > now - OBSERVER_SECONDS
+        ]
+
+    def forget_observers(self, voters: VoterSet, now: float) -> None:
+        """Drop those that have been silent for long: anybody may call itself an observer."""
+        current = {*voters.keys, *self.observers(voters, now)}
+        self.progress = {k: p for k, p in self.progress.items() if k in current}
 
 
 @dataclass(slots=True)
@@ -84,8 +185,10 @@ class Resigned:
     """Led this epoch and does no longer; votes for nobody in it."""
 
     epoch: int
-    leader_id: int
     election_at: float
+    successors: tuple[ReplicaKey, ...] = ()
+    unacknowledged: list[int] = field(default_factory=list)
+    """The voters that are to hear of it and have not said that they did."""
 
 
-Role: TypeAlias = Unattached | Prospective | Candidate | Leader | Resigned
+Role: TypeAlias = Unattached | Prospective | Candidate | Follower | Leader | Resigned

@@ -9,7 +9,9 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from ottla.common.errors import CorruptMessage
 from ottla.metadata.snapshot import SnapshotContent, read_container, read_header_timestamp
+from ottla.records.validation import check_batches
 from ottla.storage.files import Filesystem
 
 _NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
@@ -104,6 +106,58 @@ class SnapshotStore:
         self._filesystem.set_mode(part, _READ_ONLY)
         self._filesystem.rename(part, path)
         self._filesystem.sync_directory(self._directory)
+
+    # Downloads: a snapshot that comes in parts, under a name that no finished one has.
+
+    def write_chunk(self, snapshot_id: SnapshotId, position: int, data: bytes) -> None:
+        """Write what follows ``position``; at 0 the download begins anew."""
+        file = self._filesystem.open(self._download(snapshot_id), create=True)
+        try:
+            file.truncate(position)
+            file.write_at(position, data)
+        finally:
+            file.close()
+
+    def check_download(self, snapshot_id: SnapshotId) -> SnapshotContent:
+        """Sync a download and read it; CorruptMessage when it is no snapshot. May take long."""
+        path = self._download(snapshot_id)
+        file = self._filesystem.open(path)
+        try:
+            file.sync()
+        finally:
+            file.close()
+        data = self._filesystem.read(path)
+        checked = check_batches(memoryview(data), 0, len(data))
+        if checked.end != len(data):
+            raise CorruptMessage("a snapshot ends within a batch")
+        return read_container(data)
+
+    def install_download(self, snapshot_id: SnapshotId) -> None:
+        """Make a checked download the newest snapshot; those before it go."""
+        path = self._path(snapshot_id.file_name)
+        self._filesystem.set_mode(self._download(snapshot_id), _READ_ONLY)
+        self._filesystem.rename(self._download(snapshot_id), path)
+        self._filesystem.sync_directory(self._directory)
+
+    def discard_download(self, snapshot_id: SnapshotId) -> None:
+        path = self._download(snapshot_id)
+        if self._filesystem.exists(path):
+            self._filesystem.remove(path)
+
+    def _download(self, snapshot_id: SnapshotId) -> str:
+        return self._path(snapshot_id.file_name.replace(".", "-download.") + ".part")
+
+    # Uploads
+
+    def size(self, snapshot_id: SnapshotId) -> int:
+        return self._filesystem.size(self._path(snapshot_id.file_name))
+
+    def read_chunk(self, snapshot_id: SnapshotId, position: int, size: int) -> bytes:
+        file = self._filesystem.open(self._path(snapshot_id.file_name))
+        try:
+            return file.read_at(position, size)
+        finally:
+            file.close()
 
     def remove(self, snapshot_id: SnapshotId) -> None:
         self._filesystem.remove(self._path(snapshot_id.file_name))

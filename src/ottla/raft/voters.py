@@ -33,6 +33,15 @@ class VoterEndpoint(NamedTuple):
     port: int
 
 
+class LeaderInfo(NamedTuple):
+    """An epoch and who leads it, as somebody tells it; -1 for nobody that is known."""
+
+    epoch: int
+    leader_id: int = -1
+    endpoints: tuple[VoterEndpoint, ...] = ()
+    """Empty where it is not said; the voter set may know them."""
+
+
 class VoterNode(NamedTuple):
     key: ReplicaKey
     endpoints: tuple[VoterEndpoint, ...]
@@ -40,13 +49,12 @@ class VoterNode(NamedTuple):
 
 
 class VoterSet:
-    """Voters by node id; never empty, never changed."""
+    """Voters by node id; never changed. Empty only where nobody has told us of them yet."""
 
     __slots__ = ("_voters",)
 
     def __init__(self, voters: Iterable[VoterNode]) -> None:
         self._voters = {voter.key.node_id: voter for voter in voters}
-        assert self._voters
 
     def __iter__(self) -> Iterator[VoterNode]:
         return iter(self._voters.values())
@@ -65,6 +73,13 @@ class VoterSet:
         return list(self._voters)
 
     @property
+    def keys(self) -> list[ReplicaKey]:
+        return [voter.key for voter in self]
+
+    def get(self, node_id: int) -> VoterNode | None:
+        return self._voters.get(node_id)
+
+    @property
     def majority(self) -> int:
         return len(self._voters) // 2 + 1
 
@@ -78,6 +93,33 @@ class VoterSet:
 
     def is_only_voter(self, key: ReplicaKey) -> bool:
         return len(self._voters) == 1 and self.is_voter(key)
+
+    def others(self, key: ReplicaKey) -> list[ReplicaKey]:
+        return [each for each in self.keys if each.node_id != key.node_id]
+
+    def endpoints_of(self, node_id: int) -> tuple[VoterEndpoint, ...]:
+        voter = self._voters.get(node_id)
+        return () if voter is None else voter.endpoints
+
+    # Each change is of one voter, so that every two majorities, before and after, overlap.
+
+    def with_voter(self, voter: VoterNode) -> "VoterSet":
+        assert voter.key.node_id not in self._voters
+        return VoterSet([*self, voter])
+
+    def without(self, key: ReplicaKey) -> "VoterSet | None":
+        """The others; None when ``key`` is no voter, or the last one."""
+        voter = self._voters.get(key.node_id)
+        if voter is None or voter.key != key or len(self) == 1:
+            return None
+        return VoterSet(each for each in self if each.key != key)
+
+    def updated(self, voter: VoterNode) -> "VoterSet | None":
+        """With other endpoints or versions for the same key; None when it is no voter."""
+        if not self.is_voter(voter.key):
+            return None
+        node_id = voter.key.node_id
+        return VoterSet(voter if each.key.node_id == node_id else each for each in self)
 
     def to_record(self) -> VotersRecord:
         return VotersRecord(

@@ -1,0 +1,76 @@
+"""Quorums of one to five that fail in every way: never unsafe, and alive when it is over."""
+
+import pytest
+from tests.raft.cluster import Cluster
+
+from ottla.raft.events import Resign
+
+SEEDS = 100
+STEPS = 25
+
+
+class Walk:
+    """One seed: faults and writes by lot, then peace."""
+
+    def __init__(self, seed: int, cluster: Cluster | None = None) -> None:
+        size = (3, 3, 5, 3, 1, 3, 2, 4, 3, 3)[seed % 10]
+        self.cluster = cluster or Cluster(seed, size, observers=1 + seed % 2, dynamic=seed % 4 != 3)
+        self.chance = self.cluster.chance
+
+    def run(self) -> None:
+        self.cluster.run_for(3.0)
+        for _ in range(STEPS):
+            self.act()
+            self.cluster.run_for(self.chance.between(0.0, 1.2))
+        self.cluster.converge()
+
+    def act(self) -> None:
+        cluster, chance = self.cluster, self.chance
+        dice = chance.below(24)
+        node_id = chance.choose(cluster.ids)
+        if dice < 8:
+            for _ in range(1 + chance.below(4)):
+                cluster.append()
+        elif dice < 11:
+            if node_id in cluster.nodes:
+                cluster.crash(node_id, power=chance.below(3) > 0)
+            else:
+                cluster.start(node_id)
+        elif dice == 11:
+            for each in list(cluster.nodes):
+                cluster.crash(each)
+            for each in cluster.ids:
+                cluster.start(each)
+        elif dice < 14:
+            side = {each for each in cluster.ids if chance.below(2)}
+            cluster.partition(side, one_way=chance.below(3) == 0)
+        elif dice < 16:
+            cluster.heal()
+        elif dice == 16:
+            cluster.loss = chance.below(30)
+        elif dice == 17:
+            cluster.is_slow = not cluster.is_slow
+        elif dice < 20:
+            for node in cluster.nodes.values():
+                if chance.below(2):
+                    node.take_snapshot()
+        elif dice == 20 and cluster.leader is not None:
+            cluster.leader.driver.step(Resign(cluster.scheduler.now))
+        elif dice == 21:
+            cluster.remove_voter(node_id)
+        else:
+            cluster.add_voter(node_id)
+
+
+@pytest.mark.parametrize("first_seed", range(0, SEEDS, 10))
+def test_a_quorum_is_safe_at_every_step_and_alive_in_the_end(first_seed: int) -> None:
+    committed = 0
+    for seed in range(first_seed, first_seed + 10):
+        walk = Walk(seed)
+        try:
+            walk.run()
+        except AssertionError as error:
+            story = walk.cluster.checker.describe()
+            raise AssertionError(f"seed {seed}: {error}\n{story}") from error
+        committed += walk.cluster.checker.high_watermark
+    assert committed > 100, "walks in which nothing is written prove nothing"
