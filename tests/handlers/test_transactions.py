@@ -541,3 +541,13 @@ def test_people_may_end_a_transaction_on_a_partition(broker: TransactionBroker) 
     assert broker.log_of("t").last_stable_offset == 2
     assert broker.committed_values() == []
     assert broker.transactions.describe(ID).partitions == (TopicPartition("t", 0),)
+
+
+def test_an_end_of_version_2_is_not_taken_for_one_that_a_producer_of_version_1_sent(
+    broker: TransactionBroker,
+) -> None:
+    fenced = broker.producer()
+    second = broker.producer()
+    broker.add(second, 0)
+    broker.ended(second, commit=False, version=4)
+    assert broker.end(fenced, commit=False) is ErrorCode.PRODUCER_FENCED

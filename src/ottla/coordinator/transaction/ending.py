@@ -130,6 +130,8 @@ def _ended_in_version_2(
 
 def _is_repeated(metadata: TransactionMetadata, request: EndTransaction) -> bool:
     """Whether the client has not heard the answer to the request that brought us here."""
+    if metadata.client_version < EPOCH_BUMP_FROM:
+        return False  # a producer of version 1 ended it, and the epoch before is not its own
     if metadata.producer_id == request.producer_id:
         return metadata.producer_epoch == request.producer_epoch + 1
     return (
