@@ -103,15 +103,16 @@ def test_a_consumer_that_comes_makes_a_consumer_group_of_a_classic_one(
     group = described(coordinator)
     assert (group.group_epoch, len(group.members)) == (generation + 1, 3)
     assert sorted(member.member_type for member in group.members) == [0, 0, 1]
-    settle(*old, new)
-    shares = [held(member) for member in (*old, new)]
+    everybody: list[Classic | Consumer] = [*old, new]
+    settle(*everybody)
+    shares = [held(member) for member in everybody]
     assert frozenset().union(*shares) == frozenset(range(4))
     assert sum(map(len, shares)) == 4
     assert all(shares)
     assert described(coordinator).group_state == "Stable"
     coordinator.crash()
-    settle(*old, new)
-    assert [held(member) for member in (*old, new)] == shares
+    settle(*everybody)
+    assert [held(member) for member in everybody] == shares
 
 
 def test_the_group_becomes_classic_again_when_the_last_consumer_goes(

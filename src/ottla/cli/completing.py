@@ -46,6 +46,25 @@ def complete_logs(
     return found + [CompletionItem(name) for name in topics if name.startswith(incomplete)]
 
 
+def complete_groups(
+    ctx: click.Context, _: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The groups whose ids begin so."""
+    from ottla.cli.cluster import timing
+    from ottla.cli.settings import client_of_options
+    from ottla.client.cluster import Cluster
+    from ottla.client.groups import list_groups
+    from ottla.common.errors import ApiError
+
+    client = client_of_options(ctx.params)._replace(timeout=_SECONDS)
+    try:
+        with Cluster(client.bootstrap_servers, timing=timing(client)) as cluster:
+            names = [group.group_id for group in list_groups(cluster)]
+    except (OSError, ApiError, ValueError):
+        return []
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
 def complete_settings(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:

@@ -1,4 +1,4 @@
-"""Looking after a cluster: topics, partitions, settings, offsets, directories.
+"""Looking after a cluster: topics, partitions, settings, offsets, groups, directories.
 
 A method for several items does them all; if some are refused it raises SomeRefused, which holds the
 refusals by item beside what was done.
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from ottla.client import configs, topics
+from ottla.client import configs, groups, topics
 from ottla.client.cluster import Cluster, Timing
 from ottla.client.connection import Address
 from ottla.client.descriptions import (
@@ -182,6 +182,26 @@ class Admin:
         if refused:
             raise SomeRefused(refused, done)
         return done
+
+    def list_groups(
+        self, *, states: Iterable[str] = (), types: Iterable[str] = ()
+    ) -> list[groups.GroupListing]:
+        return groups.list_groups(self.cluster, states=states, types=types)
+
+    def describe_group(self, group_id: str) -> groups.GroupDescription:
+        return groups.describe_group(self.cluster, group_id)
+
+    def group_offsets(self, group_id: str) -> dict[TopicPartition, groups.CommittedOffset]:
+        """Every offset that the group has committed."""
+        return groups.group_offsets(self.cluster, group_id)
+
+    def alter_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit offsets for a group that has no members."""
+        groups.alter_group_offsets(self.cluster, group_id, offsets)
+
+    def delete_groups(self, group_ids: Iterable[str]) -> None:
+        """Delete groups without members, and their offsets."""
+        groups.delete_groups(self.cluster, group_ids)
 
     def describe_cluster(self, *, fenced: bool = False) -> ClusterDescription:
         """The brokers that serve; with ``fenced`` those too that are known and do not."""

@@ -1,0 +1,158 @@
+"""``ottla groups`` against a broker."""
+
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import confluent_kafka
+import pytest
+from click.testing import CliRunner
+
+from ottla.cli.group_offsets import duration_ms
+from ottla.cli.main import cli
+
+NUMBERS = itertools.count()
+
+
+class Command:
+    """Runs commands against the broker."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+
+    def __call__(self, *words: str, code: int = 0) -> str:
+        result = CliRunner().invoke(cli, [*words, "-b", self.bootstrap], prog_name="ottla")
+        assert result.exit_code == code, (result.output, result.exception)
+        return result.stdout
+
+    def document(self, *words: str, code: int = 0) -> dict[str, Any]:
+        content = json.loads(self(*words, "--json", code=code))
+        assert isinstance(content, dict)
+        return content
+
+
+@pytest.fixture
+def ottla(bootstrap: str) -> Command:
+    return Command(bootstrap)
+
+
+@pytest.fixture
+def topic(ottla: Command) -> str:
+    """Two partitions of ten records."""
+    name = f"groups-{next(NUMBERS)}"
+    ottla("topics", "create", name, "-p", "2")
+    producer = confluent_kafka.Producer({"bootstrap.servers": ottla.bootstrap})
+    for number in range(20):
+        producer.produce(name, b"%d" % number, partition=number % 2, timestamp=1_000 + number)
+    producer.flush()
+    return name
+
+
+@pytest.fixture(params=["classic", "consumer"])
+def consumer(
+    request: pytest.FixtureRequest, ottla: Command, topic: str
+) -> Iterator[confluent_kafka.Consumer]:
+    """A member of the group of the topic's name that has read everything and committed it."""
+    member = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": ottla.bootstrap,
+            "group.id": topic,
+            "group.protocol": request.param,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    member.subscribe([topic])
+    read = 0
+    while read < 20:
+        message = member.poll(20)
+        assert message is not None
+        assert message.error() is None, message.error()
+        read += 1
+    member.commit(asynchronous=False)
+    yield member
+    member.close()
+
+
+def test_a_group_is_listed_described_reset_and_deleted(
+    ottla: Command, topic: str, consumer: confluent_kafka.Consumer
+) -> None:
+    (listed,) = [
+        each for each in ottla.document("groups", "list")["groups"] if each["group"] == topic
+    ]
+    assert listed["state"] == "Stable"
+    assert listed["type"] in {"classic", "consumer"}
+    (group,) = ottla.document("groups", "describe", topic)["groups"]
+    assert (group["state"], group["size"], group["lag"]) == ("Stable", 1, 0)
+    assert group["members"][0]["assignment"] == [f"{topic}:0", f"{topic}:1"]
+    assert [each["offset"] for each in group["partitions"]] == [10, 10]
+    assert "rdkafka" in ottla("groups", "describe", topic, "--members")
+    assert "Stable" in ottla("groups", "describe", topic, "--state")
+    assert topic in ottla("groups", "describe", topic)
+    reset = ("groups", "reset-offsets", topic, "--all-topics")
+    refused = ottla.document(*reset, "--to-earliest", code=1)["errors"]
+    assert refused[0]["error"] == "NON_EMPTY_GROUP"
+    assert ottla.document("groups", "delete", topic, "-y", code=1)["errors"]
+
+    consumer.close()
+
+    shown = ottla.document(*reset, "--to-earliest")["offsets"]
+    assert [(each["old_offset"], each["new_offset"]) for each in shown] == [(10, 0), (10, 0)]
+    (group,) = ottla.document("groups", "describe", topic)["groups"]
+    assert (group["state"], group["lag"]) == ("Empty", 0)  # it was only shown
+
+    def offsets(*words: str) -> list[int]:
+        rows = ottla.document(*reset, *words, "--execute")["offsets"]
+        (now,) = ottla.document("groups", "describe", topic)["groups"]
+        assert [each["offset"] for each in now["partitions"]] == [
+            each["new_offset"] for each in rows
+        ]
+        return [each["new_offset"] for each in rows]
+
+    assert offsets("--to-offset", "4") == [4, 4]
+    assert offsets("--shift-by", "-2") == [2, 2]
+    assert offsets("--shift-by", "-99") == [0, 0]
+    assert offsets("--to-datetime", "1010") == [5, 5]
+    assert offsets("--by-duration", "PT1H") == [10, 10]
+    assert offsets("--to-earliest") == [0, 0]
+    assert offsets("--to-latest") == [10, 10]
+    one = ("groups", "reset-offsets", topic, "--topic", f"{topic}:1", "--to-offset", "3")
+    assert len(ottla.document(*one, "--execute")["offsets"]) == 1
+    (group,) = ottla.document("groups", "describe", topic)["groups"]
+    assert [each["lag"] for each in group["partitions"]] == [0, 7]
+
+    assert ottla("groups", "delete", topic, "-y").split() == ["GROUP", topic]
+    assert topic not in ottla("groups", "list")
+    assert ottla.document("groups", "describe", topic, code=1)["errors"]
+
+
+def test_groups_are_filtered_by_state_and_type(ottla: Command, topic: str) -> None:
+    reset = ("groups", "reset-offsets", topic, "--topic", topic, "--to-latest", "--execute")
+    ottla(*reset)  # a group that has nothing but offsets
+    assert topic in ottla("groups", "list", "--state", "Empty", "--type", "classic")
+    assert topic not in ottla("groups", "list", "--state", "Stable")
+    assert topic not in ottla("groups", "list", "--type", "consumer")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--all-topics",),
+        ("--to-earliest",),
+        ("--all-topics", "--to-earliest", "--to-latest"),
+        ("--all-topics", "--topic", "x", "--to-earliest"),
+        ("--topic", "{topic}:9", "--to-earliest"),
+        ("--topic", "{topic}:x", "--to-earliest"),
+        ("--topic", "{topic}", "--shift-by", "1"),
+        ("--topic", "{topic}", "--by-duration", "1 hour"),
+    ],
+)
+def test_what_makes_no_sense_is_said(ottla: Command, topic: str, words: tuple[str, ...]) -> None:
+    said = [word.format(topic=topic) for word in words]
+    ottla("groups", "reset-offsets", f"{topic}-group", *said, code=2)
+
+
+def test_durations() -> None:
+    assert duration_ms("P1DT2H3M4.5S") == 93_784_500
+    assert duration_ms("PT30M") == 1_800_000
