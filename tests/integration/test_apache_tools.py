@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from tests.integration.admin import create_topic, delete_records, offsets
 from tests.integration.clients import CLIENTS, COMPRESSIONS, Message
+from tests.integration.conftest import NewBroker
+from tests.integration.test_disks import move, wait_for_move
 from tools.kafka_peer.broker_process import BrokerProcess
 from tools.kafka_peer.peer import run_tool
 
@@ -167,6 +169,20 @@ def test_kafka_log_dirs(broker: BrokerProcess, topic_name: str) -> None:
     sizes = {row["partition"]: row["size"] for row in directory["partitions"]}
     size = (broker.log_directory / f"{topic_name}-0" / f"{0:020}.log").stat().st_size
     assert sizes == {f"{topic_name}-0": size, f"{topic_name}-1": 0}
+
+
+def test_kafka_log_dirs_sees_a_log_that_was_moved(new_broker: NewBroker, tmp_path: Path) -> None:
+    directories = [tmp_path / "a", tmp_path / "b"]
+    broker = new_broker(log_dirs=",".join(map(str, directories)))
+    create_topic(broker.bootstrap_servers, "t")
+    CLIENTS[0].produce(broker.bootstrap_servers, "t", [Message(b"x")] * 100)
+    for target in (directories[1], directories[0]):
+        assert move(broker, target, "t") == 0
+        wait_for_move(broker, target, "t")
+        output = tool(broker, "kafka-log-dirs", "--describe", "--topic-list", "t")
+        found = json.loads(output.splitlines()[-1])["brokers"][0]["logDirs"]
+        assert [each["logDir"] for each in found if each["partitions"]] == [str(target)]
+        assert not any(row["isFuture"] for each in found for row in each["partitions"])
 
 
 def test_kafka_broker_api_versions(broker: BrokerProcess) -> None:
