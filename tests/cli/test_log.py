@@ -235,7 +235,7 @@ def test_a_cut_segment_is_found(partition: Path) -> None:
 
 
 def test_a_shallow_look_does_not_read_records(partition: Path) -> None:
-    batch = bytearray(build_batch([Record(value=b"a", timestamp=1)], base_offset=4))
+    batch = bytearray(build_batch([Record(value=b"a", timestamp=1)], base_offset=4, leader_epoch=4))
     batch[64] = 10  # the record says that it is the fifth after the base offset
     seal(batch, 0, len(batch))
     path = partition / f"{NAME}.log"
@@ -246,3 +246,30 @@ def test_a_shallow_look_does_not_read_records(partition: Path) -> None:
 
 def test_verify_wants_a_directory_with_segments(tmp_path: Path) -> None:
     assert run("verify", str(tmp_path))[0] == 2
+
+
+def test_what_stands_before_damage_is_shown(partition: Path) -> None:
+    first = len(batches()[0])
+    damage(partition, f"{NAME}.log", first + 8, b"\xff")
+    code, text, complaint = run("dump", str(partition))
+    assert code == 1
+    assert [line.split()[0] for line in text.splitlines()] == ["BASE-OFFSET", "0"]
+    assert f"no record batch begins at position {first}" in complaint
+    code, text, _ = run("dump", str(partition), "--json")
+    content = json.loads(text)
+    (file,) = content["files"].values()
+    assert (code, len(file["batches"]), len(content["errors"])) == (1, 1, 1)
+
+
+def test_a_long_table_is_printed_as_it_is_read(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    parts = [
+        build_batch([Record(value=b"v", timestamp=1)], base_offset=number) for number in range(1200)
+    ]
+    (tmp_path / "t-0" / f"{NAME}.log").write_bytes(b"".join(map(bytes, parts)))
+    for form in ("table", "tsv"):
+        _, text, _ = run("dump", str(tmp_path / "t-0"), "--format", form)
+        offsets = [line.split()[0] for line in text.splitlines()]
+        assert offsets[1:] == [str(number) for number in range(1200)]
+        if form == "table":
+            assert len({len(line) for line in text.splitlines()[1:]}) == 1

@@ -1,5 +1,6 @@
 """``ottla log verify`` and ``dump`` over several segments, and over both tiers."""
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,10 @@ import pytest
 from click.testing import CliRunner
 from tests.cli.partitions import HandMade
 
+from ottla.cli.log_checks import LogCheck
+from ottla.cli.log_place import place_of
 from ottla.cli.main import cli
-from ottla.records.batch import set_base_offset_and_epoch
+from ottla.records.batch import batches, set_base_offset_and_epoch
 from ottla.records.control import transaction_marker_batch
 from ottla.storage.checkpoints import encode_epochs
 from ottla.storage.leader_epochs import EpochEntry
@@ -72,6 +75,57 @@ def test_in_a_compacted_log_offsets_may_be_missing(log: HandMade) -> None:
     assert findings(str(log.directory)) != []
     log.cleaned_to(20)
     assert findings(str(log.directory)) == []
+
+
+def test_offsets_that_are_missing_within_segments_show_that_a_log_was_compacted(
+    log: HandMade,
+) -> None:
+    log.segment(2, base_offset=20)
+    log.path(0).write_bytes(batches_of(log.path(0))[1])
+    log.path(0, ".index").write_bytes(b"")
+    log.path(0, ".timeindex").write_bytes(log.path(0, ".timeindex").read_bytes()[12:])
+    assert findings(str(log.directory)) == []
+
+
+def batches_of(path: Path) -> list[bytes]:
+    data = path.read_bytes()
+    return [data[start : start + size] for start, size in batches(data)]
+
+
+@pytest.mark.parametrize("position", [8, 9, 10, 11, 16, 21, 40, 70])
+def test_what_lies_behind_damage_is_looked_at_too(log: HandMade, position: int) -> None:
+    """Three batches; the first is damaged in its length, its magic or its body, the last too."""
+    base = log.segment(3, 3, 3)
+    log.segment(1)
+    path = log.path(base)
+    sizes = [len(each) for each in batches_of(path)]
+    data = bytearray(path.read_bytes())
+    data[position] ^= 0x10
+    data[-1] ^= 1
+    path.write_bytes(data)
+    code, text, _ = run("verify", str(log.directory), "--json")
+    assert code == 1
+    content = json.loads(text)
+    found = {(each["file"], each["position"]) for each in content["problems"]}
+    assert found == {(str(path), 0), (str(path), sizes[0] + sizes[1])}
+    assert content["logs"][0]["records"] == 11 + 3 + 1
+
+
+def test_any_bit_that_flips_in_a_closed_segment_is_found(log: HandMade) -> None:
+    """But for an entry of the time index that then names another record of the same batch."""
+    files = [log.path(0, suffix) for suffix in (".log", ".index", ".timeindex")]
+    passed_over = []
+    for path in [*files, log.path(5, ".snapshot")]:
+        data = path.read_bytes()
+        for place, bit in itertools.product(range(len(data)), range(8)):
+            changed = bytearray(data)
+            changed[place] ^= 1 << bit
+            path.write_bytes(changed)
+            check = LogCheck(place_of(str(log.directory)), None, deep=True, progress=lambda _: None)
+            if not check.run([]).problems:
+                passed_over.append((path.suffix, place, bit))
+        path.write_bytes(data)
+    assert passed_over == [(".timeindex", 11, 0)]
 
 
 def test_an_epoch_that_the_checkpoint_does_not_know_at_this_offset_is_found(log: HandMade) -> None:

@@ -1,5 +1,6 @@
 """``ottla log``: the segments of logs in both tiers, read without changing anything."""
 
+import contextlib
 import os
 import posixpath
 from collections.abc import Iterator
@@ -109,12 +110,9 @@ def dump(
         *files_of(_with_copies(found, where, output), found.tier, offset, local=where.local),
     ]
     with Progress("reading", sum(size for _, size, _ in chosen), quiet=where.quiet) as progress:
-        dumping = Dump(output, selection._replace(progress=progress.update), found.tier)
+        dumping = Dump(output, selection, found.tier, progress)
         for name, _, copy in chosen:
-            content = dumping.read(name, copy)
-            progress.clear()
-            if content is not None:
-                dumping.show(name, content, several=len(chosen) > 1)
+            dumping.show(name, copy, several=len(chosen) > 1)
     dumping.finish()
     if output.failed:
         raise SystemExit(1)
@@ -183,5 +181,9 @@ def _bytes(place: "Place", copies: list["RemoteCopy"]) -> int:
     """What there is to read."""
     from ottla.cli.read_only import FILES
 
-    local = sum(FILES.size(each.path(".log")) for each in place.segments())
-    return local + sum(copy.size for copy in copies if copy.is_finished)
+    total = sum(copy.size for copy in copies if copy.is_finished)
+    for each in place.segments():
+        # Retention or the cleaner may just have taken it away.
+        with contextlib.suppress(OSError):
+            total += FILES.size(each.path(".log"))
+    return total

@@ -5,6 +5,7 @@ Nothing is changed. What is found is told file by file and goes on.
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 from ottla.cli.log_files import METADATA_TOPIC
@@ -20,7 +21,7 @@ from ottla.storage.checkpoints import (
     CorruptCheckpoint,
     decode_partition_metadata,
 )
-from ottla.storage.leader_epochs import LeaderEpochs
+from ottla.storage.leader_epochs import UNDEFINED_EPOCH, LeaderEpochs
 from ottla.storage.producer_snapshots import CorruptSnapshot, decode_snapshot
 from ottla.storage.segment import LOG_SUFFIX, SNAPSHOT_SUFFIX
 from ottla.tiered.cache import SegmentCache
@@ -67,7 +68,7 @@ class LogCheck:
         segments = self._place.segments() if local else []
         for copy in copies:
             self._check_copy(copy)
-        stretches = list(self._check_local(segments))
+        stretches = self._check_local(segments)
         if local and self._place.directory is not None:
             self._problems += _small_file_problems(self._place)
             self._problems += self._gaps(copies, stretches)
@@ -82,30 +83,43 @@ class LogCheck:
 
     # This disk
 
-    def _check_local(self, segments: Sequence[SegmentFiles]) -> Iterator[_Stretch]:
+    def _check_local(self, segments: Sequence[SegmentFiles]) -> list[_Stretch]:
         epochs = LeaderEpochs(self._place.epochs())
-        last = -1
-        for number, files in enumerate(segments):
-            following = segments[number + 1 : number + 2]
-            facts = WholeSegment(
+        last, epoch = -1, UNDEFINED_EPOCH
+        all_facts = []
+        for files in segments:
+            segment = WholeSegment(
                 files,
                 epochs=epochs,
                 after=last,
+                after_epoch=epoch,
                 deep=self._deep,
-                growing=self._place.live and not following,
+                growing=self._place.live and files is segments[-1],
                 progress=self._progress,
-            ).read()
+            )
+            facts = segment.read()
+            epoch = segment.epoch
             self._count(facts)
-            end = files.base_offset - 1 if facts.last_offset is None else facts.last_offset
-            last = max(last, end)
-            if following and (self._is_compacted or facts.problems):
-                # Records may have gone for good; of damage it is told already.
-                end = following[0].base_offset - 1
-            yield _Stretch(files.base_offset, end, files.name + LOG_SUFFIX)
+            all_facts.append(facts)
+            last = max(last, files.base_offset - 1, facts.last_offset or -1)
+        return self._stretches(segments, all_facts)
 
-    @property
-    def _is_compacted(self) -> bool:
-        return bool(self._place.compacted) or self._place.clean_offset is not None
+    def _stretches(
+        self, segments: Sequence[SegmentFiles], all_facts: Sequence[Facts]
+    ) -> list[_Stretch]:
+        """What the segments have; up to the next one where a log is compacted, or one damaged."""
+        place = self._place
+        compacted = place.compacted or place.clean_offset is not None
+        # A directory that stands alone does not say so, but it shows.
+        compacted = compacted or any(facts.has_gaps for facts in all_facts)
+        ends = [files.base_offset - 1 for files in segments[1:]]
+        found = []
+        for files, facts, end in zip_longest(segments, all_facts, ends):
+            last = files.base_offset - 1 if facts.last_offset is None else facts.last_offset
+            if end is not None and (compacted or facts.problems):
+                last = end
+            found.append(_Stretch(files.base_offset, last, files.name + LOG_SUFFIX))
+        return found
 
     # The remote store
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from ottla.cli.log_files import Content, Selection, reader_of, segment
 from ottla.cli.log_place import Place
 from ottla.cli.output import Output, Row
+from ottla.cli.progress import Progress
 from ottla.cli.read_only import FILES
 from ottla.cli.remote_tier import RemoteCopy, RemoteTier
 from ottla.common.errors import ApiError
@@ -43,23 +44,25 @@ def files_of(
 
 
 class Dump:
-    """Reads files and prints what they hold; what is damaged is said and does not hide others."""
+    """Prints what files hold, as it is read; what is damaged is said and does not hide the rest."""
 
-    def __init__(self, output: Output, selection: Selection, tier: RemoteTier | None) -> None:
+    def __init__(
+        self, output: Output, selection: Selection, tier: RemoteTier | None, progress: Progress
+    ) -> None:
         self._output = output
-        self._selection = selection
+        self._selection = selection._replace(progress=progress.update)
         self._tier = tier
+        self._progress = progress
         self._files: dict[str, dict[str, list[Row]]] = {}
 
-    def read(self, name: str, copy: RemoteCopy | None) -> Content | None:
-        """None when it is damaged, which is said."""
+    def show(self, name: str, copy: RemoteCopy | None, *, several: bool) -> None:
         try:
-            if copy is not None:
-                return self._read_copy(copy)
-            reader = reader_of(name)
-            assert reader is not None
-            content = reader(name, self._selection)
-            return content._replace(rows=list(content.rows))
+            if copy is None:
+                reader = reader_of(name)
+                assert reader is not None
+                self._print(name, reader(name, self._selection), several=several)
+            else:
+                self._show_copy(name, copy, several=several)
         except (
             ApiError,
             CorruptSnapshot,
@@ -68,23 +71,27 @@ class Dump:
             ValueError,
             OSError,
         ) as error:
+            self._progress.clear()
             self._output.error("CORRUPT", str(error), file=name)
-            return None
 
-    def _read_copy(self, copy: RemoteCopy) -> Content:
+    def _show_copy(self, name: str, copy: RemoteCopy, *, several: bool) -> None:
         assert self._tier is not None
         with tempfile.TemporaryDirectory(prefix="ottla-dump-") as directory:
-            files = self._tier.bring(copy, directory, lambda _: None)
-            content = segment(files.path(LOG_SUFFIX), self._selection)
-            return content._replace(rows=list(content.rows))
+            files = self._tier.bring(copy, directory, self._progress.update)
+            selection = self._selection._replace(progress=lambda _: None)
+            content = segment(files.path(LOG_SUFFIX), selection)
+            self._print(name, content, several=several)
 
-    def show(self, name: str, content: Content, *, several: bool) -> None:
+    def _print(self, name: str, content: Content, *, several: bool) -> None:
         if self._output.is_document:
-            self._files[name] = {content.noun: list(content.rows)}
+            # What comes before damage stays.
+            rows = self._files.setdefault(name, {}).setdefault(content.noun, [])
+            rows.extend(content.rows)
             return
+        self._progress.clear()
         if several:
             self._output.talk(f"{name}:")
-        self._output.rows(content.noun, content.columns, content.rows)
+        self._output.stream(content.columns, content.rows, self._progress.clear)
 
     def finish(self) -> None:
         if self._output.is_document:

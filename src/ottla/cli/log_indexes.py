@@ -1,8 +1,7 @@
 """Whether the indexes of a segment agree with its batches, which pass by one after another.
 
 Each check is told of the batches in order and reads its index along with them, so that neither is
-in memory as a whole. Where the look at the segment ends early, what the index says of the rest is
-not held against it.
+in memory as a whole. What an index says of batches that are damaged is not held against it.
 """
 
 from collections.abc import Iterator
@@ -98,13 +97,20 @@ class OffsetIndexCheck:
             yield Finding(at, "the entries do not grow")
         self._before = relative
 
-    def finish(self, end: BatchPlace | None, *, whole: bool) -> Iterator[Finding]:
+    def damaged(self, end: int) -> None:
+        """The bytes before position ``end`` are no batches that can be read."""
+        while (found := self._entries.next) is not None and found[1][1] < end:
+            self._before = found[1][0]
+            self._entries.advance()
+
+    def finish(self, *, whole: bool) -> Iterator[Finding]:
+        """There are no more batches; if not ``whole``, because they could not be read."""
         if not self._entries.has_whole:
             yield Finding(None, f"the size is no multiple of {OFFSET_ENTRY.size}")
         while (found := self._entries.next) is not None:
             yield from self._growth()
             at, (_, position) = found
-            if whole or (end is not None and position < end.end):
+            if whole:
                 yield Finding(at, f"no batch begins at position {position}")
             self._entries.advance()
 
@@ -116,6 +122,8 @@ class TimeIndexCheck:
         self._base_offset = base_offset
         self._entries = _Entries(path, TIME_ENTRY)
         self._before = -1
+        self._is_behind_damage = False
+        self._last_offset = base_offset - 1
 
     @property
     def entries(self) -> int:
@@ -126,13 +134,20 @@ class TimeIndexCheck:
             at, (timestamp, relative) = found
             offset = self._base_offset + relative
             if offset > place.last_offset:
-                return
+                break
             yield from self._growth()
             if offset < place.base_offset:
-                yield Finding(at, f"offset {offset} is not there")
+                if not self._is_behind_damage or offset <= self._last_offset:
+                    yield Finding(at, f"offset {offset} is not there")
             elif header.magic == MAGIC and timestamp != header.max_timestamp:
                 yield Finding(at, f"timestamp {timestamp} where {header.max_timestamp} stands")
             self._entries.advance()
+        self._is_behind_damage = False
+        self._last_offset = place.last_offset
+
+    def damaged(self, _end: int) -> None:
+        """What comes until the next batch are no batches that can be read."""
+        self._is_behind_damage = True
 
     def _growth(self) -> Iterator[Finding]:
         assert self._entries.next is not None
@@ -141,7 +156,8 @@ class TimeIndexCheck:
             yield Finding(at, "the timestamps do not grow")
         self._before = timestamp
 
-    def finish(self, end: BatchPlace | None, *, whole: bool) -> Iterator[Finding]:
+    def finish(self, *, whole: bool) -> Iterator[Finding]:
+        """There are no more batches; if not ``whole``, because they could not be read."""
         if not self._entries.has_whole:
             yield Finding(None, f"the size is no multiple of {TIME_ENTRY.size}")
         while (found := self._entries.next) is not None:
@@ -149,7 +165,8 @@ class TimeIndexCheck:
             at, (_, relative) = found
             offset = self._base_offset + relative
             # The index of an empty segment has the offset at which it will begin.
-            if whole and (end is not None or relative):
+            is_empty = self._last_offset < self._base_offset and not relative
+            if whole and not is_empty and not self._is_behind_damage:
                 yield Finding(at, f"offset {offset} is not there")
             self._entries.advance()
 
@@ -170,21 +187,20 @@ class TransactionIndexCheck:
             self._by_marker[last] = (at, producer_id)
             self._is_sound &= version == TRANSACTION_VERSION and base_offset <= last >= first
 
-    def batch(self, _place: BatchPlace, _header: BatchHeader) -> Iterator[Finding]:
-        return iter(())
-
     def abort(self, offset: int, producer_id: int) -> None:
         """The transaction of a producer was aborted at ``offset``."""
         known = self._by_marker.get(offset)
         if known is not None and known[1] == producer_id:
             del self._by_marker[offset]
 
-    def finish(
-        self, end: BatchPlace | None, *, whole: bool, deep: bool = False
-    ) -> Iterator[Finding]:
+    def damaged(self) -> None:
+        """A marker may be among what could not be read."""
+        self._by_marker.clear()
+
+    def finish(self, *, whole: bool) -> Iterator[Finding]:
+        """``whole``: all markers have been seen."""
         if not self._has_whole or not self._is_sound:
             yield Finding(None, "not the aborted transactions of this segment")
-            return
-        for offset, (at, producer_id) in self._by_marker.items() if deep else ():
-            if whole or (end is not None and offset <= end.last_offset):
+        elif whole:
+            for offset, (at, producer_id) in self._by_marker.items():
                 yield Finding(at, f"no abort of producer {producer_id} at offset {offset}")

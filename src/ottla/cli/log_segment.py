@@ -76,6 +76,8 @@ class Facts:
     tombstones: int | None = None
     delete_horizon_ms: int | None = None
     """The earliest one: when the first tombstones and markers may go."""
+    has_gaps: bool = False
+    """Whether offsets are missing between its batches, as after a cleaning."""
     indexes: dict[str, IndexFacts] = field(default_factory=dict)
     """By suffix."""
     problems: list[Problem] = field(default_factory=list)
@@ -109,7 +111,7 @@ def read_ends(files: SegmentFiles) -> Facts:
         _saw_last_time_entry(files, facts)
         if files.has(TRANSACTION_INDEX_SUFFIX):
             check = TransactionIndexCheck(files.path(TRANSACTION_INDEX_SUFFIX), files.base_offset)
-            found = list(check.finish(None, whole=True))
+            found = list(check.finish(whole=False))
             facts.indexes[TRANSACTION_INDEX_SUFFIX] = IndexFacts(check.entries, not found)
         if start:
             _see(islice(headers(file, 0, facts.size), 1), facts)

@@ -1,11 +1,13 @@
 """A segment read from end to end, and everything in it held against everything. Nothing is changed.
 
 Batch by batch: checksum, offsets, leader epochs, records; beside them the indexes, which must lead
-to just these batches. A batch whose length cannot be right ends the look at its segment, since
-nobody knows where the next one begins; any other damage does not.
+to just these batches. Behind damage it goes on where the next sound batch is found, see
+``storage/inspection.py``; what the indexes say of damaged batches is not held against them.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
 
 from ottla.cli.log_files import records_of
 from ottla.cli.log_indexes import (
@@ -28,7 +30,10 @@ from ottla.records.batch import HEADER_SIZE, MAGIC, BatchHeader, read_header
 from ottla.records.control import ControlType, read_control_type
 from ottla.records.record import Record
 from ottla.storage.file_records import BatchPlace, bodies
+from ottla.storage.files import File
+from ottla.storage.inspection import Damage, Inspection
 from ottla.storage.leader_epochs import UNDEFINED_EPOCH, LeaderEpochs
+from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.segment import (
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
@@ -38,6 +43,20 @@ from ottla.storage.segment import (
 from ottla.tiered.batches import is_sound
 
 Progress = Callable[[int], None]
+_UNBOUNDED: Final = (1 << 63) - 1
+
+
+@dataclass
+class _Inspected:
+    """A segment of which nothing is known to be sound."""
+
+    base_offset: int
+    size: int
+    offset_index: OffsetIndex
+    file: File
+
+    def is_known_sound(self, _position: int, _end: int) -> bool:
+        return False
 
 
 class WholeSegment:
@@ -49,11 +68,12 @@ class WholeSegment:
         *,
         epochs: LeaderEpochs,
         after: int = -1,
+        after_epoch: int = UNDEFINED_EPOCH,
         deep: bool = True,
         growing: bool = False,
         progress: Progress = lambda _: None,
     ) -> None:
-        """``after`` is the last offset before it; ``deep`` looks into the batches too.
+        """``after`` are the last offset and epoch before it; ``deep`` looks into the batches too.
 
         A segment that is ``growing`` may end with what is not whole yet.
         """
@@ -63,7 +83,8 @@ class WholeSegment:
         self._growing = growing
         self._progress = progress
         self._last = max(after, files.base_offset - 1)
-        self._epoch = UNDEFINED_EPOCH
+        self.epoch = after_epoch
+        self._is_behind_damage = False
         self.facts = Facts()
         self._problem = Problems(files, self.facts)
         self._checks: dict[str, OffsetIndexCheck | TimeIndexCheck] = {}
@@ -74,32 +95,58 @@ class WholeSegment:
         facts.batches = facts.records = 0
         facts.tombstones = 0 if self._deep else None
         self._open_indexes()
-        end: BatchPlace | None = None
-        whole = False
         try:
             file = FILES.open(self._files.path(LOG_SUFFIX))
         except OSError as error:
             self._problem(LOG_SUFFIX, None, reason(error))
             return facts
+        position = 0
         try:
             facts.size = file.size()
-            for place, data in bodies(file, 0, facts.size):
-                self._batch(place, data)
-                end = place
-                self._progress(place.size)
-            whole = self._ends_well(0 if end is None else end.end)
-        except (CorruptMessage, OSError) as error:
-            self._problem(LOG_SUFFIX, 0 if end is None else end.end, reason(error))
+            while position < facts.size:
+                position = self._read_from(file, position)
+        except OSError as error:
+            self._problem(LOG_SUFFIX, position, reason(error))
         finally:
             file.close()
-        self._close_indexes(end, whole=whole)
+        self._close_indexes(whole=position == facts.size)
         return facts
 
-    def _ends_well(self, end: int) -> bool:
-        rest = self.facts.size - end
-        if rest and not self._growing:
-            self._problem(LOG_SUFFIX, end, f"{rest} bytes that are no whole batch")
-        return not rest
+    def _read_from(self, file: File, position: int) -> int:
+        """Read up to damage; where to go on, which is the end when there is none."""
+        try:
+            for place, data in bodies(file, position, self.facts.size):
+                if not is_sound(data, 0, len(data)):
+                    self._problem(LOG_SUFFIX, position, "the checksum does not match")
+                    return self._behind_damage(file, position)
+                self._batch(place, data)
+                self._progress(place.size)
+                position = place.end
+        except CorruptMessage as error:
+            self._problem(LOG_SUFFIX, position, reason(error))
+            return self._behind_damage(file, position)
+        rest = self.facts.size - position
+        if not rest or self._growing:
+            return self.facts.size
+        end = self._behind_damage(file, position)
+        self._problem(LOG_SUFFIX, position, f"{end - position} bytes that are no whole batch")
+        return end
+
+    def _behind_damage(self, file: File, position: int) -> int:
+        """Where the next sound batch begins, or the end."""
+        self._is_behind_damage = True
+        index = OffsetIndex(
+            FILES, self._files.path(OFFSET_INDEX_SUFFIX), self._files.base_offset, _UNBOUNDED
+        )
+        segment = _Inspected(self._files.base_offset, self.facts.size, index, file)
+        found = next(Inspection(segment).walk(position, self._last + 1), None)
+        end = found.end if isinstance(found, Damage) else self.facts.size
+        for check in self._checks.values():
+            check.damaged(end)
+        if self._transactions is not None:
+            self._transactions.damaged()
+        self._progress(end - position)
+        return end
 
     def _batch(self, place: BatchPlace, data: bytes) -> None:
         facts = self.facts
@@ -109,6 +156,8 @@ class WholeSegment:
         for suffix, check in self._checks.items():
             self._found(suffix, check.batch(place, header))
         assert facts.batches is not None
+        facts.has_gaps |= place.base_offset > self._last + 1 and not self._is_behind_damage
+        self._is_behind_damage = False
         facts.batches += 1
         facts.saw(place, header)
         self._last = place.last_offset
@@ -119,9 +168,6 @@ class WholeSegment:
             yield f"offset {place.base_offset} after {self._last}"
         if place.last_offset < place.base_offset:
             yield f"last offset {place.last_offset} before base offset {place.base_offset}"
-        if not is_sound(data, 0, len(data)):
-            yield "the checksum does not match"
-            return
         if header.magic == MAGIC:
             yield from self._epoch_problems(header)
             horizon = header.delete_horizon_ms
@@ -135,11 +181,9 @@ class WholeSegment:
 
     def _epoch_problems(self, header: BatchHeader) -> Iterator[str]:
         epoch = header.partition_leader_epoch
-        if epoch < 0:
-            return
-        if epoch < self._epoch:
-            yield f"leader epoch {epoch} after {self._epoch}"
-        self._epoch = epoch
+        if epoch < self.epoch:
+            yield f"leader epoch {epoch} after {self.epoch}"
+        self.epoch = epoch
         # What is newer than the checkpoint has not been flushed with it yet.
         known = self._epochs.epoch_for_offset(header.base_offset)
         if known not in (UNDEFINED_EPOCH, epoch) and epoch <= self._epochs.latest_epoch:
@@ -198,15 +242,14 @@ class WholeSegment:
             except OSError as error:
                 self._problem(suffix, None, reason(error))
 
-    def _close_indexes(self, end: BatchPlace | None, *, whole: bool) -> None:
+    def _close_indexes(self, *, whole: bool) -> None:
         for suffix, check in self._checks.items():
-            self._found(suffix, check.finish(end, whole=whole))
+            self._found(suffix, check.finish(whole=whole))
             self._index_facts(suffix, check.entries)
         if self._transactions is not None:
-            suffix = TRANSACTION_INDEX_SUFFIX
-            found = self._transactions.finish(end, whole=whole, deep=self._deep)
-            self._found(suffix, found)
-            self._index_facts(suffix, self._transactions.entries)
+            found = self._transactions.finish(whole=whole and self._deep)
+            self._found(TRANSACTION_INDEX_SUFFIX, found)
+            self._index_facts(TRANSACTION_INDEX_SUFFIX, self._transactions.entries)
 
     def _found(self, suffix: str, findings: Iterator[Finding]) -> None:
         for position, problem in findings:

@@ -7,7 +7,7 @@ one document, errors included. Colours are used on terminals only, and never wit
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 import click
@@ -16,6 +16,8 @@ Row = Mapping[str, object]
 F = TypeVar("F", bound=Callable[..., Any])
 
 FORMATS: Final = ("table", "wide", "json", "tsv", "yaml")
+LOT: Final = 500
+"""Rows of a table that are aligned, and so in memory, together."""
 _META: Final = "ottla.output"
 
 
@@ -70,10 +72,30 @@ class Output:
         rows = list(rows)
         if self.is_document:
             self.document({noun: rows})
-        elif self.form == "tsv":
-            self._tsv(columns, rows)
         else:
-            self._table([each for each in columns if self.form == "wide" or not each.wide], rows)
+            self.stream(columns, rows)
+
+    def stream(
+        self,
+        columns: Sequence[Column],
+        rows: Iterable[Row],
+        before: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Print rows as they come, some hundreds at a time; ``before`` is called before each lot.
+
+        For tables and TSV only: a document is one piece.
+        """
+        assert not self.is_document
+        shown = [each for each in columns if self.form in {"wide", "tsv"} or not each.wide]
+        widths: list[int] | None = None
+        if self.form == "tsv":
+            click.echo("\t".join(column.key for column in shown))
+        for lot in _lots(rows):
+            before()
+            if self.form == "tsv":
+                self._tsv(shown, lot)
+            else:
+                widths = self._table(shown, lot, widths)
 
     def document(self, content: Mapping[str, object]) -> None:
         """Print one JSON or YAML document, with the errors so far."""
@@ -84,21 +106,44 @@ class Output:
             click.echo(json.dumps(whole, default=str, ensure_ascii=False, indent=2))
 
     def _tsv(self, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-        click.echo("\t".join(column.key for column in columns))
         for row in rows:
             click.echo("\t".join(_escaped(_text(row.get(each.key))) for each in columns))
 
-    def _table(self, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-        if not rows:
-            return
+    def _table(
+        self, columns: Sequence[Column], rows: Sequence[Row], widths: list[int] | None
+    ) -> list[int]:
+        """Print a lot of rows below those of the given widths, or the first with the titles."""
         cells = [[_text(row.get(each.key)) for each in columns] for row in rows]
         titles = [each.title for each in columns]
-        widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
+        is_first = widths is None
+        least = [len(title) for title in titles] if widths is None else widths
+        widths = [
+            max(width, *map(len, column))
+            for width, column in zip(least, zip(*cells, strict=True), strict=True)
+        ]
         right = [all(_is_number(row.get(each.key)) for row in rows) for each in columns]
-        colour = sys.stdout.isatty()
-        click.echo(_style(_aligned(titles, widths, right), "bold", colour))
+        if is_first:
+            click.echo(_style(_aligned(titles, widths, right), "bold", sys.stdout.isatty()))
         for line in cells:
             click.echo(_aligned(line, widths, right))
+        return widths
+
+
+def _lots(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Where reading breaks off, what was read before comes first."""
+    lot: list[Row] = []
+    try:
+        for row in rows:
+            lot.append(row)
+            if len(lot) == LOT:
+                yield lot
+                lot = []
+    except Exception:
+        if lot:
+            yield lot
+        raise
+    if lot:
+        yield lot
 
 
 def _is_number(value: object) -> bool:
