@@ -10,6 +10,8 @@ from ottla.common.chance import Chance
 from ottla.common.topic_partition import TopicPartition
 from ottla.config.broker import BrokerConfig
 from ottla.config.topic import TopicConfig
+from ottla.storage.cleaner_driver import CleanerDriver, CleanerSettings
+from ottla.storage.cleaner_worker import BackgroundWorker
 from ottla.storage.driver import Intervals, StorageDriver
 from ottla.storage.log import Log
 from ottla.storage.manager import LogManager
@@ -22,6 +24,15 @@ INTERVALS = Intervals(
     high_watermark_checkpoint=500,
     producer_expiration_check=5000,
     initial_delay=100,
+)
+CLEANER = CleanerSettings(
+    is_enabled=True,
+    threads=1,
+    backoff_ms=1000,
+    dedupe_buffer_size=1 << 20,
+    load_factor=0.9,
+    io_buffer_size=4096,
+    io_max_bytes_per_second=1e300,
 )
 POINTS = f"{logs.ROOT}/recovery-point-offset-checkpoint"
 
@@ -38,7 +49,14 @@ class Storage:
             config_for=lambda _topic: config,
         )
         self.manager.start()
-        self.driver = StorageDriver(self.manager, self.clock, INTERVALS)
+        cleaner = CleanerDriver(
+            self.manager,
+            self.files,
+            self.clock,
+            CLEANER,
+            lambda worker: BackgroundWorker(self.files, self.clock, worker),
+        )
+        self.driver = StorageDriver(self.manager, self.clock, INTERVALS, cleaner)
         self.driver.start()
 
     def create(self, partition: int = 0) -> Log:

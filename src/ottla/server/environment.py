@@ -1,6 +1,7 @@
 """The real environment: the operating system's clock, chance and threads, on an event loop."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -33,6 +34,21 @@ class LoopScheduler:
         promise: Promise[T] = Promise()
         future = self._threads.submit(work)
         future.add_done_callback(lambda done: self._back_on_loop(done, promise))
+        return promise
+
+    def run_in_own_thread(self, work: Callable[[], T]) -> Promise[T]:
+        """As ``run_in_background``, for work that waits long, and that no exit waits for."""
+        promise: Promise[T] = Promise()
+        future: Future[T] = Future()
+        future.add_done_callback(lambda done: self._back_on_loop(done, promise))
+
+        def run() -> None:
+            try:
+                future.set_result(work())
+            except BaseException as error:  # noqa: BLE001 - it belongs to whoever reads the promise
+                future.set_exception(error)
+
+        threading.Thread(target=run, name="ottla-waiting", daemon=True).start()
         return promise
 
     def _back_on_loop(self, future: "Future[T]", promise: Promise[T]) -> None:

@@ -5,6 +5,7 @@ import ctypes
 import gc
 import resource
 import signal
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -16,6 +17,7 @@ from ottla.network.sockets import LoopNetwork
 from ottla.observability.logging import logger
 from ottla.server.environment import LoopScheduler
 from ottla.server.node import Node, StartRefused
+from ottla.storage.cleaner_worker import BackgroundWorker, CleanerWorker, WorkerSettings
 from ottla.storage.files import OsFilesystem
 
 log = logger(__name__)
@@ -53,7 +55,16 @@ class Running:
             network=self.network,
             scheduler=self.scheduler,
             chance=Chance(),
+            start_cleaner=self._start_cleaner,
         )
+
+    def _start_cleaner(self, settings: WorkerSettings) -> CleanerWorker:
+        """In a process of its own, unless nobody can say which program we are."""
+        if not sys.executable:
+            return BackgroundWorker(OsFilesystem(), self.scheduler, settings)
+        from ottla.server.cleaner_process import CleanerProcess
+
+        return CleanerProcess(self.scheduler, settings)
 
     def start(self) -> None:
         """Run the loop until the node serves; StartRefused when it cannot."""

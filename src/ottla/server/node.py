@@ -41,6 +41,8 @@ from ottla.server.recoveries import Recoveries
 from ottla.server.registration import registration_request
 from ottla.server.settings import Settings
 from ottla.server.transaction_markers import LedMarkers
+from ottla.storage.cleaner_driver import CleanerDriver, CleanerSettings
+from ottla.storage.cleaner_worker import BackgroundWorker, StartWorker
 from ottla.storage.directories import LogDirectory, LogDirFailed
 from ottla.storage.driver import Intervals, StorageDriver
 from ottla.storage.files import DirectoryInUse, Filesystem
@@ -66,6 +68,7 @@ class Node:
         network: Network,
         scheduler: Scheduler,
         chance: Chance,
+        start_cleaner: StartWorker | None = None,
     ) -> None:
         self.config = config
         self.ports: dict[str, int] = {}
@@ -74,6 +77,9 @@ class Node:
         """Why the node ends by itself, when it does."""
         self.on_failure: Callable[[], None] = lambda: None
         self._filesystem = filesystem
+        self._start_cleaner: StartWorker = start_cleaner or (
+            lambda settings: BackgroundWorker(filesystem, scheduler, settings)
+        )
         self._scheduler = scheduler
         self._chance = chance
         self._metadata = MetadataCache()
@@ -164,7 +170,16 @@ class Node:
         )
         self._metadata.on_image(assignments.changed)
         self._log_moves.on_moved = assignments.moved
-        self._storage = StorageDriver(self.logs, self._scheduler, Intervals.of(self.config))
+        cleaner = CleanerDriver(
+            self.logs,
+            self._filesystem,
+            self._scheduler,
+            CleanerSettings.of(self._settings.broker),
+            self._start_cleaner,
+        )
+        self._storage = StorageDriver(
+            self.logs, self._scheduler, Intervals.of(self.config), cleaner
+        )
         self._storage.start()
         self._log_moves.resume()
         await self._register(cluster_id, controller)
@@ -324,6 +339,8 @@ class Node:
         self._groups.reconfigured(GroupSettings.from_broker(config))
         throttles = self._settings.throttles
         self._log_moves.bytes_per_second = throttles.replica_alter_log_dirs_io_max_bytes_per_second
+        if self._storage is not None:
+            self._storage.cleaner.configure(CleanerSettings.of(config))
         self._server.limits.connections = config.max_connections
         self._server.limits.connections_per_ip = config.max_connections_per_ip
         log.info("settings changed", node=config.node_id)

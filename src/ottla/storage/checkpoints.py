@@ -224,6 +224,10 @@ class OffsetCheckpoint:
         self._written = read_offsets(self._filesystem, self.path)
         return dict(self._written)
 
+    def offsets(self) -> Offsets:
+        """What the disk has, as far as is known here."""
+        return {**self._written, **self._pending}
+
     def claim(self, topic_partition: TopicPartition) -> int:
         """The largest offset that the disk has, or may have any moment."""
         return max(self._written.get(topic_partition, 0), self._pending.get(topic_partition, 0))

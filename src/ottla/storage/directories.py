@@ -91,6 +91,7 @@ class LogDirectory:
         "_checksums",
         "_filesystem",
         "_lock",
+        "cleaner_offsets",
         "failure",
         "high_watermarks",
         "log_start_offsets",
@@ -116,6 +117,7 @@ class LogDirectory:
         """The broker epoch of that life; -1 unless it ended cleanly."""
         self.recovery_points = OffsetCheckpoint(filesystem, f"{path}/{RECOVERY_POINTS}")
         self.log_start_offsets = OffsetCheckpoint(filesystem, f"{path}/{LOG_START_OFFSETS}")
+        self.cleaner_offsets = OffsetCheckpoint(filesystem, f"{path}/{CLEANER_OFFSETS}")
         self.recovery_points_known = True
         """Whether a log that is not in the checkpoint was never flushed, or merely lost there."""
         self.high_watermarks = OffsetCheckpoint(filesystem, f"{path}/{HIGH_WATERMARKS}")
@@ -171,8 +173,13 @@ class LogDirectory:
                 self.recovery_points_known &= checkpoint is not self.recovery_points
 
     @property
-    def _checkpoints(self) -> tuple[OffsetCheckpoint, OffsetCheckpoint, OffsetCheckpoint]:
-        return self.recovery_points, self.log_start_offsets, self.high_watermarks
+    def _checkpoints(self) -> list[OffsetCheckpoint]:
+        return [
+            self.recovery_points,
+            self.log_start_offsets,
+            self.high_watermarks,
+            self.cleaner_offsets,
+        ]
 
     def _mend(self, path: str) -> None:
         """A checkpoint that is not what the clean stop left is put right, or counts for nothing."""

@@ -15,6 +15,7 @@ from ottla.common.environment import Cancellable, Scheduler
 from ottla.common.promise import Promise, run
 from ottla.config.broker import BrokerConfig
 from ottla.storage.checkpoints import OffsetCheckpoint, Offsets
+from ottla.storage.cleaner_driver import CleanerDriver
 from ottla.storage.directories import LogDirectory, LogDirFailed
 from ottla.storage.flush import Flush
 from ottla.storage.log import Log
@@ -55,8 +56,15 @@ class Intervals(NamedTuple):
 class StorageDriver:
     """Runs one :class:`LogManager`, which was started before."""
 
-    def __init__(self, manager: LogManager, scheduler: Scheduler, intervals: Intervals) -> None:
+    def __init__(
+        self,
+        manager: LogManager,
+        scheduler: Scheduler,
+        intervals: Intervals,
+        cleaner: CleanerDriver,
+    ) -> None:
         self._manager = manager
+        self.cleaner = cleaner
         self._scheduler = scheduler
         self._intervals = intervals
         self._timers: dict[str, Cancellable] = {}
@@ -72,6 +80,7 @@ class StorageDriver:
         self._every("high watermarks", intervals.high_watermark_checkpoint, self._high_watermarks)
         self._every("producers", intervals.producer_expiration_check, self._expire_producers)
         self._manager.on_work = self._wake
+        self.cleaner.start()
         self._wake()
 
     def stop(self, broker_epoch: int = -1) -> Promise[None]:
@@ -84,6 +93,7 @@ class StorageDriver:
         return run(self._stop(broker_epoch))
 
     async def _stop(self, broker_epoch: int) -> None:
+        await self.cleaner.stop()
         while self._under_way:
             await next(iter(self._under_way.values()))
         self._manager.stop(broker_epoch)
@@ -111,6 +121,7 @@ class StorageDriver:
             self._flush([(log, log.segments.active.base_offset) for log in manager.take_rolled()])
         if len(manager.new_logs) and "new logs" not in self._under_way:
             self._background("new logs", manager.new_logs.take(), self._directories_failed)
+        self._cleaner_offsets()
         self._remove()
 
     def _remove(self) -> None:
@@ -152,7 +163,10 @@ class StorageDriver:
                 continue
 
     def _delete_old(self) -> None:
-        logs = self._manager.all_logs()
+        # Compacted logs have their turn when the cleaner looks at them.
+        logs = [
+            log for log in self._manager.all_logs() if "compact" not in log.config.cleanup_policy
+        ]
 
         def step() -> None:
             self._timers.pop("retention step", None)
@@ -179,6 +193,14 @@ class StorageDriver:
         for directory in self._manager.online_directories:
             offsets = self._manager.high_watermarks(directory)
             self._checkpoint(directory, directory.high_watermarks, offsets)
+
+    def _cleaner_offsets(self) -> None:
+        changed = self._manager.cleaner.changed
+        for directory in self._manager.online_directories:
+            if directory.path in changed and directory.cleaner_offsets.path not in self._under_way:
+                del changed[directory.path]
+                offsets = self._manager.cleaner_offsets(directory)
+                self._checkpoint(directory, directory.cleaner_offsets, offsets)
 
     def _checkpoint(
         self, directory: LogDirectory, checkpoint: OffsetCheckpoint, offsets: Offsets

@@ -117,6 +117,8 @@ class Filesystem(Protocol):
 
     def modified_ms(self, path: str) -> int: ...
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None: ...
+
     def lock(self, path: str) -> Lock:
         """Take the lock that ``path`` stands for; DirectoryInUse when it is taken."""
         ...
@@ -293,6 +295,9 @@ class OsFilesystem:
 
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def lock(self, path: str) -> OsLock:
         return OsLock(path)

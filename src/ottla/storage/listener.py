@@ -14,6 +14,10 @@ class LogListener(Protocol):
         """The segments before the active one are to be flushed."""
         ...
 
+    def truncating(self, offset: int) -> None:
+        """What stands at or above ``offset`` is about to go."""
+        ...
+
     def files_deleted(self, paths: list[str]) -> None:
         """Renamed files that nobody will open again: to be removed after a while."""
         ...
@@ -38,6 +42,9 @@ class StandsAlone:
         self._filesystem = filesystem
 
     def rolled(self) -> None:
+        pass
+
+    def truncating(self, offset: int) -> None:
         pass
 
     def files_deleted(self, paths: list[str]) -> None:

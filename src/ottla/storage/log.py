@@ -22,7 +22,7 @@ from ottla.records.control import read_transaction_marker
 from ottla.records.record import iterate
 from ottla.records.rules import AppendOrigin
 from ottla.records.validation import check_batches, validate
-from ottla.storage import truncation
+from ottla.storage import replacement, truncation
 from ottla.storage.checkpoints import (
     LEADER_EPOCHS,
     PARTITION_METADATA,
@@ -368,20 +368,23 @@ class Log(DurableLog):
 
     def _begin_segment(self, base_offset: int, now_ms: int) -> Segment:
         self._limits = segment_limits(self.config, self._chance)
-        segment = Segment(
-            self._filesystem,
-            self.directory,
-            base_offset,
-            limits=self._limits,
-            open_files=self._open_files,
-            created_ms=now_ms,
-        )
+        segment = self._new_segment(base_offset, now_ms)
         segment.create_files()
         self._unsynced_directories = True
         self.segments.add(segment)
         segment.activate()
         self._active = segment
         return segment
+
+    def _new_segment(self, base_offset: int, created_ms: int = 0) -> Segment:
+        return Segment(
+            self._filesystem,
+            self.directory,
+            base_offset,
+            limits=self._limits,
+            open_files=self._open_files,
+            created_ms=created_ms,
+        )
 
     # Offsets
 
@@ -443,6 +446,11 @@ class Log(DurableLog):
     def delete_old_segments(self, now_ms: int) -> int:
         """Delete what retention no longer keeps; how many segments."""
         return truncation.delete_old_segments(self, now_ms)
+
+    @on_disk
+    def replace_segments(self, old: list[Segment]) -> None:
+        """Let what was cleaned of closed segments stand for them; see ``replacement``."""
+        replacement.replace_segments(self, old)
 
     # Flushing and closing
 
@@ -516,11 +524,15 @@ class Log(DurableLog):
 
 def segment_limits(config: LogConfig, chance: Chance | None) -> SegmentLimits:
     """The limits of the next segment; its age less a jitter, so that not all roll at once."""
+    age_max_ms = config.segment_ms
+    if "compact" in config.cleanup_policy:
+        # What is never rolled is never compacted.
+        age_max_ms = min(age_max_ms, config.max_compaction_lag_ms)
     jitter_max = min(config.segment_jitter_ms, config.segment_ms)
     jitter_ms = chance.below(jitter_max) if chance is not None and jitter_max > 0 else 0
     return SegmentLimits(
         config.segment_bytes,
-        config.segment_ms - jitter_ms,
+        age_max_ms - jitter_ms,
         config.segment_index_bytes,
         config.index_interval_bytes,
     )

@@ -22,6 +22,8 @@ from ottla.common.errors import KafkaStorageError, LogDirNotFound
 from ottla.common.identifiers import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from ottla.common.topic_partition import TopicPartition
 from ottla.storage.checkpoints import META_PROPERTIES, CorruptCheckpoint, Offsets
+from ottla.storage.cleaner_manager import CleanerManager
+from ottla.storage.cleaning import Cleaning
 from ottla.storage.config import LogConfig
 from ottla.storage.directories import (
     Kind,
@@ -32,6 +34,7 @@ from ottla.storage.directories import (
 )
 from ottla.storage.files import Filesystem
 from ottla.storage.inspection import Damage
+from ottla.storage.keeper import Keeper
 from ottla.storage.log import PRODUCER_EXPIRATION_MS, Log
 from ottla.storage.new_logs import ONE_BY_ONE_MAX, NewLogs
 from ottla.storage.open_files import OpenFiles
@@ -75,6 +78,7 @@ class LogManager:
         """Logs that are being filled to take the place of the current one."""
         self.strays: dict[str, TopicPartition] = {}
         """Directories of partitions that the cluster does not know, by their paths."""
+        self.cleaner = CleanerManager()
         self.removals = Removals(filesystem)
         self.rolled: dict[Log, None] = {}
         """Logs with closed segments that are to be flushed."""
@@ -131,6 +135,7 @@ class LogManager:
         gone = [each for each, log in logs.items() if self.directory_of(log) is directory]
         for topic_partition in gone:
             log = logs.pop(topic_partition)
+            self.cleaner.forget(log)
             log.failure = log.failure or error
             log.abandon()
             self.rolled.pop(log, None)
@@ -164,6 +169,7 @@ class LogManager:
         for directory in self.online_directories:
             try:
                 directory.read_checkpoints()
+                self.cleaner.load(directory)
                 self._load(directory, is_stray)
             except OSError as error:
                 self.fail_directory(directory.path, error)
@@ -215,7 +221,7 @@ class LogManager:
         clean_shutdown: bool = True,
         may_have_gaps: bool = False,
     ) -> Log:
-        keeper = _Keeper(self)
+        keeper = Keeper(self)
         log = Log.open(
             self._filesystem,
             path,
@@ -354,6 +360,7 @@ class LogManager:
     def _create(
         self, directory: LogDirectory, name: str, topic_partition: TopicPartition, topic_id: bytes
     ) -> Log:
+        self.cleaner.forget_offset(directory.path, topic_partition)
         self._lower_claims(directory, topic_partition, 0, 0)
         try:
             log = self._open_log(f"{directory.path}/{name}", topic_partition, topic_id)
@@ -379,6 +386,7 @@ class LogManager:
                     self._retire(log)
 
     def _retire(self, log: Log) -> None:
+        self.cleaner.forget(log)
         self.rolled.pop(log, None)
         self.new_logs.discard(log.directory)
         log.rename_directory(directory_name(log.topic_partition, Kind.DELETE, self._chance))
@@ -394,6 +402,7 @@ class LogManager:
             self._set_aside(log)
 
     def _set_aside(self, log: Log) -> None:
+        self.cleaner.forget(log)
         log.close(self._clock.wall_ms())
         log.rename_directory(directory_name(log.topic_partition, Kind.STRAY, self._chance))
         self.strays[log.directory] = log.topic_partition
@@ -414,6 +423,7 @@ class LogManager:
         assert topic_partition not in self.future_logs
         name = directory_name(topic_partition, Kind.FUTURE, self._chance)
         assert current.topic_id is not None
+        self.cleaner.abort(current)
         log = self._create(directory, name, topic_partition, current.topic_id)
         if current.local_log_start_offset:
             self._begin_as(log, current)
@@ -473,6 +483,7 @@ class LogManager:
         assert future.log_end_offset == current.log_end_offset
         self.logs[topic_partition] = future
         future.follow_epochs(current.epochs)
+        self.cleaner.moved(current, future)
         future.set_high_watermark(current.high_watermark)
         with contextlib.suppress(LogDirFailed):
             self._retire(current)
@@ -491,9 +502,16 @@ class LogManager:
         now_ms = self._clock.wall_ms()
         count = 0
         for log in logs:
+            if log in self.cleaner.in_progress:
+                continue
             with contextlib.suppress(LogDirFailed):
                 count += log.delete_old_segments(now_ms)
         return count
+
+    def begin_cleaning(self) -> Cleaning | None:
+        """Choose the dirtiest of the logs that may be compacted now; one that moves is not."""
+        logs = [log for tp, log in self.logs.items() if tp not in self.future_logs]
+        return self.cleaner.grab_dirtiest(logs, self._clock.wall_ms())
 
     def remove_expired_producers(self) -> None:
         now_ms = self._clock.wall_ms()
@@ -535,10 +553,19 @@ class LogManager:
             if self.directory_of(log) is directory
         }
 
+    def cleaner_offsets(self, directory: LogDirectory) -> Offsets:
+        partitions = [
+            log.topic_partition for log in self.logs.values() if self.directory_of(log) is directory
+        ]
+        return self.cleaner.clean_offsets(directory.path, partitions)
+
     def _write_checkpoints(self, directory: LogDirectory) -> None:
         directory.recovery_points.write(self.recovery_points(directory))
         directory.log_start_offsets.write(self.log_start_offsets(directory))
         directory.high_watermarks.write(self.high_watermarks(directory))
+        cleaner_offsets = self.cleaner_offsets(directory)
+        if not directory.cleaner_offsets.says(cleaner_offsets):
+            directory.cleaner_offsets.write(cleaner_offsets)
 
     def _lower_claims(
         self,
@@ -553,47 +580,9 @@ class LogManager:
                 directory.recovery_points.write(self.recovery_points(directory))
             if directory.log_start_offsets.claim(topic_partition) > log_start_offset:
                 directory.log_start_offsets.write(self.log_start_offsets(directory))
+            clean_offset = self.cleaner.clean_offsets(directory.path, (topic_partition,))
+            if directory.cleaner_offsets.claim(topic_partition) > sum(clean_offset.values()):
+                directory.cleaner_offsets.write(self.cleaner_offsets(directory))
         except OSError as error:
             self.fail_directory(directory.path, error)
             raise LogDirFailed(directory.path, error) from error
-
-
-class _Keeper:
-    """What the manager does for one log."""
-
-    __slots__ = ("_manager", "log")
-
-    def __init__(self, manager: LogManager) -> None:
-        self._manager = manager
-        self.log: Log | None = None
-
-    def rolled(self) -> None:
-        if self.log is not None:
-            self._manager.rolled[self.log] = None
-            self._manager.on_work()
-
-    def files_deleted(self, paths: list[str]) -> None:
-        manager, log = self._manager, self.log
-        delay_ms = 0 if log is None else log.config.file_delete_delay_ms
-        manager.removals.add_files(manager._clock.wall_ms() + delay_ms, paths)
-        manager.on_work()
-
-    def recovery_point_lowered(self) -> None:
-        manager, log = self._manager, self.log
-        if log is not None:
-            manager._lower_claims(
-                manager.directory_of(log),
-                log.topic_partition,
-                log.recovery_point,
-                log.log_start_offset,
-            )
-            manager._truncate_future(log)
-
-    def failed(self, failure: LogDirFailed) -> None:
-        self._manager.fail_directory(failure.directory, failure.error)
-
-    def damaged(self, path: str, damage: Damage) -> None:
-        manager, log = self._manager, self.log
-        manager.damages += 1
-        if log is not None:
-            manager.on_damaged(log.topic_partition, path, damage)

@@ -181,7 +181,7 @@ class LogLoader:
             file = self._filesystem.open(f"{self._directory}/{name}")
             for _, header in headers(file, 0, file.size()):
                 high = max(high, header.last_offset + 1)
-            high = max(high, base_offset)
+            high = max(high, base_offset + 1)  # the segment of that name goes in any case
             file.close()
         return low, high
 

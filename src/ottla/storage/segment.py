@@ -177,12 +177,17 @@ class Segment:
         """Get ready for appends: indexes in memory, and what is known of the batches so far."""
         self._open_files.discard(self)
         self._load_max_timestamp()
-        if self.size:
-            first = next(self.sound_batches(), None)
-            self.first_timestamp = NO_TIMESTAMP if first is None else first.header.max_timestamp
+        self.load_first_timestamp()
         self._check_indexes_full()
         self.active = True
         self._file = self.file
+
+    def load_first_timestamp(self) -> int:
+        """What the header of the first batch says, or -1; read once."""
+        if self.first_timestamp < 0 and self.size:
+            first = next(self.sound_batches(), None)
+            self.first_timestamp = NO_TIMESTAMP if first is None else first.header.max_timestamp
+        return self.first_timestamp
 
     def _check_indexes_full(self) -> None:
         self._indexes_full = (

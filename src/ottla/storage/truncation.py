@@ -27,6 +27,7 @@ def truncate_to(log: "Log", offset: int, now_ms: int) -> bool:
         truncate_fully_and_start_at(log, offset, now_ms)
         return True
     log._cancel_flush()
+    log._listener.truncating(offset)
     later = [segment for segment in log.segments if segment.base_offset > offset]
     if later:
         _delete(log, later[::-1])
@@ -46,6 +47,7 @@ def truncate_fully_and_start_at(
 ) -> None:
     """Forget everything; the next record gets ``offset``."""
     log._cancel_flush()
+    log._listener.truncating(log.segments[0].base_offset)
     _delete(log, list(log.segments)[::-1])
     log._begin_segment(offset, now_ms)
     log._filesystem.sync_directory(log.directory)

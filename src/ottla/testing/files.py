@@ -381,6 +381,9 @@ class MemoryFilesystem:
     def modified_ms(self, path: str) -> int:
         return self._inode(path).modified_ms
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        self._inode(path).modified_ms = modified_ms
+
     def lock(self, path: str) -> MemoryLock:
         self.open(path, create=True)
         if path in self.locks:

@@ -1,0 +1,217 @@
+"""Which batches of a group stay, and how they are written.
+
+1. A batch of which every record stays is copied as it is, together with its neighbours.
+2. A batch that is written anew keeps its codec, base offset, last offset, leader epoch, producer
+   id, epoch and sequence. Without any record it is kept if it is the last of its producer, or the
+   last before the part that is not cleaned, so that sequences and offsets are not forgotten.
+3. A batch with tombstones that stay, or with a marker that nothing needs any more, gets a delete
+   horizon the first time: when that has passed, they go. It stands where the base timestamp stood.
+
+Counterpart: the ``RecordFilter`` of ``Cleaner.cleanInto``.
+"""
+
+from typing import Final
+
+from ottla.records.batch import (
+    CODEC_MASK,
+    CONTROL_BIT,
+    DELETE_HORIZON_BIT,
+    HEADER,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    seal,
+)
+from ottla.records.compression import compress, decompress
+from ottla.records.record import Record, iterate
+from ottla.storage.cleaned_transactions import CleanedTransactions
+from ottla.storage.cleaning_plan import GroupPlan
+from ottla.storage.compaction import Choice, choose, copy_runs, copy_shifted
+from ottla.storage.offset_map import OffsetMap
+
+DECOMPRESSED_MAX: Final = 1 << 30
+"""What a batch may unpack to; it was unpacked once already, when it was appended."""
+HORIZON_MAX: Final = (1 << 63) - 1
+NO_OFFSET: Final = -1
+
+
+def unpacked_records(chunk: bytes, at: int, header: BatchHeader) -> tuple[bytes, int]:
+    """The records of a batch, unpacked: the bytes, and where in them they begin."""
+    if header.codec == 0 and at + header.size == len(chunk):
+        return chunk, at + HEADER_SIZE
+    payload = chunk[at + HEADER_SIZE : at + header.size]
+    if header.codec == 0:
+        return payload, 0
+    return decompress(header.codec, payload, DECOMPRESSED_MAX), 0
+
+
+def control_records(chunk: bytes, at: int, header: BatchHeader) -> list[Record]:
+    return iterate(chunk[at : at + header.size], check_crc=False)
+
+
+class BatchFilter:
+    """Decides about the batches of one group, in order."""
+
+    def __init__(
+        self, plan: GroupPlan, offsets: OffsetMap, transactions: CleanedTransactions
+    ) -> None:
+        self._plan = plan
+        self._offsets = offsets
+        self._transactions = transactions
+        horizon = plan.now_ms + plan.delete_retention_ms
+        self._new_horizon = horizon if horizon <= HORIZON_MAX else None
+        self.bytes_read = 0
+        self.records_read = 0
+        self.records_written = 0
+        self.without_key = 0
+
+    def filter(
+        self, chunk: bytes, batches: list[tuple[int, BatchHeader]]
+    ) -> tuple[bytes | memoryview, list[tuple[int, int, int]]]:
+        """What stays of a chunk; of each batch its size, last offset and largest timestamp."""
+        parts: list[bytes | memoryview] = []
+        written: list[tuple[int, int, int]] = []
+        view = memoryview(chunk)
+        run_start = run_end = 0  # batches that are copied as they are
+        for at, header in batches:
+            self.bytes_read += header.size
+            self.records_read += header.record_count
+            batch = self._filter_batch(chunk, at, header)
+            if batch is None:
+                continue
+            if batch is chunk:
+                if run_end != at:
+                    if run_end > run_start:
+                        parts.append(view[run_start:run_end])
+                    run_start = at
+                run_end = at + header.size
+                written.append((header.size, header.last_offset, header.max_timestamp))
+                continue
+            if run_end > run_start:
+                parts.append(view[run_start:run_end])
+            run_start = run_end = 0
+            parts.append(batch)
+            max_timestamp = BatchHeader._make(HEADER.unpack_from(batch)).max_timestamp
+            written.append((len(batch), header.last_offset, max_timestamp))
+        if run_end > run_start:
+            parts.append(view[run_start:run_end])
+        return parts[0] if len(parts) == 1 else b"".join(parts), written
+
+    def _filter_batch(self, chunk: bytes, at: int, header: BatchHeader) -> bytes | None:
+        """What stays of a batch: ``chunk`` itself if all, None if nothing."""
+        transactions = self._transactions
+        horizon = header.delete_horizon_ms
+        if header.is_control:
+            is_marker_of_nothing = transactions.is_of_nothing(
+                header, control_records(chunk, at, header)
+            )
+            discard = is_marker_of_nothing and horizon is not None and horizon <= self._plan.now_ms
+        else:
+            is_marker_of_nothing = False
+            discard = transactions.is_aborted(header)
+        keep_empty = (
+            self._is_last_of_producer(header)
+            or header.last_offset + 1 == self._plan.upper_bound_offset
+        )
+        if discard:
+            return _empty_batch(header) if keep_empty else None
+        data, start = unpacked_records(chunk, at, header)
+        choice = choose(
+            data,
+            start,
+            header.record_count,
+            header.base_offset,
+            self._offsets,
+            NO_OFFSET if header.is_control else self._offsets.latest_offset,
+            horizon is None or self._plan.now_ms < horizon,
+        )
+        self.without_key += choice.without_key
+        self.records_written += choice.count
+        if choice.count == 0:
+            return _empty_batch(header) if keep_empty else None
+        sets_horizon = horizon is None and (choice.has_tombstones or is_marker_of_nothing)
+        if sets_horizon and self._new_horizon is not None:
+            return _rewritten_batch(header, data, choice, self._new_horizon)
+        if choice.count == header.record_count:
+            return chunk
+        return _rewritten_batch(header, data, choice, horizon)
+
+    def _is_last_of_producer(self, header: BatchHeader) -> bool:
+        """Whether the log's knowledge of a producer comes from this batch.
+
+        That is its last data batch, or if there is none the marker that has its epoch.
+        """
+        last = self._plan.last_records.get(header.producer_id)
+        if last is None or header.producer_id < 0:
+            return False
+        last_data_offset, epoch = last
+        if last_data_offset >= 0:
+            return header.last_offset == last_data_offset
+        return header.is_control and header.producer_epoch == epoch
+
+
+def _empty_batch(header: BatchHeader) -> bytes:
+    kept = TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
+    return _batch(header, header.attributes & kept, NO_TIMESTAMP, header.max_timestamp, 0, b"")
+
+
+def _rewritten_batch(
+    header: BatchHeader, data: bytes, choice: Choice, horizon: int | None
+) -> bytes:
+    """The batch with the records that stay; a delete horizon takes the base timestamp's place."""
+    is_append_time = header.timestamp_type == LOG_APPEND_TIME
+    old_base = header.base_timestamp
+    max_timestamp = header.max_timestamp if is_append_time else old_base + choice.max_delta
+    if horizon is not None:
+        base = horizon
+    elif is_append_time:
+        base = header.max_timestamp
+    else:
+        base = old_base + choice.first_delta
+    if is_append_time:
+        records = copy_shifted(data, choice.runs, header.max_timestamp - base, fixed=True)
+    elif base == old_base:
+        records = copy_runs(data, choice.runs)
+    else:
+        records = copy_shifted(data, choice.runs, old_base - base, fixed=False)
+    attributes = header.attributes & ~DELETE_HORIZON_BIT
+    if horizon is not None:
+        attributes |= DELETE_HORIZON_BIT
+    payload = compress(attributes & CODEC_MASK, records)
+    return _batch(header, attributes, base, max_timestamp, choice.count, payload)
+
+
+def _batch(
+    header: BatchHeader,
+    attributes: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    record_count: int,
+    payload: bytes,
+) -> bytes:
+    batch = bytearray(HEADER_SIZE)
+    batch += payload
+    HEADER.pack_into(
+        batch,
+        0,
+        header.base_offset,
+        len(batch) - LOG_OVERHEAD,
+        header.partition_leader_epoch,
+        MAGIC,
+        0,
+        attributes,
+        header.last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        record_count,
+    )
+    seal(batch, 0, len(batch))
+    return bytes(batch)
