@@ -57,11 +57,14 @@ from ottla.protocol.generated import (
     unregister_broker,
     update_features,
 )
+from ottla.raft.channel import RaftChannel
 from ottla.raft.describe import describe_quorum as described_quorum
 from ottla.raft.driver import RaftDriver
 from ottla.raft.log import LogBatch, MetadataLog
+from ottla.raft.service import RaftService
 from ottla.raft.settings import raft_settings
 from ottla.raft.snapshots import SnapshotId, SnapshotRetention, SnapshotSchedule
+from ottla.raft.voter_changes import VoterChanges
 from ottla.raft.voters import ReplicaKey, VoterEndpoint, static_voters
 from ottla.storage.directories import LogDirFailed
 from ottla.storage.files import Filesystem
@@ -98,8 +101,12 @@ class ControllerDriver:
         chance: Chance,
         metadata: MetadataCache,
         on_failure: Callable[[BaseException], None],
+        channel: RaftChannel | None = None,
     ) -> None:
-        """``directory_id`` is that of the metadata log dir; ``metadata`` gets what is committed."""
+        """``directory_id`` is that of the metadata log dir; ``metadata`` gets what is committed.
+
+        ``channel`` leads to the other controllers; a quorum of one needs none.
+        """
         self._metadata = metadata
         self._ready: Promise[None] = Promise()
         self._config = config
@@ -130,7 +137,11 @@ class ControllerDriver:
             chance=chance,
             listener=self,
             on_failure=on_failure,
+            channel=channel,
         )
+        self.quorum = RaftService(self.raft)
+        """For the requests of other controllers, and of brokers that follow the log."""
+        self.voter_changes = VoterChanges(self.raft, self.quorum)
 
     def start(self, ports: Mapping[str, int] | None = None) -> Promise[None]:
         """Read the metadata log and join the quorum; fulfilled when this controller is active.
@@ -222,6 +233,7 @@ class ControllerDriver:
 
     def replayed(self) -> None:
         self._publish(self._machine.replayed())
+        self._snapshot_if_due()
 
     def became_leader(self, epoch: int) -> None:
         self._epoch = epoch
@@ -267,14 +279,17 @@ class ControllerDriver:
             self._publish(batch.images)
             for settle in batch.settle:
                 settle(None)
-        if self._schedule.is_due(self._scheduler.monotonic()):
-            self.take_snapshot()
+        self._snapshot_if_due()
 
     def _publish(self, images: list[Published]) -> None:
         for image, delta in images:
             self._metadata.publish(image, delta)
 
     # Snapshots
+
+    def _snapshot_if_due(self) -> None:
+        if self._schedule.is_due(self._scheduler.monotonic()):
+            self.take_snapshot()
 
     def take_snapshot(self) -> Promise[None]:
         """Write what is committed as a snapshot, in the background, and drop what is too old."""
@@ -286,14 +301,14 @@ class ControllerDriver:
         self._schedule.taken(self._scheduler.monotonic())
         version = image.features.metadata_version
         values = (encode_record(record, version) for record in image_to_records(image))
-        dynamic = self.raft.kraft_version > 0
+        quorum = self.raft.control.at(image.offset + 1)
         batches = container(
             values,
             epoch=image.epoch,
             now_ms=self._scheduler.wall_ms(),
             last_contained_log_timestamp=image.timestamp_ms,
-            voters=self.raft.voters.to_record() if dynamic else None,
-            kraft_version=self.raft.kraft_version,
+            voters=quorum.voters.to_record() if quorum.kraft_version > 0 else None,
+            kraft_version=quorum.kraft_version,
         )
         written = self.raft.write_snapshot(SnapshotId(image.offset + 1, image.epoch), batches)
         written.when_done(self._snapshot_written)

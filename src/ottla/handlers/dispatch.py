@@ -20,7 +20,7 @@ from ottla.common.errors import ApiError, ErrorCode, ProtocolViolation
 from ottla.common.promise import Promise, run
 from ottla.handlers.context import Peer, RequestContext, Services
 from ottla.handlers.framing import frame_response
-from ottla.protocol.api import APIS, ApiKey
+from ottla.protocol.api import APIS, BROKER, CONTROLLER, ApiKey
 from ottla.protocol.message import Message, from_buffer
 from ottla.protocol.produce_request import skip_tagged_fields
 
@@ -64,8 +64,12 @@ HANDLERS: Final[dict[ApiKey, str]] = {
     ApiKey.DELETE_GROUPS: "delete_groups",
     ApiKey.INCREMENTAL_ALTER_CONFIGS: "incremental_alter_configs",
     ApiKey.OFFSET_DELETE: "offset_delete",
+    ApiKey.VOTE: "vote",
+    ApiKey.BEGIN_QUORUM_EPOCH: "begin_quorum_epoch",
+    ApiKey.END_QUORUM_EPOCH: "end_quorum_epoch",
     ApiKey.DESCRIBE_QUORUM: "describe_quorum",
     ApiKey.UPDATE_FEATURES: "update_features",
+    ApiKey.FETCH_SNAPSHOT: "fetch_snapshot",
     ApiKey.DESCRIBE_CLUSTER: "describe_cluster",
     ApiKey.DESCRIBE_PRODUCERS: "describe_producers",
     ApiKey.DESCRIBE_TRANSACTIONS: "describe_transactions",
@@ -74,17 +78,24 @@ HANDLERS: Final[dict[ApiKey, str]] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: "consumer_group_describe",
     ApiKey.LIST_CONFIG_RESOURCES: "list_config_resources",
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
+    ApiKey.ADD_RAFT_VOTER: "add_raft_voter",
+    ApiKey.REMOVE_RAFT_VOTER: "remove_raft_voter",
+    ApiKey.UPDATE_RAFT_VOTER: "update_raft_voter",
 }
 """Every API that this broker serves, with the module that serves it; imported at first use."""
 
 
+CONTROLLER_HANDLERS: Final[dict[ApiKey, str]] = {
+    **HANDLERS,
+    ApiKey.FETCH: "fetch_metadata_log",
+}
+"""And for a listener of the controller, where a Fetch is the quorum's."""
+
+
 def served(*, of_controller: bool) -> list[ApiKey]:
-    """The APIs of a kind of listener; a controller's Fetch is the quorum's, which has one voter."""
-    if not of_controller:
-        return sorted(HANDLERS)
-    return sorted(
-        key for key in HANDLERS if "controller" in APIS[key].listeners and key != ApiKey.FETCH
-    )
+    """The APIs of a kind of listener."""
+    listener = CONTROLLER if of_controller else BROKER
+    return sorted(key for key in HANDLERS if listener in APIS[key].listeners)
 
 
 Handle = Callable[[Any, RequestContext, Services], Coroutine[Any, None, Message]]
@@ -103,8 +114,8 @@ class _Entry:
 
     __slots__ = ("api", "handle", "highest", "lowest", "refuse", "request_class", "requests")
 
-    def __init__(self, key: ApiKey) -> None:
-        module = import_module(f"ottla.handlers.{HANDLERS[key]}")
+    def __init__(self, key: ApiKey, name: str) -> None:
+        module = import_module(f"ottla.handlers.{name}")
         self.api = APIS[key]
         self.lowest: int = module.VERSIONS[0]
         self.highest: int = module.VERSIONS[1]
@@ -182,13 +193,14 @@ class Dispatcher:
     ) -> "Answer | Promise[Answer]":
         entry = self._entries.get(key)
         if entry is None:
-            if key in (_PRODUCE, _FETCH):
+            if key in (_PRODUCE, _FETCH) and not self._of_controller:
                 raise ProtocolViolation(
                     f"{ApiKey(key).name} in the unknown version {context.version}"
                 )
             if key not in self._served:
                 raise ProtocolViolation(f"a request of the unknown kind {key}")
-            entry = self._entries[key] = _Entry(ApiKey(key))
+            names = CONTROLLER_HANDLERS if self._of_controller else HANDLERS
+            entry = self._entries[key] = _Entry(ApiKey(key), names[ApiKey(key)])
         if not entry.lowest <= context.version <= entry.highest:
             if key == _API_VERSIONS:
                 return self._api_versions_of_another_age(entry, context)

@@ -24,6 +24,7 @@ from ottla.raft.voters import LeaderInfo, VoterEndpoint
 VOTE_ENDPOINTS_FROM: Final = 1
 EPOCH_ENDPOINTS_FROM: Final = 1
 FETCH_ENDPOINTS_FROM: Final = 17
+FETCH_LEADER_FROM: Final = 12
 FETCH_TOPIC_IDS_FROM: Final = 13
 FETCH_SNAPSHOT_ENDPOINTS_FROM: Final = 1
 
@@ -130,11 +131,12 @@ def fetch_response(
         error_code=error,
         high_watermark=high_watermark,
         log_start_offset=log_start_offset,
-        current_leader=fetch.LeaderIdAndEpoch(
-            leader_id=leader.leader_id, leader_epoch=leader.epoch
-        ),
         records=records,
     )
+    if asker.version >= FETCH_LEADER_FROM:
+        partition.current_leader = fetch.LeaderIdAndEpoch(
+            leader_id=leader.leader_id, leader_epoch=leader.epoch
+        )
     if agreement is not None and agreement.diverging is not None:
         partition.diverging_epoch = fetch.EpochEndOffset(
             epoch=agreement.diverging.epoch, end_offset=agreement.diverging.offset

@@ -1,0 +1,23 @@
+"""Fetch (key 1) at a controller: the metadata log, for voters and observers of the quorum.
+
+Nothing else can be fetched there. A replica says with v12 of which epoch its last record is, with
+v13 the id of the topic, with v17 its directory (KIP-853), with v18 which high watermark it knows,
+so that it hears of a commit at once (KIP-1166).
+"""
+
+from typing import Final
+
+from ottla.handlers.context import RequestContext, Services
+from ottla.protocol.api import ApiKey
+from ottla.protocol.generated.fetch import FetchRequest, FetchResponse
+from ottla.raft.replies import Asker
+
+KEY: Final = ApiKey.FETCH
+VERSIONS: Final = (4, 18)
+
+
+async def handle(
+    request: FetchRequest, context: RequestContext, services: Services
+) -> FetchResponse:
+    asker = Asker(context.version, context.listener_name)
+    return await services.controller.quorum.fetch(request, asker)

@@ -1,0 +1,19 @@
+"""Vote (key 52): another controller wants to lead the quorum, or asks whether it could.
+
+v1 the directories of both sides and the leader's address (KIP-853); v2 the pre-vote (KIP-996).
+"""
+
+from typing import Final
+
+from ottla.handlers.context import RequestContext, Services
+from ottla.protocol.api import ApiKey
+from ottla.protocol.generated.vote import VoteRequest, VoteResponse
+from ottla.raft.replies import Asker
+
+KEY: Final = ApiKey.VOTE
+VERSIONS: Final = (0, 2)
+
+
+async def handle(request: VoteRequest, context: RequestContext, services: Services) -> VoteResponse:
+    asker = Asker(context.version, context.listener_name)
+    return services.controller.quorum.vote(request, asker)
