@@ -12,6 +12,7 @@ leader patches them in place. A change to anything else needs :func:`seal`.
 from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
+from zlib import crc32
 
 from ottla.common.checksum import crc32c
 from ottla.common.errors import CorruptMessage
@@ -168,6 +169,14 @@ def seal(buffer: MutableBuffer, pos: int, size: int) -> None:
     """Write the checksum that the batch at ``pos`` must have."""
     crc = crc32c(memoryview(buffer)[pos + ATTRIBUTES_POSITION : pos + size])
     _CRC.pack_into(buffer, pos + CRC_POSITION, crc)
+
+
+def legacy_crc_is_valid(message: Buffer) -> bool:
+    """Of one message of the formats before this one: another checksum, at another place."""
+    if len(message) < LOG_OVERHEAD + LEGACY_LENGTH_MIN:
+        return False
+    stored: int = _CRC.unpack_from(message, LOG_OVERHEAD)[0]
+    return crc32(memoryview(message)[LOG_OVERHEAD + _CRC.size :]) == stored
 
 
 def crc_is_valid(buffer: Buffer, pos: int, size: int) -> bool:

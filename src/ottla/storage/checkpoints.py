@@ -7,6 +7,7 @@ and cluster a log directory, ``.kafka_cleanshutdown`` that everything was flushe
 
 import json
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 from ottla.common.checksum import crc32c
@@ -91,6 +92,11 @@ def read_epochs(filesystem: Filesystem, path: str) -> list[EpochEntry]:
             entries.append(EpochEntry(int(epoch), int(start_offset)))
         except ValueError as error:
             raise CorruptCheckpoint(f"not an epoch and its start offset: {line!r}") from error
+    for before, after in pairwise(entries):
+        if before.epoch >= after.epoch or before.start_offset >= after.start_offset:
+            raise CorruptCheckpoint(f"epochs or their start offsets go back: {after}")
+    if any(entry.epoch < 0 or entry.start_offset < 0 for entry in entries):
+        raise CorruptCheckpoint("an epoch or a start offset is negative")
     return entries
 
 

@@ -31,7 +31,9 @@ class _Run:
         self.contradicts = False
 
 
-def settle_epochs(epochs: LeaderEpochs, segments: Segments, log_end_offset: int) -> bool:
+def settle_epochs(
+    epochs: LeaderEpochs, segments: Segments, log_start_offset: int, log_end_offset: int
+) -> bool:
     """Make the history anew if batches that are in order contradict it; whether they did."""
     runs: list[_Run] = []
     for segment in segments:
@@ -50,15 +52,13 @@ def settle_epochs(epochs: LeaderEpochs, segments: Segments, log_end_offset: int)
     if not any(run.contradicts for run in runs):
         return False
     without_records = [entry for entry in epochs.entries if entry.start_offset >= log_end_offset]
-    start = epochs.earliest()
     epochs.clear()
     for run in runs:
         epochs.assign(run.epoch, run.start_offset)
     for entry in without_records:
         if entry.epoch > epochs.latest_epoch:
             epochs.assign(entry.epoch, entry.start_offset)
-    if start is not None:
-        epochs.truncate_from_start(start.start_offset)
+    epochs.truncate_from_start(log_start_offset)
     epochs.dirty = True
     return True
 
@@ -78,7 +78,7 @@ def _in_order(runs: list[_Run]) -> list[_Run]:
     return kept
 
 
-def is_witnessed(entry: EpochEntry, segments: Segments) -> bool:
+def is_witnessed(entry: EpochEntry, epochs: LeaderEpochs, segments: Segments) -> bool:
     """Whether the batches say, too, that an epoch began there, as far as they still exist."""
     first = _batch_at(entry.start_offset, segments)
     if first is not None:
@@ -87,7 +87,9 @@ def is_witnessed(entry: EpochEntry, segments: Segments) -> bool:
         if first.base_offset == entry.start_offset and first.epoch != entry.epoch:
             return False
     before = _batch_at(entry.start_offset - 1, segments)
-    return before is None or before.base_offset >= entry.start_offset or before.epoch < entry.epoch
+    if before is None or before.base_offset >= entry.start_offset:
+        return True
+    return epochs.epoch_for_offset(before.base_offset) in (-1, before.epoch)
 
 
 class _Witness(NamedTuple):

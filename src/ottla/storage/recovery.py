@@ -17,7 +17,13 @@ import contextlib
 from typing import NamedTuple, Protocol
 
 from ottla.common.errors import CorruptMessage, InvalidRecord
-from ottla.records.batch import MAGIC, BatchHeader, crc_is_valid, read_header
+from ottla.records.batch import (
+    MAGIC,
+    BatchHeader,
+    crc_is_valid,
+    legacy_crc_is_valid,
+    read_header,
+)
 from ottla.storage.checkpoints import LEADER_EPOCHS, CorruptCheckpoint, read_epochs
 from ottla.storage.file_records import bodies, headers
 from ottla.storage.files import Filesystem
@@ -387,7 +393,7 @@ def _is_sound(
 ) -> bool:
     """Whether a batch is whole and may follow one that ends before ``end_offset``."""
     if header.magic < MAGIC:
-        return header.base_offset >= end_offset
+        return header.base_offset >= end_offset and legacy_crc_is_valid(batch)
     return (
         header.base_offset >= end_offset
         and header.last_offset_delta >= 0

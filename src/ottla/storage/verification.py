@@ -135,7 +135,7 @@ class Verifier:
         entry = log.epochs.following(epoch)
         if entry is None or entry in self._witnessed:
             return
-        if is_witnessed(entry, log.segments):
+        if is_witnessed(entry, log.epochs, log.segments):
             self._witnessed.add(entry)
         else:
             self._settle_epochs()
@@ -143,7 +143,7 @@ class Verifier:
     def _settle_epochs(self) -> None:
         log = self._log
         self.are_epochs_settled = True
-        settle_epochs(log.epochs, log.segments, log.log_end_offset)
+        settle_epochs(log.epochs, log.segments, log.log_start_offset, log.log_end_offset)
 
     def _inspection(self, segment: Segment) -> Inspection:
         following = self._log.segments.higher(segment.base_offset)
