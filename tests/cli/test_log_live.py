@@ -69,9 +69,8 @@ def test_a_running_broker_is_verified_and_dumped(ottla: Command, topic: str) -> 
 
 def test_a_compacted_topic_that_was_never_cleaned_is_all_dirty(ottla: Command) -> None:
     name = f"logs-{next(NUMBERS)}"
-    ottla(
-        "topics", "create", name, "-c", f"segment.bytes={SEGMENT}", "-c", "cleanup.policy=compact"
-    )
+    own = (f"segment.bytes={SEGMENT}", "cleanup.policy=compact", "min.cleanable.dirty.ratio=1")
+    ottla("topics", "create", name, *(word for each in own for word in ("-c", each)))
     with Producer(ottla.bootstrap) as producer:
         for number in range(15):
             producer.send(name, bytes(100_000), b"%d" % number, partition=0)

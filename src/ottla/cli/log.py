@@ -35,7 +35,11 @@ def log() -> None:
 def segments(
     *, names: tuple[str, ...], deep: bool, summary: bool, output: Output, where: Where
 ) -> None:
-    """Show the segments of logs: tier, offsets, size, indexes, how dirty they are."""
+    """Show the segments of logs, in both tiers.
+
+    A line for each: offsets, size, indexes, how dirty it is, and whether it is here, remote or
+    both; then one for each partition. What is damaged is said, and ends with exit code 1.
+    """
     from ottla.cli.log_segments import (
         DEEP_COLUMNS,
         PARTITION_COLUMNS,
@@ -90,9 +94,10 @@ def dump(
     output: Output,
     where: Where,
 ) -> None:
-    """Show what segments, indexes, snapshots and checkpoints hold.
+    """Show what segments and other files hold.
 
-    Files are shown by their kind; of logs the segments are shown, those in the remote store too.
+    Indexes, snapshots and checkpoints are shown by their kind; of logs the segments are shown,
+    those in the remote store too.
     Records of the metadata log are shown by their fields.
     """
     from ottla.cli.log_dump import Dump, files_of
@@ -123,9 +128,10 @@ def dump(
 @output_options
 @place_options
 def verify(*, names: tuple[str, ...], shallow: bool, output: Output, where: Where) -> None:
-    """Check checksums, offsets, epochs, records and indexes; exit with 1 when something is wrong.
+    """Check whether logs are sound, in both tiers.
 
-    Remote segments are brought here one by one and checked likewise; between the segments, and
+    Checksums, offsets, epochs, records and indexes; a line for each finding, and exit code 1.
+    Remote segments are brought here one by one and checked likewise; between segments, and
     between what is here and what is there, no offset may be missing.
     """
     from ottla.cli.log_checks import LogCheck
