@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ottla.common.buffers import ReadableFile
+from ottla.common.promise import Promise
 
 MSG_MORE: int = getattr(socket, "MSG_MORE", 0)
 """More follows: let the kernel fill the packet. Only Linux has it; elsewhere it costs a packet."""
@@ -63,6 +64,14 @@ class Network(Protocol):
     def watch_writing(self, sock: StreamSocket, callback: Callable[[], None]) -> None: ...
 
     def unwatch_writing(self, sock: StreamSocket) -> None: ...
+
+
+class DiallingNetwork(Network, Protocol):
+    """One on which this node also calls others."""
+
+    def dial(self, host: str, port: int) -> Promise[StreamSocket]:
+        """Connect to whoever listens there; fails with an OSError."""
+        ...
 
 
 class TcpSocket(socket.socket):
@@ -123,6 +132,7 @@ class LoopNetwork:
         self._loop = loop
         self.send_buffer = send_buffer
         self.receive_buffer = receive_buffer
+        self._dialling: set[asyncio.Task[TcpSocket]] = set()
 
     def listen(
         self, host: str, port: int, accepted: Callable[[StreamSocket], None]
@@ -155,6 +165,40 @@ class LoopNetwork:
                 sock.close()
             raise
         return LoopListening(self._loop, sockets, accepted, self.send_buffer)
+
+    def dial(self, host: str, port: int) -> Promise[StreamSocket]:
+        """Connect to the first address of ``host`` that answers."""
+        promise: Promise[StreamSocket] = Promise()
+
+        def done(dialled: "asyncio.Task[TcpSocket]") -> None:
+            error = dialled.exception()
+            if error is None:
+                promise.fulfil(dialled.result())
+            else:
+                promise.fail(error if isinstance(error, OSError) else OSError(str(error)))
+
+        task = self._loop.create_task(self._dial(host, port))
+        self._dialling.add(task)
+        task.add_done_callback(self._dialling.discard)
+        task.add_done_callback(done)
+        return promise
+
+    async def _dial(self, host: str, port: int) -> TcpSocket:
+        addresses = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        failure = OSError(f"{host} has no address")
+        for family, kind, protocol, _, address in addresses:
+            sock = TcpSocket(family, kind, protocol)
+            try:
+                sock.setblocking(False)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                await self._loop.sock_connect(sock, address)
+            except OSError as error:
+                sock.close()
+                failure = error
+            else:
+                return sock
+        raise failure
 
     def watch_reading(self, sock: StreamSocket, callback: Callable[[], None]) -> None:
         self._loop.add_reader(sock, callback)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ottla.common.buffers import ReadableFile
 from ottla.common.chance import Chance
+from ottla.common.promise import Promise
 from ottla.network.sockets import StreamSocket
 from ottla.simulation.scheduler import SimulatedScheduler
 
@@ -174,6 +175,21 @@ class SimulatedNetwork:
         self._sockets += [near, far]
         listening.accepted(far)
         return near
+
+    def dial(self, host: str, port: int) -> Promise[StreamSocket]:
+        """As ``connect``, after a delay."""
+        promise: Promise[StreamSocket] = Promise()
+
+        def arrived() -> None:
+            try:
+                sock = self.connect(port, host)
+            except OSError as error:
+                promise.fail(error)
+            else:
+                promise.fulfil(sock)
+
+        self.scheduler.call_later(self._chance.between(*DELAY_SECONDS), arrived)
+        return promise
 
     def cut_all(self) -> None:
         """End every connection and every listener at once: their process is gone."""

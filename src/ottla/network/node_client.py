@@ -1,0 +1,275 @@
+"""A connection to another node that we dial: requests out, promises of answers back.
+
+It connects when there is something to send, asks first which versions the other side speaks, and
+sends each request in the highest that both know. Requests may follow one another without waiting;
+answers come in their order. Whatever breaks (refusal, end of the stream, an answer that is none,
+one that does not come in time) ends the connection and fails all that waited for it: the next
+request dials again, but not before a pause that grows with every failure.
+"""
+
+from collections import deque
+from typing import Final
+
+from ottla.common.environment import Cancellable, Scheduler
+from ottla.common.errors import ErrorCode, ProtocolViolation
+from ottla.common.promise import Promise
+from ottla.network.sockets import DiallingNetwork, StreamSocket
+from ottla.protocol.api import APIS, ApiKey
+from ottla.protocol.frame import FrameReader, frame
+from ottla.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.protocol.headers import decode_response_header, encode_request_header
+from ottla.protocol.message import Message, from_buffer, to_bytes
+from ottla.protocol.primitives import Writer
+
+REQUESTS_MAX: Final = 1_000
+"""Requests that wait for a connection or for their answers."""
+ANSWER_BYTES_MAX: Final = 100 << 20
+_RECEIVE_BYTES: Final = 64 << 10
+_API_VERSIONS_VERSION: Final = 3
+_CORRELATION_ID_MAX: Final = (1 << 31) - 1
+
+
+class NodeClientLimits:
+    __slots__ = ("backoff_max_seconds", "backoff_seconds", "timeout_seconds")
+
+    def __init__(
+        self, *, timeout_seconds: float, backoff_seconds: float, backoff_max_seconds: float = 1.0
+    ) -> None:
+        self.timeout_seconds = timeout_seconds
+        self.backoff_seconds = backoff_seconds
+        self.backoff_max_seconds = backoff_max_seconds
+
+
+class _Request:
+    __slots__ = ("answer", "correlation_id", "message", "timer", "version")
+
+    def __init__(self, message: Message, answer: Promise[Message]) -> None:
+        self.message = message
+        self.answer = answer
+        self.version = -1
+        self.correlation_id = -1
+        self.timer: Cancellable | None = None
+
+
+class NodeClient:
+    """To one address."""
+
+    def __init__(
+        self,
+        network: DiallingNetwork,
+        scheduler: Scheduler,
+        host: str,
+        port: int,
+        *,
+        client_id: str,
+        limits: NodeClientLimits,
+    ) -> None:
+        self._network = network
+        self._scheduler = scheduler
+        self._host = host
+        self._port = port
+        self._client_id = client_id
+        self._limits = limits
+        self._socket: StreamSocket | None = None
+        self._dialling: Promise[StreamSocket] | None = None
+        self._versions: dict[int, tuple[int, int]] | None = None
+        """What the other side speaks, once it has said so."""
+        self._queued: deque[_Request] = deque()
+        """For a connection that is ready."""
+        self._sent: deque[_Request] = deque()
+        self._unsent = bytearray()
+        self._reader = FrameReader(ANSWER_BYTES_MAX)
+        self._buffer = memoryview(bytearray(_RECEIVE_BYTES))
+        self._correlation_id = 0
+        self._failures = 0
+        self._dial_at = 0.0
+
+    def send(self, message: Message) -> Promise[Message]:
+        """Promise the answer; fails when there is none to be had."""
+        request = _Request(message, Promise())
+        if len(self._queued) + len(self._sent) >= REQUESTS_MAX:
+            request.answer.fail(ConnectionError(f"{self} is too busy"))
+            return request.answer
+        if self._socket is None and self._dialling is None:
+            if self._scheduler.monotonic() < self._dial_at:
+                request.answer.fail(ConnectionError(f"{self} cannot be reached"))
+                return request.answer
+            self._dial()
+        request.timer = self._scheduler.call_later(
+            self._limits.timeout_seconds, self._timed_out, request
+        )
+        if self._versions is None:
+            self._queued.append(request)
+        else:
+            self._write(request)
+        return request.answer
+
+    def __str__(self) -> str:
+        return f"{self._host}:{self._port}"
+
+    def close(self) -> None:
+        self._end(ConnectionError("closed by us"))
+
+    # Connecting
+
+    def _dial(self) -> None:
+        dialling = self._dialling = self._network.dial(self._host, self._port)
+        dialling.when_done(self._dialled)
+
+    def _dialled(self, dialling: Promise[StreamSocket]) -> None:
+        try:
+            sock = dialling.result()
+        except OSError as error:
+            if self._dialling is dialling:
+                self._end(error)
+            return
+        if self._dialling is not dialling:
+            sock.close()
+            return
+        self._dialling = None
+        self._socket = sock
+        self._network.watch_reading(sock, self._readable)
+        asked = ApiVersionsRequest(client_software_name="ottla", client_software_version="1")
+        request = _Request(asked, Promise())
+        request.version = _API_VERSIONS_VERSION
+        request.answer.when_done(self._versions_known)
+        self._write(request)
+
+    def _versions_known(self, answer: Promise[Message]) -> None:
+        try:
+            response = answer.result()
+        except OSError:
+            return  # the connection has ended, and everybody was told
+        assert isinstance(response, ApiVersionsResponse)
+        if response.error_code != ErrorCode.NONE:
+            self._end(ConnectionError(f"{self} says {ErrorCode(response.error_code).name}"))
+            return
+        self._versions = {
+            each.api_key: (each.min_version, each.max_version) for each in response.api_keys
+        }
+        self._failures = 0
+        queued, self._queued = self._queued, deque()
+        for request in queued:
+            self._write(request)
+
+    # Sending
+
+    def _version(self, message: Message) -> int:
+        if self._versions is None:
+            return _API_VERSIONS_VERSION
+        api = APIS[message.API_KEY]
+        low, high = self._versions.get(message.API_KEY, (0, -1))
+        version = min(high, api.highest_stable_version)
+        if version < max(low, api.lowest_version):
+            raise ValueError(f"{self} does not speak our versions of {api.name}")
+        return version
+
+    def _write(self, request: _Request) -> None:
+        self._correlation_id = (self._correlation_id + 1) & _CORRELATION_ID_MAX
+        request.correlation_id = self._correlation_id
+        try:
+            request.version = self._version(request.message)
+            body = to_bytes(request.message, request.version)
+        except ValueError as error:
+            self._fail(request, error)
+            return
+        header = Writer()
+        encode_request_header(
+            header,
+            api_key=request.message.API_KEY,
+            version=request.version,
+            correlation_id=request.correlation_id,
+            client_id=self._client_id,
+        )
+        self._sent.append(request)
+        was_empty = not self._unsent
+        self._unsent += frame(header.getvalue() + body)
+        if was_empty:
+            self._flush()
+
+    def _flush(self) -> None:
+        sock = self._socket
+        assert sock is not None
+        try:
+            while self._unsent:
+                count = sock.send(bytes(self._unsent))
+                del self._unsent[:count]
+        except BlockingIOError:
+            self._network.watch_writing(sock, self._writable)
+        except OSError as error:
+            self._end(error)
+
+    def _writable(self) -> None:
+        assert self._socket is not None
+        self._network.unwatch_writing(self._socket)
+        self._flush()
+
+    # Receiving
+
+    def _readable(self) -> None:
+        assert self._socket is not None
+        try:
+            count = self._socket.recv_into(self._buffer)
+            if count == 0:
+                raise ConnectionResetError(f"{self} has closed the connection")
+            for answer in self._reader.feed(self._buffer[:count]):
+                self._received(answer)
+        except BlockingIOError:
+            return
+        except (OSError, ProtocolViolation) as error:
+            self._end(error)
+
+    def _received(self, data: bytes) -> None:
+        if not self._sent:
+            if self._socket is None:
+                return  # ended by an answer before this one
+            raise ProtocolViolation("an answer that nobody has asked for")
+        request = self._sent.popleft()
+        api = APIS[request.message.API_KEY]
+        header, pos = decode_response_header(
+            data, 0, api_key=request.message.API_KEY, version=request.version
+        )
+        if header.correlation_id != request.correlation_id:
+            self._sent.appendleft(request)
+            raise ProtocolViolation("an answer out of turn")
+        version = request.version
+        if api.key == ApiKey.API_VERSIONS and data[pos : pos + 2] != b"\x00\x00":
+            version = 0  # a side that does not know our version answers in its own
+        response, _ = from_buffer(api.response_class(), data, pos, version)
+        if request.timer is not None:
+            request.timer.cancel()
+        request.answer.fulfil(response)
+
+    # Ending
+
+    def _timed_out(self, request: _Request) -> None:
+        if not request.answer.done:
+            self._end(TimeoutError(f"no answer from {self}"))
+
+    def _fail(self, request: _Request, error: Exception) -> None:
+        if request.timer is not None:
+            request.timer.cancel()
+        request.answer.fail(error)
+
+    def _end(self, error: Exception) -> None:
+        """Drop the connection and everything that waits for it."""
+        sock, self._socket = self._socket, None
+        self._dialling = None
+        self._versions = None
+        if sock is not None:
+            self._network.unwatch_reading(sock)
+            if self._unsent:
+                self._network.unwatch_writing(sock)
+            sock.close()
+        limits = self._limits
+        pause = min(limits.backoff_max_seconds, limits.backoff_seconds * (1 << self._failures))
+        self._failures = min(self._failures + 1, 16)
+        self._dial_at = self._scheduler.monotonic() + pause
+        waiting = [*self._sent, *self._queued]
+        self._sent.clear()
+        self._queued.clear()
+        self._unsent.clear()
+        self._reader = FrameReader(ANSWER_BYTES_MAX)
+        failure = error if isinstance(error, OSError) else ConnectionError(str(error))
+        for request in waiting:
+            self._fail(request, failure)
