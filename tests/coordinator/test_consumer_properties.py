@@ -43,7 +43,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         self.coordinator.cluster.put("__consumer_offsets", 3)
         self.alive: dict[str, Consumer] = {}
         self.numbers = 0
-        self.epoch = 0
+        self.epoch = 1
         self.epochs: dict[str, int] = {}
         self.committed: int | None = None
 

@@ -191,6 +191,7 @@ class ClassicMembers:
     def leave(
         self, group: ConsumerGroup, request: LeaveGroupRequest
     ) -> Outcome[GroupRecord, LeaveGroupResponse]:
+        """An administrator may have any member leave so, whatever it speaks."""
         gone: dict[str, ConsumerMember] = {}
         responses = [self._leave(group, identity, gone) for identity in request.members]
         return self._sessions.fence(
@@ -212,7 +213,6 @@ class ClassicMembers:
                 if member_id not in (UNKNOWN_MEMBER, named.member_id):
                     raise FencedInstanceId
                 member = named
-            _classic(member)
         except ApiError as error:
             response.error_code = error.code
         else:

@@ -1,6 +1,7 @@
 """ConsumerGroupDescribe: a group as it is committed."""
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.member import ConsumerMember
@@ -12,8 +13,8 @@ from ottla.protocol.generated.consumer_group_describe import (
     TopicPartitions,
 )
 
-CONSUMER_MEMBER: int = 1
-CLASSIC_MEMBER: int = 0
+CONSUMER_MEMBER: Final = 1
+CLASSIC_MEMBER: Final = 0
 
 
 def describe_group(
@@ -31,6 +32,9 @@ def describe_group(
 
 def _member(group: ConsumerGroup, member: ConsumerMember, topics: TopicsImage) -> Member:
     target = group.targets.committed(member.member_id) or {}
+    owned: dict[bytes, list[int]] = {}
+    for topic_id, partition in member.owned():  # what it gives up is still its own
+        owned.setdefault(topic_id, []).append(partition)
     return Member(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -40,7 +44,7 @@ def _member(group: ConsumerGroup, member: ConsumerMember, topics: TopicsImage) -
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.subscribed_topics),
         subscribed_topic_regex=member.subscribed_regex,
-        assignment=_assignment(member.assigned, topics),
+        assignment=_assignment(owned, topics),
         target_assignment=_assignment(target, topics),
         member_type=CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,
     )

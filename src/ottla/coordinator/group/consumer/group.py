@@ -32,6 +32,9 @@ ASSIGNING: Final = "Assigning"
 RECONCILING: Final = "Reconciling"
 STABLE: Final = "Stable"
 
+FIRST_EPOCH: Final = 1
+"""Of a group that has no record yet: the epoch of its first assignment is the next."""
+
 
 class ResolvedRegex(NamedTuple):
     topics: frozenset[str]
@@ -61,7 +64,7 @@ class ConsumerGroup:
 
     @property
     def epoch(self) -> int:
-        return self._numbers.get("epoch") or 0
+        return self._numbers.get("epoch") or FIRST_EPOCH
 
     @property
     def metadata_hash(self) -> int:
@@ -69,7 +72,7 @@ class ConsumerGroup:
 
     @property
     def assignment_epoch(self) -> int:
-        return self._numbers.get("assignment epoch") or 0
+        return self._numbers.get("assignment epoch") or FIRST_EPOCH
 
     @property
     def assignment_timestamp_ms(self) -> int:
@@ -81,11 +84,11 @@ class ConsumerGroup:
 
     @property
     def committed_epoch(self) -> int:
-        return self._numbers.committed("epoch") or 0
+        return self._numbers.committed("epoch") or FIRST_EPOCH
 
     @property
     def committed_assignment_epoch(self) -> int:
-        return self._numbers.committed("assignment epoch") or 0
+        return self._numbers.committed("assignment epoch") or FIRST_EPOCH
 
     def set_epoch(self, epoch: int, metadata_hash: int) -> None:
         self._numbers["epoch"] = epoch

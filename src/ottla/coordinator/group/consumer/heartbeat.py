@@ -230,7 +230,7 @@ class ConsumerHeartbeat:
             records.append(member_record(group.group_id, new))
         names_changed = new.subscribed_topics != old.subscribed_topics
         regex = self.regexes.update(group, old, new, now_ms, records)
-        epoch_grows = names_changed or regex is RegexChange.CHANGED_AND_RESOLVED or not group.epoch
+        epoch_grows = names_changed or regex is RegexChange.CHANGED_AND_RESOLVED
         epoch = group.epoch
         if epoch_grows or self._topics_may_have_changed(group):
             epoch = self._check_topics(group, new, records, epoch_grows=epoch_grows)
