@@ -74,6 +74,14 @@ class PartitionReader(Protocol):
 
 
 class Topics(Protocol):
+    """How many partitions topics have, as this broker knows it now."""
+
+    def partition_count(self, topic: str) -> int | None:
+        """How many partitions ``topic`` has; None when there is no such topic."""
+        ...
+
+
+class ClusterTopics(Topics, Protocol):
     """The topics of the cluster, as this broker knows them now."""
 
     @property
@@ -82,10 +90,6 @@ class Topics(Protocol):
     @property
     def newest_topic_offset(self) -> int:
         """The offset of the metadata log at which the newest topic came, or was first seen."""
-        ...
-
-    def partition_count(self, topic: str) -> int | None:
-        """How many partitions ``topic`` has; None when there is no such topic."""
         ...
 
 

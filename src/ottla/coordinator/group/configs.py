@@ -8,7 +8,7 @@ later, counts as the bound.
 from typing import Final, NamedTuple
 
 from ottla.coordinator.group.settings import GroupSettings
-from ottla.coordinator.outside import Topics
+from ottla.coordinator.outside import ClusterTopics
 
 GROUP_RESOURCE: Final = 32
 """The type of config resources that groups are."""
@@ -21,7 +21,7 @@ class ConsumerTimes(NamedTuple):
 
 
 class GroupConfigs:
-    def __init__(self, settings: GroupSettings, topics: Topics) -> None:
+    def __init__(self, settings: GroupSettings, topics: ClusterTopics) -> None:
         self.settings = settings
         self._topics = topics
 

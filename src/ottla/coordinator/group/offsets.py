@@ -25,7 +25,7 @@ from ottla.coordinator.group.records import (
     offset_tombstone,
 )
 from ottla.coordinator.group.settings import GroupSettings
-from ottla.coordinator.outside import Topics
+from ottla.coordinator.outside import ClusterTopics
 from ottla.coordinator.shard import NO_PRODUCER_ID, Outcome
 from ottla.coordinator.timeline import Timeline, TimelineDict
 from ottla.protocol.generated.group_records import OffsetCommitKey, OffsetCommitValue
@@ -64,7 +64,7 @@ class GroupOffsets:
         groups: TimelineDict[str, Group],
         timeline: Timeline,
         settings: GroupSettings,
-        topics: Topics,
+        topics: ClusterTopics,
     ) -> None:
         self._groups = groups
         self._topics = topics

@@ -31,12 +31,12 @@ from ottla.coordinator.group.records import GroupRecord, GroupRecordFormat, Offs
 from ottla.coordinator.group.settings import GroupSettings
 from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.outside import (
+    ClusterTopics,
     EndTransactionMarker,
     PartitionReader,
     PartitionWriter,
     Producer,
     Surroundings,
-    Topics,
     TransactionVerifier,
 )
 from ottla.coordinator.partition import Operation
@@ -87,7 +87,7 @@ class GroupService:
         reader: PartitionReader,
         scheduler: Scheduler,
         chance: Chance,
-        topics: Topics,
+        topics: ClusterTopics,
         verifier: TransactionVerifier,
     ) -> None:
         self._settings = settings
@@ -132,7 +132,7 @@ class GroupService:
         return partition_of(group_id, count or self._settings.offsets_topic_partitions)
 
     def partitions_deleted(self, gone: Collection[TopicPartition]) -> None:
-        """Topics were deleted: nobody has offsets in them any more."""
+        """ClusterTopics were deleted: nobody has offsets in them any more."""
         for partition in self.runtime.partitions():
             self.runtime.write(partition, lambda shard, _now_ms: shard.delete_partitions(gone))
 

@@ -30,7 +30,7 @@ from ottla.coordinator.group.consumer.sessions import Sessions
 from ottla.coordinator.group.group import Group
 from ottla.coordinator.group.offsets import GroupOffsets
 from ottla.coordinator.group.records import GroupRecord
-from ottla.coordinator.outside import Topics
+from ottla.coordinator.outside import ClusterTopics
 from ottla.coordinator.partition import Action
 from ottla.coordinator.shard import Outcome
 from ottla.coordinator.timeline import Timeline, TimelineDict
@@ -62,7 +62,7 @@ class GroupShard:
         timeline: Timeline,
         timers: Timers[Action],
         configs: GroupConfigs,
-        topics: Topics,
+        topics: ClusterTopics,
         chance: Chance,
     ) -> None:
         self._timers = timers

@@ -9,7 +9,7 @@ from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.metadata_hash import TopicHashes
 from ottla.coordinator.group.group import Group
 from ottla.coordinator.group.settings import GroupSettings
-from ottla.coordinator.outside import Topics
+from ottla.coordinator.outside import ClusterTopics
 from ottla.coordinator.partition import Action
 from ottla.coordinator.timeline import Timeline, TimelineDict
 from ottla.coordinator.timers import Timers
@@ -24,7 +24,7 @@ class ConsumerContext:
         timeline: Timeline,
         timers: Timers[Action],
         configs: GroupConfigs,
-        topics: Topics,
+        topics: ClusterTopics,
         chance: Chance,
     ) -> None:
         self.groups = groups
