@@ -158,6 +158,14 @@ def test_settings_of_a_topic_are_taken() -> None:
         ({"cleanup.policy": "compact"}, "only supports topics with cleanup.policy=delete"),
         ({"local.retention.ms": "10", "retention.ms": "5"}, "must not be more than retention.ms"),
         ({"local.retention.bytes": "-1", "retention.bytes": "5"}, "Value must not be -1"),
+        (
+            {"remote.log.copy.disable": "true", "local.retention.ms": "10"},
+            "the `local.retention.ms` and `retention.ms` must be set to the identical value",
+        ),
+        (
+            {"remote.log.copy.disable": "true", "local.retention.bytes": "10"},
+            "the `local.retention.bytes` and `retention.bytes` must be set to the identical value",
+        ),
     ],
 )
 def test_a_tiered_topic_keeps_less_on_local_disk(settings: dict[str, str], refusal: str) -> None:
@@ -165,6 +173,17 @@ def test_a_tiered_topic_keeps_less_on_local_disk(settings: dict[str, str], refus
     check_topic_settings(tiered, {"remote.storage.enable": "true"})
     with pytest.raises(InvalidConfig, match=refusal):
         check_topic_settings(tiered, {"remote.storage.enable": "true", **settings})
+
+
+def test_a_remote_part_is_switched_off_only_with_what_it_has() -> None:
+    tiered = BrokerConfig.from_properties({**NODE, "remote.log.storage.system.enable": "true"})
+    existing = {"remote.storage.enable": "true"}
+    off = {"remote.storage.enable": "false"}
+    for settings in ({}, off):
+        with pytest.raises(InvalidConfig, match="It is invalid to disable remote storage without"):
+            check_topic_settings(tiered, settings, existing)
+    check_topic_settings(tiered, {**off, "remote.log.delete.on.disable": "true"}, existing)
+    check_topic_settings(tiered, off, {})
 
 
 @pytest.mark.parametrize(

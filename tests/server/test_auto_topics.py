@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.common.errors import ErrorCode, NotController
+from ottla.common.errors import ErrorCode, InvalidConfig, NotController
 from ottla.common.promise import Promise
 from ottla.config.broker import BrokerConfig
 from ottla.metadata.image import MetadataImage
@@ -195,3 +195,22 @@ def test_coordinators_topics_are_made_as_kafka_makes_them(
     topic = new_topic(name, configured())
     assert (topic.num_partitions, topic.replication_factor) == (partitions, replicas)
     assert {config.name: config.value for config in topic.configs} == settings
+
+
+def test_the_topic_of_remote_segments_is_as_the_metadata_manager_is_told() -> None:
+    plain = new_topic("__remote_log_metadata", configured())
+    assert (plain.num_partitions, plain.replication_factor) == (50, 3)
+    assert {each.name: each.value for each in plain.configs} == {
+        "cleanup.policy": "delete",
+        "min.insync.replicas": "2",
+        "remote.storage.enable": "false",
+        "retention.ms": "-1",
+    }
+    prefix = "rlmm_config_remote_log_metadata_topic_"
+    told = {f"{prefix}num_partitions": "5", f"{prefix}replication_factor": "1"}
+    alone = new_topic("__remote_log_metadata", configured(**told))
+    assert (alone.num_partitions, alone.replication_factor) == (5, 1)
+    settings = {each.name: each.value for each in alone.configs}
+    assert (settings["min.insync.replicas"], settings["flush.messages"]) == ("1", "1")
+    with pytest.raises(InvalidConfig, match="Invalid value x"):
+        new_topic("__remote_log_metadata", configured(**{f"{prefix}num_partitions": "x"}))

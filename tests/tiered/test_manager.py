@@ -214,12 +214,12 @@ def test_the_deletion_of_a_topic_that_was_never_copied_writes_nothing() -> None:
 def test_disabling_empties_the_store_and_the_log_begins_on_this_disk() -> None:
     tier = copied()
     tier.configure(remote_storage_enable="false")
-    tier.manager.disabled(tier.local)
+    tier.manager.disabled(OWNER)
     assert tier.local.log_start_offset == tier.local.local_log_start_offset > 40
     tier.run(5)
     assert tier.store.objects == {}
     tier.configure()
-    tier.manager.lead(tier.local)
+    tier.manager.lead(OWNER)
     tier.fill(30)
     tier.run(5)
     tier.delete_local()
@@ -229,7 +229,7 @@ def test_disabling_empties_the_store_and_the_log_begins_on_this_disk() -> None:
 
 def test_a_follower_only_takes_note_of_what_is_copied() -> None:
     tier = copied()
-    tier.manager.follow(tier.local)
+    tier.manager.follow(OWNER)
     tier.local.set_highest_remote_offset(-1)
     objects = dict(tier.store.objects)
     tier.fill(30)

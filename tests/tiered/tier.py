@@ -138,7 +138,7 @@ class Tier:
         self.scheduler.now = self.clock_offset
         has_topic = self.files.is_directory(f"{logs.ROOT}/{REMOTE_LOG_METADATA}-0")
         self.topic = MetadataLogs(self.files, exists=has_topic)
-        self.metadata = MetadataTopic(self.topic, self.scheduler)
+        self.metadata = MetadataTopic(self.topic, self.topic.ensure, self.scheduler)
         self.topic.on_made(self._elected)
         self.log: Log | None = None
         if self.exists:
@@ -171,7 +171,7 @@ class Tier:
             metrics=RemoteLogMetrics(self.registry, self.scheduler),
         )
         if self.log is not None and self.log.remote_storage_enabled:
-            self.manager.lead(self.log)
+            self.manager.lead(OWNER)
 
     def _elected(self) -> None:
         for index in range(COUNT):

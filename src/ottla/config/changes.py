@@ -126,8 +126,15 @@ def merged(current: Mapping[str, str], changed: Mapping[str, str | None]) -> dic
     return result
 
 
-def check_topic_settings(broker: BrokerConfig, settings: Mapping[str, str | None]) -> TopicConfig:
-    """What a topic with exactly these settings would have; refused as CreateTopics refuses it."""
+def check_topic_settings(
+    broker: BrokerConfig,
+    settings: Mapping[str, str | None],
+    existing: Mapping[str, str] | None = None,
+) -> TopicConfig:
+    """What a topic with exactly these settings would have; refused as CreateTopics refuses it.
+
+    ``existing`` are those that it has now, if it is there already.
+    """
     null = [name for name, value in settings.items() if value is None]
     if null:
         raise InvalidConfig(f"Null value not supported for topic configs: {','.join(null)}")
@@ -136,7 +143,9 @@ def check_topic_settings(broker: BrokerConfig, settings: Mapping[str, str | None
         if name not in TopicConfig.keys:
             raise InvalidConfig(f"Unknown topic config name: {name}")
     config = TopicConfig.from_broker(broker, given)
-    check_topic(config, tiered=broker.remote_log_storage_system_enable)
+    was_remote = (existing or {}).get("remote.storage.enable", "").lower() == "true"
+    tiered = broker.remote_log_storage_system_enable
+    check_topic(config, tiered=tiered, was_remote=was_remote)
     return config
 
 

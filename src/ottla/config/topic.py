@@ -194,8 +194,11 @@ class TopicConfig(ConfigSet):
         return "delete" in self.cleanup_policy
 
 
-def check_topic(config: TopicConfig, *, tiered: bool) -> None:
-    """Refuse settings of a topic that contradict each other; ``tiered``: is a remote store on."""
+def check_topic(config: TopicConfig, *, tiered: bool, was_remote: bool = False) -> None:
+    """Refuse settings of a topic that contradict each other; ``tiered``: is a remote store on.
+
+    ``was_remote``: whether older segments may be in the remote store already.
+    """
     lag_min, lag_max = config.min_compaction_lag_ms, config.max_compaction_lag_ms
     if lag_min > lag_max:
         raise InvalidConfig(
@@ -203,6 +206,14 @@ def check_topic(config: TopicConfig, *, tiered: bool) -> None:
             f"max.compaction.lag.ms ({lag_max})"
         )
     if not config.remote_storage_enable:
+        if was_remote and not config.remote_log_delete_on_disable:
+            raise InvalidConfig(
+                "It is invalid to disable remote storage without deleting remote data. If you want "
+                "to keep the remote data and turn to read only, please set "
+                "`remote.storage.enable=true,remote.log.copy.disable=true`. If you want to disable "
+                "remote storage and delete all remote data, please set "
+                "`remote.storage.enable=false,remote.log.delete.on.disable=true`."
+            )
         return
     if not tiered:
         raise InvalidConfig(
@@ -216,6 +227,9 @@ def check_topic(config: TopicConfig, *, tiered: bool) -> None:
         )
     _check_local("bytes", config.local_retention_bytes, config.retention_bytes)
     _check_local("ms", config.local_retention_ms, config.retention_ms)
+    if config.remote_log_copy_disable:
+        _check_same("bytes", config.local_retention_bytes, config.retention_bytes)
+        _check_same("ms", config.local_retention_ms, config.retention_ms)
 
 
 def _check_local(unit: str, local: int, whole: int) -> None:
@@ -230,6 +244,16 @@ def _check_local(unit: str, local: int, whole: int) -> None:
     if local > whole:
         raise invalid(
             name, local, f"Value must not be more than retention.{unit} property value: {whole}"
+        )
+
+
+def _check_same(unit: str, local: int, whole: int) -> None:
+    """What is not copied any more is kept on local disk for as long as it is kept at all."""
+    if local not in (-2, whole):
+        raise InvalidConfig(
+            f"When `remote.log.copy.disable` is set to true, the `local.retention.{unit}` and "
+            f"`retention.{unit}` must be set to the identical value because there will be no more "
+            "logs copied to the remote storage."
         )
 
 

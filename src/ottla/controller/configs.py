@@ -159,7 +159,8 @@ class ConfigsManager:
                 if not name:
                     raise InvalidRequest("Default topic resources are not allowed.")
                 check_topic_name(name)
-                check_topic_settings(state.effective_config(), settings)
+                existing = state.image.configs_of(resource, name)
+                check_topic_settings(state.effective_config(), settings, existing)
                 if name not in state.image.topics.by_name:
                     raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
             case Resource.BROKER:

@@ -12,7 +12,7 @@ Rules:
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from ottla.common.errors import ApiError, ErrorCode
+from ottla.common.errors import ApiError, ErrorCode, InvalidConfig
 from ottla.common.promise import Promise, fulfilled
 from ottla.config.broker import BrokerConfig
 from ottla.handlers.context import MetadataSource
@@ -23,6 +23,7 @@ from ottla.protocol.generated.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from ottla.tiered.records import REMOTE_LOG_METADATA
 
 UNDER_WAY_MAX: Final = 1_000
 
@@ -137,7 +138,23 @@ def _size(name: str, config: BrokerConfig) -> tuple[int, int]:
             config.share_coordinator_state_topic_num_partitions,
             config.share_coordinator_state_topic_replication_factor,
         )
+    if name == REMOTE_LOG_METADATA:
+        return (
+            metadata_topic_setting(config, "num.partitions", 50),
+            metadata_topic_setting(config, "replication.factor", 3),
+        )
     return config.num_partitions, config.default_replication_factor
+
+
+def metadata_topic_setting(config: BrokerConfig, name: str, default: int) -> int:
+    """Of the topic of remote segments; Kafka hands these to a plug-in, so they are no keys."""
+    prefix = config.remote_log_metadata_manager_impl_prefix
+    key = f"{prefix}remote.log.metadata.topic.{name}"
+    value = config.originals.get(key, "").strip()
+    try:
+        return int(value) if value else default
+    except ValueError:
+        raise InvalidConfig(f"Invalid value {value} for configuration {key}") from None
 
 
 def internal_settings(name: str, config: BrokerConfig) -> dict[str, str]:
@@ -163,5 +180,17 @@ def internal_settings(name: str, config: BrokerConfig) -> dict[str, str]:
             "min.insync.replicas": str(config.share_coordinator_state_topic_min_isr),
             "retention.ms": "-1",
             "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
+        }
+    if name == REMOTE_LOG_METADATA:
+        replicas = metadata_topic_setting(config, "replication.factor", 3)
+        min_isr = metadata_topic_setting(config, "min.isr", 2)
+        # The only copy of a record must be on disk before a segment goes because of it.
+        alone = {"flush.messages": "1"} if replicas == 1 else {}
+        return {
+            "cleanup.policy": "delete",
+            **alone,
+            "min.insync.replicas": str(max(1, min(min_isr, replicas))),
+            "remote.storage.enable": "false",
+            "retention.ms": str(metadata_topic_setting(config, "retention.ms", -1)),
         }
     return {}

@@ -17,5 +17,6 @@ def development_properties(
         "transaction.state.log.min.isr": "1",
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",
+        "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
         "group.initial.rebalance.delay.ms": "0",
     }

@@ -15,6 +15,8 @@ T = TypeVar("T")
 
 BACKGROUND_THREADS = 4
 """For fsync and deletion: they wait for the disk, not for a core."""
+REMOTE_THREADS_MAX = 256
+"""For the remote store: bounded by the pools that use them; made when they are first needed."""
 
 
 class LoopScheduler:
@@ -23,6 +25,9 @@ class LoopScheduler:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._threads = ThreadPoolExecutor(BACKGROUND_THREADS, thread_name_prefix="ottla")
+        self._remote_threads = ThreadPoolExecutor(
+            REMOTE_THREADS_MAX, thread_name_prefix="ottla-remote"
+        )
         self.monotonic = time.monotonic  # noqa: TID251 - the one place
         self.call_later: Callable[..., Cancellable] = loop.call_later
         self.call_soon: Callable[..., Cancellable] = loop.call_soon
@@ -31,8 +36,15 @@ class LoopScheduler:
         return time.time_ns() // 1_000_000
 
     def run_in_background(self, work: Callable[[], T]) -> Promise[T]:
+        return self._run(self._threads, work)
+
+    def run_remote(self, work: Callable[[], T]) -> Promise[T]:
+        """The same for work that waits for the remote store, which may take its time."""
+        return self._run(self._remote_threads, work)
+
+    def _run(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> Promise[T]:
         promise: Promise[T] = Promise()
-        future = self._threads.submit(work)
+        future = threads.submit(work)
         future.add_done_callback(lambda done: self._back_on_loop(done, promise))
         return promise
 
@@ -58,6 +70,7 @@ class LoopScheduler:
 
     def close(self) -> None:
         self._threads.shutdown(wait=True)
+        self._remote_threads.shutdown(wait=True, cancel_futures=True)
 
 
 def _settle(future: "Future[Any]", promise: Promise[Any]) -> None:

@@ -56,6 +56,7 @@ class Running:
             scheduler=self.scheduler,
             chance=Chance(),
             start_cleaner=self._start_cleaner,
+            remote_background=self.scheduler.run_remote,
         )
 
     def _start_cleaner(self, settings: WorkerSettings) -> CleanerWorker:

@@ -24,12 +24,13 @@ from ottla.replication.replicas import Replicas
 from ottla.server.settings import Settings
 from ottla.storage.log import Log
 from ottla.storage.manager import LogManager
+from ottla.tiered.records import REMOTE_LOG_METADATA
 
 log = logger(__name__)
 
 MADE_AT_ONCE_MAX: Final = 32
 MADE_IN_A_TURN: Final = 8
-INTERNAL: Final = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC})
+INTERNAL: Final = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, REMOTE_LOG_METADATA})
 
 
 class MetadataFollower:

@@ -10,7 +10,7 @@ from typing import Final
 
 from ottla.common.chance import Chance
 from ottla.common.environment import Scheduler
-from ottla.common.errors import ApiError
+from ottla.common.errors import ApiError, InvalidConfig
 from ottla.common.identifiers import random_uuid
 from ottla.common.promise import Promise, run
 from ottla.common.topic_partition import TopicPartition
@@ -39,6 +39,7 @@ from ottla.server.metadata_follower import MetadataFollower
 from ottla.server.producer_ids import ProducerIdBlocks
 from ottla.server.recoveries import Recoveries
 from ottla.server.registration import registration_request
+from ottla.server.remote_logs import RemoteLogsOfNode, RemoteSurroundings
 from ottla.server.settings import Settings
 from ottla.server.transaction_markers import LedMarkers
 from ottla.storage.cleaner_driver import CleanerDriver, CleanerSettings
@@ -49,6 +50,9 @@ from ottla.storage.files import DirectoryInUse, Filesystem
 from ottla.storage.inspection import Damage
 from ottla.storage.manager import LogManager
 from ottla.storage.verification import Verify
+from ottla.tiered.driver.stores import open_store, store_url
+from ottla.tiered.pool import Background
+from ottla.tiered.store import RemoteStore, RemoteStoreError
 
 log = logger(__name__)
 
@@ -69,6 +73,8 @@ class Node:
         scheduler: Scheduler,
         chance: Chance,
         start_cleaner: StartWorker | None = None,
+        remote_store: RemoteStore | None = None,
+        remote_background: Background | None = None,
     ) -> None:
         self.config = config
         self.ports: dict[str, int] = {}
@@ -111,6 +117,9 @@ class Node:
         self._controller: ControllerDriver | None = None
         self._lifecycle: BrokerLifecycle | None = None
         self._storage: StorageDriver | None = None
+        self._remote_store = remote_store
+        self._remote_background = remote_background or scheduler.run_in_background
+        self._remote_logs: RemoteLogsOfNode | None = None
 
     @property
     def image(self) -> MetadataImage:
@@ -159,6 +168,8 @@ class Node:
         self.logs.on_directory_failed = self._directory_failed
         follower.load(self._metadata.image)
         self._metadata.on_image(follower.changed)
+        if self.config.remote_log_storage_system_enable:
+            self._start_remote_logs(services, internal)
         recoveries = Recoveries(controller, self._scheduler, node_id=self.config.node_id)
         self._metadata.on_image(recoveries.changed)
         assignments = DirectoryAssignments(
@@ -302,6 +313,30 @@ class Node:
             scheduler=self._scheduler,
         )
 
+    def _start_remote_logs(self, services: Services, internal: InternalTopics) -> None:
+        try:
+            store = self._remote_store or open_store(store_url(self.config), self.config.originals)
+        except (InvalidConfig, RemoteStoreError) as error:
+            raise StartRefused(f"the remote store cannot be used: {error}") from error
+        remote = self._remote_logs = RemoteLogsOfNode(
+            RemoteSurroundings(
+                config=self._settings.broker,
+                filesystem=self._filesystem,
+                scheduler=self._scheduler,
+                chance=self._chance,
+                logs=self.logs,
+                settings=self._settings,
+                metadata=self._metadata,
+                internal=internal,
+                auto_topics=services.auto_topics,
+                store=store,
+                background=self._remote_background,
+            )
+        )
+        services.remote_logs = remote.manager
+        remote.load(self._metadata.image)
+        self._metadata.on_image(remote.changed)
+
     def _serve(self, services: Services) -> None:
         brokers = Dispatcher(services, log).answer
         controllers = Dispatcher(services, log, of_controller=True).answer
@@ -341,6 +376,8 @@ class Node:
         self._log_moves.bytes_per_second = throttles.replica_alter_log_dirs_io_max_bytes_per_second
         if self._storage is not None:
             self._storage.cleaner.configure(CleanerSettings.of(config))
+        if self._remote_logs is not None:
+            self._remote_logs.reconfigured(config)
         self._server.limits.connections = config.max_connections
         self._server.limits.connections_per_ip = config.max_connections_per_ip
         log.info("settings changed", node=config.node_id)
@@ -384,6 +421,8 @@ class Node:
             self._transactions.stop()
         if self._groups is not None:
             self._groups.stop()
+        if self._remote_logs is not None:
+            await self._remote_logs.stop()
         if self._lifecycle is not None and self.failure is None:
             await self._lifecycle.leave()
         if self._controller is not None:

@@ -16,6 +16,7 @@ from ottla.server.node import Node
 from ottla.simulation.network import SimulatedNetwork, SimulatedSocket
 from ottla.simulation.scheduler import SimulatedScheduler
 from ottla.testing.files import MemoryFilesystem
+from ottla.testing.remote_store import MemoryStore
 
 DIRECTORY = "/data"
 PORT = 9092
@@ -40,6 +41,8 @@ class SimulatedBroker:
             chance=self.chance,
             now_ms=self.scheduler.wall_ms(),
         )
+        self.remote_store = MemoryStore(self.files)
+        """What tiered storage uses, when it is on; it outlives the broker."""
         self._node: Node | None = None
         self._trace = sha256()
 
@@ -57,6 +60,7 @@ class SimulatedBroker:
             network=self.network,
             scheduler=self.scheduler,
             chance=self.chance,
+            remote_store=self.remote_store,
         )
         started = self._node.start()
         assert self.scheduler.run_until(lambda: started.done, START_SECONDS), "it does not start"

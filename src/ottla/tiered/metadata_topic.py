@@ -54,10 +54,6 @@ class MetadataLog(Protocol):
 
     def partition_count(self, topic: str) -> int | None: ...
 
-    def ensure(self, topic: str) -> Promise[int]:
-        """Make a topic if it is not there; answers an error code."""
-        ...
-
 
 class _Reading:
     """How far a partition of the topic was replayed."""
@@ -74,8 +70,12 @@ class _Reading:
 class MetadataTopic:
     """See the module."""
 
-    def __init__(self, log: MetadataLog, scheduler: Scheduler) -> None:
+    def __init__(
+        self, log: MetadataLog, ensure: Callable[[str], Promise[int]], scheduler: Scheduler
+    ) -> None:
         self._log = log
+        self._ensure = ensure
+        """Makes a topic if it is not there; answers an error code."""
         self._scheduler = scheduler
         self._readings: dict[int, _Reading] = {}
         self._partitions: dict[Key, RemotePartition] = {}
@@ -91,7 +91,10 @@ class MetadataTopic:
         """This broker leads a partition of the topic: read it from the start."""
         if index in self._readings:
             return
-        reading = _Reading(self._log.log_start_offset(REMOTE_LOG_METADATA, index))
+        try:
+            reading = _Reading(self._log.log_start_offset(REMOTE_LOG_METADATA, index))
+        except ApiError:
+            return  # its log is not to be had: somebody else will lead it
         self._readings[index] = reading
         self._scheduler.call_soon(self._replay, index, reading)
         if self._poll is None:
@@ -134,7 +137,7 @@ class MetadataTopic:
     async def load(self, partition: TopicIdPartition) -> RemotePartition:
         """All that is known of a partition, once it is; makes the topic if need be."""
         if self._log.partition_count(REMOTE_LOG_METADATA) is None:
-            code = await self._log.ensure(REMOTE_LOG_METADATA)
+            code = await self._ensure(REMOTE_LOG_METADATA)
             if code or self._log.partition_count(REMOTE_LOG_METADATA) is None:
                 raise UnknownTopicOrPartition(f"{REMOTE_LOG_METADATA} cannot be had: {code}")
         index = self._index_of(partition)

@@ -5,6 +5,7 @@ with its own bound, so that none of them waits for another, nor anybody else for
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from ottla.common.chance import Chance
 from ottla.common.environment import Scheduler
@@ -79,6 +80,7 @@ class RemoteLogManager:
             metrics=metrics,
         )
         self._tasks: dict[Key, LogTasks] = {}
+        self._followed: set[TopicIdPartition] = set()
         self._emptying: dict[Key, Promise[None]] = {}
         """Partitions whose remote part is being removed as a whole."""
         self._is_closed = False
@@ -95,27 +97,30 @@ class RemoteLogManager:
 
     # Who leads
 
-    def lead(self, local: Log) -> None:
+    def lead(self, partition: TopicIdPartition) -> None:
         """This broker leads a log with a remote part: copy and expire."""
-        tasks = self._begin(owner_of(local))
+        if partition in self._followed:
+            self.stop(partition)
+        tasks = self._begin(partition)
         if tasks is not None:
-            tasks.lead(self._emptied(tasks.partition))
+            tasks.lead(self._emptied(partition))
 
-    def follow(self, local: Log) -> None:
+    def follow(self, partition: TopicIdPartition) -> None:
         """Another broker leads it: only take note of what is copied."""
-        self.stop(owner_of(local))
-        tasks = self._begin(owner_of(local))
+        if partition not in self._followed:
+            self.stop(partition)
+        tasks = self._begin(partition)
         if tasks is not None:
-            tasks.follow(self._emptied(tasks.partition))
+            self._followed.add(partition)
+            tasks.follow(self._emptied(partition))
 
     def _begin(self, partition: TopicIdPartition) -> LogTasks | None:
         key = partition.topic_id, partition.partition
         if key in self._tasks or self._is_closed:
             return None
-        where = TopicPartition(partition.topic, partition.partition)
         tasks = self._tasks[key] = LogTasks(
             partition,
-            lambda: self._log_of(where),
+            partial(self._log_of, _where(partition)),
             metadata=self._metadata,
             work=self._work,
             settings=self._settings,
@@ -134,15 +139,18 @@ class RemoteLogManager:
         tasks = self._tasks.pop((partition.topic_id, partition.partition), None)
         if tasks is None:
             return fulfilled(None)
+        self._followed.discard(partition)
         self._metrics.forget(partition.topic, partition.partition)
         return tasks.stop()
 
     # Emptying
 
-    def disabled(self, local: Log) -> None:
+    def disabled(self, partition: TopicIdPartition) -> None:
         """Its topic has no remote part any more: the log begins on this disk, the rest goes."""
-        local.delete_records_before(min(local.local_log_start_offset, local.high_watermark))
-        self._empty(owner_of(local), is_gone=False)
+        local = self._log_of(_where(partition))
+        if local is not None and local.failure is None:
+            local.delete_records_before(min(local.local_log_start_offset, local.high_watermark))
+        self._empty(partition, is_gone=False)
 
     def deleted(self, partition: TopicIdPartition) -> None:
         """Its topic is gone, and so is to be all that the remote store has of it."""
@@ -250,3 +258,7 @@ class RemoteLogManager:
         self._metadata.close()
         for each in stopped:
             await each
+
+
+def _where(partition: TopicIdPartition) -> TopicPartition:
+    return TopicPartition(partition.topic, partition.partition)
