@@ -13,6 +13,7 @@ Rules:
 """
 
 from collections.abc import Set as AbstractSet
+from typing import Final
 
 from ottla.tiered.cache import Extent, SegmentCache
 from ottla.tiered.expiration import Expiration, expiration
@@ -23,8 +24,14 @@ from ottla.tiered.segments import (
     PartitionDeletion,
     RemoteLogMetadata,
     RemoteLogSegment,
+    SegmentState,
     TopicIdPartition,
 )
+
+JOB_ID: Final = -1
+"""In place of a broker's id in records of a job that rewrites segments."""
+JOB_HOURS_MAX: Final = 24
+"""How long a copy that a job has begun may take before it counts as left behind."""
 
 
 class RemotePartition:
@@ -108,7 +115,17 @@ class RemotePartition:
     # Removing
 
     def expire(self, view: LogView, now_ms: int, busy: AbstractSet[bytes]) -> Expiration:
-        return expiration(self.segments, view, now_ms, busy)
+        return expiration(self.segments, view, now_ms, busy | self._copied_by_jobs(now_ms))
+
+    def _copied_by_jobs(self, now_ms: int) -> set[bytes]:
+        begun_after = now_ms - JOB_HOURS_MAX * 3_600_000
+        return {
+            segment.segment_id
+            for segment in self.segments
+            if segment.broker_id == JOB_ID
+            and segment.state is SegmentState.COPY_SEGMENT_STARTED
+            and segment.event_timestamp_ms > begun_after
+        }
 
     def start_offset(self, view: LogView) -> int:
         """Where the log begins for a leader whose checkpoint is old.

@@ -5,16 +5,17 @@ from its own disk. Each task has at most one run under way; the next comes after
 after a pause that grows with each failure in a row.
 """
 
-from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, NamedTuple
 
 from ottla.common.chance import Chance
 from ottla.common.environment import Cancellable, Scheduler
-from ottla.common.errors import ApiError, CorruptMessage
+from ottla.common.errors import ApiError, CorruptMessage, NotLeaderOrFollower
 from ottla.common.identifiers import random_uuid
 from ottla.common.promise import Promise, fulfilled, run
 from ottla.observability.logging import logger
 from ottla.storage.log import Log
+from ottla.tiered.copier import SegmentFiles
 from ottla.tiered.driver.local_log import closed_segment, files_of, view_of
 from ottla.tiered.driver.metrics import (
     COPY_LAG_BYTES,
@@ -27,7 +28,8 @@ from ottla.tiered.driver.segment_work import SegmentWork
 from ottla.tiered.log_view import LocalSegment
 from ottla.tiered.machine import RemotePartition
 from ottla.tiered.metadata_topic import MetadataTopic
-from ottla.tiered.segments import TopicIdPartition
+from ottla.tiered.rewrite import rewritten
+from ottla.tiered.segments import RemoteLogSegment, TopicIdPartition
 from ottla.tiered.settings import RemoteLogSettings
 from ottla.tiered.store import RemoteStoreError
 
@@ -37,6 +39,14 @@ MAY_PASS: Final = (RemoteStoreError, ApiError, CorruptMessage, OSError)
 """What a task may meet: it is tried again."""
 
 Task = Callable[[], Coroutine[Any, None, None]]
+
+
+class RewrittenFiles(NamedTuple):
+    """A segment that was made of others, on the local disk."""
+
+    files: SegmentFiles
+    size: int
+    max_timestamp_ms: int
 
 
 def backoff_seconds(settings: RemoteLogSettings, failures: int, chance: Chance) -> float:
@@ -192,6 +202,33 @@ class LogTasks:
             await self._work.copy(copy, files, lambda: self.is_stopped)
         finally:
             self._busy.discard(copy.segment_id)
+
+    async def replace(self, old: Sequence[bytes], rewrite: RewrittenFiles) -> RemoteLogSegment:
+        """Let a rewritten segment take the place of others; see ``rewrite``."""
+        known = await self._known()
+        if known is None:
+            raise NotLeaderOrFollower
+        _, remote = known
+        new = rewritten(
+            remote.segments,
+            old,
+            segment_id=random_uuid(self._chance),
+            size_in_bytes=rewrite.size,
+            max_timestamp_ms=rewrite.max_timestamp_ms,
+            transaction_index_empty=rewrite.files.transaction_index is None,
+            broker_id=self._settings.broker_id,
+            now_ms=self._scheduler.wall_ms(),
+        )
+        self._busy.add(new.segment_id)
+        try:
+            await self._work.copy(new, rewrite.files, lambda: self.is_stopped)
+        finally:
+            self._busy.discard(new.segment_id)
+        for segment_id in old:
+            replaced = remote.segments.get(segment_id)
+            if replaced is not None:
+                await self._work.remove(replaced)
+        return new
 
     async def _expire(self) -> None:
         known = await self._known()

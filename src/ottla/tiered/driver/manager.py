@@ -4,11 +4,12 @@ Everything here runs on the loop. What blocks goes to three pools: copies, remov
 with its own bound, so that none of them waits for another, nor anybody else for them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from ottla.common.chance import Chance
 from ottla.common.environment import Scheduler
+from ottla.common.errors import NotLeaderOrFollower
 from ottla.common.promise import Promise, fulfilled, run
 from ottla.common.topic_partition import TopicPartition
 from ottla.observability.logging import logger
@@ -16,7 +17,7 @@ from ottla.storage.log import Log
 from ottla.storage.remote import RemoteData
 from ottla.storage.segment import TimestampAndOffset
 from ottla.tiered.driver.local_log import owner_of
-from ottla.tiered.driver.log_tasks import MAY_PASS, LogTasks, backoff_seconds
+from ottla.tiered.driver.log_tasks import MAY_PASS, LogTasks, RewrittenFiles, backoff_seconds
 from ottla.tiered.driver.metrics import RemoteLogMetrics
 from ottla.tiered.driver.reads import RemoteReads, SegmentReader
 from ottla.tiered.driver.segment_work import SegmentWork
@@ -24,7 +25,12 @@ from ottla.tiered.machine import RemotePartition
 from ottla.tiered.metadata_topic import Key, MetadataTopic
 from ottla.tiered.pool import Background, Pool
 from ottla.tiered.quota import Quota
-from ottla.tiered.segments import DeleteState, PartitionDeletion, TopicIdPartition
+from ottla.tiered.segments import (
+    DeleteState,
+    PartitionDeletion,
+    RemoteLogSegment,
+    TopicIdPartition,
+)
 from ottla.tiered.settings import RemoteLogSettings
 from ottla.tiered.store import RemoteStore
 
@@ -142,6 +148,17 @@ class RemoteLogManager:
         self._followed.discard(partition)
         self._metrics.forget(partition.topic, partition.partition)
         return tasks.stop()
+
+    def replace(
+        self, partition: TopicIdPartition, old: Sequence[bytes], rewrite: RewrittenFiles
+    ) -> Promise[RemoteLogSegment]:
+        """Let a rewritten segment take the place of those with the ids ``old``."""
+        tasks = self._tasks.get((partition.topic_id, partition.partition))
+        if tasks is None or partition in self._followed:
+            refused: Promise[RemoteLogSegment] = Promise()
+            refused.fail(NotLeaderOrFollower())
+            return refused
+        return run(tasks.replace(old, rewrite))
 
     # Emptying
 
