@@ -511,6 +511,8 @@ def test_transactions_are_listed_by_state_producer_age_and_name(
     assert listed(broker, state_filters=["Ongoing"], duration_filter=8_000) == ["old"]
     assert listed(broker, transactional_id_pattern="[oy].*") == ["old", "young"]
     assert listed(broker, transactional_id_pattern="ol") == []
+    broker.producer("übrig")
+    assert listed(broker, transactional_id_pattern=".*") == ["idle", "old", "young"]
 
 
 def test_a_pattern_that_is_none_is_refused(broker: TransactionBroker) -> None:

@@ -16,6 +16,10 @@ COMMANDS: Final = {
     "configs": ("ottla.cli.configs:configs", "Show and change the settings of topics and brokers."),
     "offsets": ("ottla.cli.offsets:offsets", "Show offsets of partitions, delete old records."),
     "groups": ("ottla.cli.groups:groups", "List, describe and delete groups, reset offsets."),
+    "transactions": (
+        "ottla.cli.transactions:transactions",
+        "List and describe transactions, abort those that hang.",
+    ),
     "produce": ("ottla.cli.produce:produce", "Write records from standard input to a topic."),
     "consume": ("ottla.cli.consume:consume", "Read records of a topic to standard output."),
     "log": ("ottla.cli.log:log", "Look into the files of a log, without a broker."),

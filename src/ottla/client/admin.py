@@ -28,6 +28,7 @@ from ottla.client.errors import SomeRefused, refusal
 from ottla.client.leaders import ask_leaders, by_topic
 from ottla.client.offsets import READ_UNCOMMITTED, ListedOffset, list_offsets
 from ottla.client.system_time import WaitingClock
+from ottla.client.transactions import PartitionProducer, describe_producers
 from ottla.common.errors import ApiError
 from ottla.common.topic_partition import TopicPartition
 from ottla.protocol.generated.delete_records import (
@@ -226,6 +227,15 @@ class Admin:
             for broker in sorted(response.brokers, key=lambda broker: broker.broker_id)
         ]
         return ClusterDescription(response.cluster_id, response.controller_id, brokers)
+
+    def describe_producers(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, list[PartitionProducer]]:
+        """Who writes to each partition, by idempotence or transaction."""
+        done, refused = describe_producers(self.cluster, partitions)
+        if refused:
+            raise SomeRefused(refused, done)
+        return done
 
     def describe_log_dirs(
         self,

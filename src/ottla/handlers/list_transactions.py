@@ -4,11 +4,10 @@ v1 shows only those that run for longer than a time (KIP-994); v2 those whose id
 expression (KIP-1152).
 """
 
-import re
 from collections.abc import Callable
 from typing import Final
 
-from ottla.common.errors import InvalidRegularExpression
+from ottla.coordinator.group.regex.matcher import Matcher
 from ottla.coordinator.transaction.listing import Filters
 from ottla.coordinator.transaction.state import TransactionState, state_of
 from ottla.handlers.context import RequestContext, Services
@@ -57,8 +56,4 @@ async def handle(
 def _matcher(pattern: str | None) -> Callable[[str], bool] | None:
     if not pattern:
         return None
-    try:
-        expression = re.compile(pattern)
-    except re.error as error:
-        raise InvalidRegularExpression(str(error)) from None
-    return lambda transactional_id: expression.fullmatch(transactional_id) is not None
+    return Matcher(pattern).matches
