@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from click.testing import CliRunner
 
 from ottla.cli.main import cli
 from ottla.client.producer import Producer
+from ottla.testing.broker import Broker
 
 NUMBERS = itertools.count()
 SEGMENT = 1 << 20
@@ -98,3 +100,17 @@ def test_sizes_are_described(ottla: Command, topic: str) -> None:
     text, _ = ottla("topics", "describe", topic)
     assert f"local size {first['local_size']}" in text
     assert "REMOTE-SIZE" not in text
+
+
+def test_files_that_are_not_on_this_machine_are_not_called_sound() -> None:
+    name = f"logs-{next(NUMBERS)}"
+    with Broker() as broker:
+        ottla = Command(broker.bootstrap_servers)
+        ottla("topics", "create", name)
+        # As on another machine: nothing here says that the directory is this broker's.
+        (Path(broker.directory) / "meta.properties").unlink()
+        content = ottla.document("log", "verify", name, code=1)
+        assert content["errors"][0]["error"] == "NOT_HERE"
+        text, complaint = ottla("log", "segments", name)
+        assert "its files do not lie on this machine" in complaint
+        assert text.splitlines()[0].startswith("TOPIC  ")

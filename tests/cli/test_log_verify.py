@@ -153,8 +153,11 @@ def test_an_epoch_that_goes_back_is_found(log: HandMade) -> None:
     ("content", "problem"),
     [
         (b"\xff\xfe", "no version and number of entries"),
-        (encode_epochs([EpochEntry(4, 9), EpochEntry(5, 3)]), "epoch 5 at 3 does not grow"),
-        (encode_epochs([EpochEntry(-2, 0)]), "epoch -2 at 0 does not grow"),
+        (
+            encode_epochs([EpochEntry(4, 9), EpochEntry(5, 3)]),
+            "epochs or their start offsets go back: EpochEntry(epoch=5, start_offset=3)",
+        ),
+        (encode_epochs([EpochEntry(-2, 0)]), "an epoch or a start offset is negative"),
     ],
 )
 def test_a_damaged_checkpoint_of_epochs_is_found(

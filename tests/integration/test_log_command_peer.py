@@ -41,6 +41,8 @@ class Kafka(NamedTuple):
     """What ``ottla topics describe`` said while it ran."""
     segments: dict[str, Any]
     """And ``ottla log segments tiered``."""
+    verified: dict[str, Any]
+    """And ``ottla log verify tiered``."""
     log_dirs: dict[str, int]
     """What kafka-log-dirs said, by partition."""
 
@@ -137,7 +139,8 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
         checkpoint = process.log_directory / "cleaner-offset-checkpoint"
         eventually(lambda: "compacted 0" in checkpoint.read_text())
         eventually(lambda: described()["tiered"]["local_size"] < 1_100_000)
-        yield Kafka(process, described(), segments(), log_dirs(servers))
+        verified = run("log", "verify", "tiered", "-b", servers, code=1)
+        yield Kafka(process, described(), segments(), verified, log_dirs(servers))
 
 
 @pytest.fixture(scope="module")
@@ -170,6 +173,12 @@ def test_remote_segments_are_shown_without_a_gap(kafka: Kafka) -> None:
     (partition,) = kafka.segments["partitions"]
     assert partition["log_end_offset"] == 4000
     assert partition["local_log_start_offset"] == rows[-1]["last_offset"] + 1
+
+
+def test_what_cannot_be_read_is_not_called_sound(kafka: Kafka) -> None:
+    (error,) = kafka.verified["errors"]
+    assert error["error"] == "NO_REMOTE_STORE"
+    assert kafka.verified["problems"] == []
 
 
 def test_nothing_is_wrong_with_what_kafka_writes(stopped: Path) -> None:

@@ -53,6 +53,8 @@ def segments(
     problems: list[Row] = []
     found = find_logs(names, where, output)
     logs = list(_with_copies(found, where, output))
+    for _, message, name in _out_of_reach(logs, found, where):
+        output.talk(f"{name}: {message}")
     total = sum(_bytes(place, copies) for place, copies in logs) if deep else 0
     with Progress("reading", total, quiet=where.quiet) as progress:
         for place, copies in logs:
@@ -110,9 +112,12 @@ def dump(
     rest = [name for name in names if name not in files]
     found = find_logs(rest, where, output) if rest or not names else Found([], None)
     selection = Selection(records, offset) if limit is None else Selection(records, offset, limit)
+    logs = list(_with_copies(found, where, output))
+    for code, message, name in _out_of_reach(logs, found, where):
+        output.error(code, message, log=name)
     chosen = [
         *((file, posixpath.getsize(file), None) for file in files),
-        *files_of(_with_copies(found, where, output), found.tier, offset, local=where.local),
+        *files_of(logs, found.tier, offset, local=where.local),
     ]
     with Progress("reading", sum(size for _, size, _ in chosen), quiet=where.quiet) as progress:
         dumping = Dump(output, selection, found.tier, progress)
@@ -138,6 +143,8 @@ def verify(*, names: tuple[str, ...], shallow: bool, output: Output, where: Wher
 
     found = find_logs(names, where, output)
     logs = list(_with_copies(found, where, output))
+    for code, message, name in _out_of_reach(logs, found, where):
+        output.error(code, message, log=name)
     rows: list[Row] = []
     problems: list[Row] = []
     with Progress(
@@ -181,6 +188,22 @@ def _with_copies(
             except RemoteStoreError as error:
                 output.error("REMOTE_STORE", str(error), log=place.name)
         yield place, copies
+
+
+def _out_of_reach(
+    logs: list[tuple["Place", list["RemoteCopy"]]], found: Found, where: Where
+) -> Iterator[tuple[str, str, str]]:
+    """What the cluster has and this machine cannot read: a code, what it is, and of which log."""
+    for place, copies in logs:
+        if where.local and place.live and place.directory is None:
+            yield "NOT_HERE", "its files do not lie on this machine", place.name
+        finished = sum(copy.is_finished for copy in copies)
+        if finished and found.tier is not None and not found.tier.is_readable:
+            yield (
+                "NO_REMOTE_STORE",
+                f"{finished} remote segments cannot be read: name their store by --remote-store",
+                place.name,
+            )
 
 
 def _bytes(place: "Place", copies: list["RemoteCopy"]) -> int:

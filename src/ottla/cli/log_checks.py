@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from ottla.cli.log_files import METADATA_TOPIC
-from ottla.cli.log_place import Place, sound_epochs
+from ottla.cli.log_place import Place
 from ottla.cli.log_segment import Facts, Problem, SegmentFiles, reason
 from ottla.cli.log_whole_segment import Progress, WholeSegment
 from ottla.cli.read_only import FILES
@@ -20,6 +20,7 @@ from ottla.storage.checkpoints import (
     PARTITION_METADATA,
     CorruptCheckpoint,
     decode_partition_metadata,
+    read_epochs,
 )
 from ottla.storage.leader_epochs import UNDEFINED_EPOCH, LeaderEpochs
 from ottla.storage.producer_snapshots import CorruptSnapshot, decode_snapshot
@@ -133,7 +134,7 @@ class LogCheck:
         with tempfile.TemporaryDirectory(prefix="ottla-verify-") as directory:
             try:
                 files = self._tier.bring(copy, directory, self._progress)
-                epochs = sound_epochs(f"{directory}/{LEADER_EPOCHS}")
+                epochs = read_epochs(FILES, f"{directory}/{LEADER_EPOCHS}")
             except (CorruptMessage, CorruptCheckpoint, RemoteStoreError) as error:
                 self._problems.append(Problem(name, None, str(error)))
                 return
@@ -226,7 +227,7 @@ def _small_file_problems(place: Place) -> Iterator[Problem]:
 
 
 _SMALL_FILES: dict[str, Callable[[str], object]] = {
-    LEADER_EPOCHS: sound_epochs,
+    LEADER_EPOCHS: lambda path: read_epochs(FILES, path),
     PARTITION_METADATA: lambda path: decode_partition_metadata(FILES.read(path)),
 }
 

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from ottla.cli.log_place import Place, sound_epochs
+from ottla.cli.log_place import Place
 from ottla.cli.log_segment import (
     INDEX_SUFFIXES,
     Facts,
@@ -19,10 +19,11 @@ from ottla.cli.log_segment import (
 )
 from ottla.cli.log_whole_segment import Progress, WholeSegment
 from ottla.cli.output import Column, Row
+from ottla.cli.read_only import FILES
 from ottla.cli.remote_tier import RemoteCopy, RemoteTier
 from ottla.common.errors import CorruptMessage
 from ottla.common.identifiers import uuid_text
-from ottla.storage.checkpoints import LEADER_EPOCHS, CorruptCheckpoint
+from ottla.storage.checkpoints import LEADER_EPOCHS, CorruptCheckpoint, read_epochs
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.offset_index import ENTRY as OFFSET_ENTRY
 from ottla.storage.segment import (
@@ -170,7 +171,7 @@ class LogSurvey:
         with tempfile.TemporaryDirectory(prefix="ottla-segments-") as directory:
             try:
                 files = tier.bring(copy, directory, self._progress)
-                epochs = sound_epochs(f"{directory}/{LEADER_EPOCHS}")
+                epochs = read_epochs(FILES, f"{directory}/{LEADER_EPOCHS}")
             except (CorruptMessage, CorruptCheckpoint, RemoteStoreError) as error:
                 self._problems.append(Problem(name, None, str(error)))
                 return facts
