@@ -1,6 +1,5 @@
 """Rewritten segments take the place of others, and a crash leaves either the old or the new."""
 
-
 import pytest
 from tests.storage import logs
 from tests.tiered.histories import FINISHED, segment, segment_id, update
