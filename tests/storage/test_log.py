@@ -16,7 +16,7 @@ from ottla.common.errors import (
 from ottla.records.rules import AppendOrigin
 from ottla.storage.directories import LogDirFailed
 from ottla.storage.log import Log, segment_limits
-from ottla.storage.results import UnexpectedAppendOffset
+from ottla.storage.results import FlushDue, UnexpectedAppendOffset
 from ottla.testing.files import MemoryFilesystem
 
 DAY_MS = 86_400_000
@@ -423,11 +423,15 @@ def test_a_flush_of_a_directory_that_is_gone_is_a_failure(files: MemoryFilesyste
     assert log.recovery_point == 0
 
 
-def test_flush_messages_syncs_within_the_append(files: MemoryFilesystem) -> None:
+def test_flush_messages_wants_a_flush_before_a_client_hears_of_it(
+    files: MemoryFilesystem,
+) -> None:
     log = logs.open_log(files, logs.settings(flush_messages=3))
     logs.append(log, b"a", b"b")
-    assert log.recovery_point == 0
-    logs.append(log, b"c")
+    with pytest.raises(FlushDue) as due:
+        logs.append(log, b"c")
+    assert due.value.info.first_offset == 2
+    log.flush(logs.NOW)
     assert log.recovery_point == 3
     files.crash()
     assert logs.values_of(logs.open_log(files, clean=False)) == {0: b"a", 1: b"b", 2: b"c"}
@@ -442,7 +446,9 @@ def test_while_a_flush_is_under_way_batches_are_synced_all_the_same(
     logs.append(log, b"b")
     flush = log.prepare_flush()
     assert flush is not None
-    logs.append(log, b"c")
+    with pytest.raises(FlushDue):
+        logs.append(log, b"c")
+    log.flush(logs.NOW)
     files.crash()
     assert logs.values_of(logs.open_log(files, clean=False)) == {0: b"a", 1: b"b", 2: b"c"}
 

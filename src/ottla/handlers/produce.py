@@ -8,12 +8,14 @@ zstd; v8 record errors and a message; v9 flexible; v10 current leader and endpoi
 v11 and v12 transactions of version 2 (KIP-890); v13 topic ids (KIP-516).
 """
 
+from functools import partial
 from typing import Final
 
 from ottla.common.buffers import Answer
 from ottla.common.errors import ApiError
 from ottla.common.promise import Promise
 from ottla.handlers.context import Services
+from ottla.handlers.flushed_produce import Unflushed, appended, finish_when_flushed
 from ottla.handlers.produce_outcomes import (
     Outcomes,
     Refused,
@@ -28,6 +30,7 @@ from ottla.protocol.produce_request import read_produce_request
 from ottla.protocol.produce_response import Appended
 from ottla.records.batch import MAGIC, TRANSACTIONAL_BIT
 from ottla.records.validation import ZSTD_FROM_PRODUCE_VERSION, refuse_zstd
+from ottla.storage.results import FlushDue
 
 KEY: Final = ApiKey.PRODUCE
 VERSIONS: Final = (3, 13)
@@ -46,6 +49,7 @@ def answer(
     now_ms = services.scheduler.wall_ms()
     replicas = services.replicas
     outcomes: Outcomes = []
+    unflushed: list[Unflushed] = []
     refused = False
     for topic, partitions in request.topics:
         led = replicas.topic(topic)
@@ -73,10 +77,17 @@ def answer(
                     refuse_zstd(frame, start, end, version)
                 info = partition.append(frame, start, end, acks, now_ms)
                 results.append((index, info.first_offset, info.append_time, info.log_start_offset))
+            except FlushDue as due:
+                assert partition is not None
+                unflushed.append(Unflushed(partition, due.info, results, len(results), end - start))
+                results.append(appended(index, due.info))
             except ApiError as error:
                 refused = True
                 refusal = Refused(index, error, partition)
                 refusal.is_one_batch = is_one_batch(frame, start, end)
                 results.append(refusal)
         outcomes.append((topic, results))
+    if unflushed:
+        finish_it = partial(finish, outcomes, request, version, correlation_id, replicas)
+        return finish_when_flushed(unflushed, finish_it, replicas, acks, refused=refused)
     return finish(outcomes, request, version, correlation_id, replicas, refused=refused)

@@ -208,7 +208,7 @@ def _append_one(
         guard = verified.guards.get(name)
         info = partition.append_transactional(frame, start, end, acks, now_ms, guard)
     else:
-        info = partition.append(frame, start, end, acks, now_ms)
+        info = partition.append_flushed(frame, start, end, acks, now_ms)
     return index, info.first_offset, info.append_time, info.log_start_offset
 
 

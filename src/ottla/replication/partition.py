@@ -27,7 +27,7 @@ from ottla.replication.verification import VerificationGuard, Verifications
 from ottla.replication.waiting import WaitingRequest
 from ottla.storage.log import Log
 from ottla.storage.remote import RemoteData, RemoteLogs
-from ottla.storage.results import AppendInfo
+from ottla.storage.results import AppendInfo, FlushDue
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
@@ -92,6 +92,17 @@ class Partition:
         self.appended(end - start)
         return appended
 
+    def append_flushed(
+        self, frame: memoryview, start: int, end: int, acks: int, now_ms: int
+    ) -> AppendInfo:
+        """Like :meth:`append`, and a flush that is due is done when it returns."""
+        try:
+            return self.append(frame, start, end, acks, now_ms)
+        except FlushDue as due:
+            self.log.flush(now_ms)
+            self.appended(end - start)
+            return due.info
+
     def append_transactional(
         self,
         frame: memoryview,
@@ -104,7 +115,7 @@ class Partition:
         """Append a client's batch of a transaction; ``guard`` if :meth:`verify` gave one."""
         header = read_header(frame, start)
         self.verifications.check(self.log.producers, header, guard)
-        appended = self.append(frame, start, end, acks, now_ms)
+        appended = self.append_flushed(frame, start, end, acks, now_ms)
         self.verifications.end(header.producer_id)
         return appended
 

@@ -16,6 +16,7 @@ from ottla.common.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
+from ottla.common.promise import Promise
 from ottla.common.topic_partition import TopicPartition
 from ottla.replication.fetch_sessions import SESSION_EVICTION_MS, FetchSessions
 from ottla.replication.partition import Partition
@@ -64,6 +65,7 @@ class Replicas:
         fetch_session_slots: int,
     ) -> None:
         self._node_id = node_id
+        self._scheduler = scheduler
         self._logs = logs
         self._by_name: dict[str | bytes, dict[int, Partition]] = {}
         """By name and by topic id; the values are shared."""
@@ -77,6 +79,8 @@ class Replicas:
             slots=fetch_session_slots, eviction_ms=SESSION_EVICTION_MS, chance=chance
         )
         self.produce_refused = 0
+        self.flush: Callable[[Log], Promise[None]] = self._flush_at_once
+        """Have all of a log on disk, off the loop where something else can do it."""
         self.topic = self._by_name.get
         """The partitions of a topic that this broker has, by name or topic id."""
 
@@ -93,6 +97,16 @@ class Replicas:
                 make()
                 partition = partitions.get(index)
         return partition
+
+    def _flush_at_once(self, log: Log) -> Promise[None]:
+        flushed: Promise[None] = Promise()
+        try:
+            log.flush(self._scheduler.wall_ms())
+        except KafkaStorageError as error:
+            flushed.fail(error)
+        else:
+            flushed.fulfil(None)
+        return flushed
 
     def missing(self, topic: str | bytes, index: int) -> ApiError:
         """Why :meth:`partition` has nothing to give."""

@@ -192,6 +192,7 @@ class Node:
             self.logs, self._scheduler, Intervals.of(self.config), cleaner
         )
         self._storage.start()
+        self._replicas.flush = self._storage.flush
         self._log_moves.resume()
         await self._register(cluster_id, controller)
         assignments.load(self._metadata.image)

@@ -70,6 +70,8 @@ class StorageDriver:
         self._timers: dict[str, Cancellable] = {}
         self._under_way: dict[str, Promise[None]] = {}
         self._is_stopped = False
+        self._asked: dict[Log, list[Promise[None]]] = {}
+        """Logs that somebody wants to be flushed, and who is told of it."""
 
     def start(self) -> None:
         intervals = self._intervals
@@ -82,6 +84,13 @@ class StorageDriver:
         self._manager.on_work = self._wake
         self.cleaner.start()
         self._wake()
+
+    def flush(self, log: Log) -> Promise[None]:
+        """Everything that ``log`` has now is on disk when this is fulfilled."""
+        asked: Promise[None] = Promise()
+        self._asked.setdefault(log, []).append(asked)
+        self._wake()
+        return asked
 
     def stop(self, broker_epoch: int = -1) -> Promise[None]:
         """Let what is under way finish, then close all logs cleanly."""
@@ -121,6 +130,8 @@ class StorageDriver:
             self._flush([(log, log.segments.active.base_offset) for log in manager.take_rolled()])
         if len(manager.new_logs) and "new logs" not in self._under_way:
             self._background("new logs", manager.new_logs.take(), self._directories_failed)
+        if self._asked:
+            self._flush_asked()
         self._cleaner_offsets()
         self._remove()
 
@@ -137,6 +148,50 @@ class StorageDriver:
         elif len(removals):
             delay_s = (removals.next_due_ms() - now_ms) / 1000
             self._timers["removal"] = self._scheduler.call_later(delay_s, self._remove)
+
+    def _flush_asked(self) -> None:
+        """Flush what was asked for; a log that is being flushed waits until that is done."""
+        if "asked" in self._under_way:
+            return
+        asked, self._asked = self._asked, {}
+        flushes: list[tuple[Log, Flush]] = []
+        for log, promises in asked.items():
+            try:
+                flush = log.prepare_flush()
+            except LogDirFailed as failure:
+                _fail_all(promises, failure)
+                continue
+            if flush is not None:
+                flushes.append((log, flush))
+            elif log.recovery_point < log.log_end_offset:
+                self._asked[log] = promises
+            else:
+                _fulfil_all(promises)
+        if flushes:
+
+            def done(flushed: list[tuple[Log, Flush, OSError | None]]) -> None:
+                self._asked_flushed(flushed, asked)
+
+            self._background("asked", lambda: _run_flushes(flushes), done)
+
+    def _asked_flushed(
+        self,
+        flushes: list[tuple[Log, Flush, OSError | None]],
+        asked: dict[Log, list[Promise[None]]],
+    ) -> None:
+        for log, flush, error in flushes:
+            promises = asked[log]
+            try:
+                log.flushed(flush, self._scheduler.wall_ms(), error)
+            except LogDirFailed as failure:
+                _fail_all(promises, failure)
+                continue
+            if log.failure is not None:
+                _fail_all(promises, LogDirFailed(log.directory.rpartition("/")[0], log.failure))
+            elif log.recovery_point >= flush.up_to:
+                _fulfil_all(promises)
+            else:  # it was called off: the log was truncated, or has another name
+                self._asked.setdefault(log, []).extend(promises)
 
     def _flush_due(self) -> None:
         if "flush" not in self._under_way:
@@ -237,6 +292,16 @@ class StorageDriver:
             self._wake()
 
         self._scheduler.run_in_background(work).when_done(settled)
+
+
+def _fulfil_all(promises: list[Promise[None]]) -> None:
+    for promise in promises:
+        promise.fulfil(None)
+
+
+def _fail_all(promises: list[Promise[None]], failure: LogDirFailed) -> None:
+    for promise in promises:
+        promise.fail(failure)
 
 
 def _run_flushes(flushes: list[tuple[Log, Flush]]) -> list[tuple[Log, Flush, OSError | None]]:

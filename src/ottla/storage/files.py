@@ -281,9 +281,11 @@ class OsFilesystem:
 
     def write_atomically(self, path: str, data: bytes) -> None:
         temporary = path + ".tmp"
-        self.write(temporary, data)
-        file = self.open(temporary)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        file = OsFile(os.open(temporary, flags, 0o644))
         try:
+            # By the same descriptor: an error of the disk is told to those who had it open.
+            file.write_at(0, data)
             file.sync()
         finally:
             file.close()

@@ -42,12 +42,14 @@ from ottla.storage.open_files import OpenFiles
 from ottla.storage.producer_state import BatchMetadata, ProducerEntry
 from ottla.storage.readable_log import on_disk
 from ottla.storage.recovery import LogLoader, OpenedLog, replay
-from ottla.storage.results import AppendInfo, UnexpectedAppendOffset
+from ottla.storage.results import AppendInfo, FlushDue, UnexpectedAppendOffset
 from ottla.storage.segment import Segment, SegmentLimits
 from ottla.storage.transaction_witnesses import check_transaction_index
 from ottla.storage.verification import Verify
 
 CLIENT: Final = AppendOrigin.CLIENT
+LONG_MAX: Final = (1 << 63) - 1
+"""Of ``flush.messages``: never."""
 PRODUCER_EXPIRATION_MS: Final = 86_400_000
 OPEN_FILES_ALONE: Final = 16
 
@@ -195,7 +197,10 @@ class Log(DurableLog):
         origin: AppendOrigin = CLIENT,
         transaction_version: int = 0,
     ) -> AppendInfo:
-        """Check ``buffer[start:end]``, give it its offsets, in place, and write it."""
+        """Check ``buffer[start:end]``, give it its offsets, in place, and write it.
+
+        FlushDue when a client may hear of it only after a flush.
+        """
         if self.failure is not None:
             raise self._failed(self.failure)
         append = validate(buffer, start, end, self._rules, now_ms, origin)
@@ -237,11 +242,15 @@ class Log(DurableLog):
             producers.add_batch(producer_id, append.producer_epoch, batch, False)
         count = append.record_count
         self.unflushed_records += count
-        if self.unflushed_records >= self._flush_messages:
-            self.flush(now_ms)
-        return AppendInfo(
+        info = AppendInfo(
             base_offset, last_offset, append.append_time, self.log_start_offset, count, size
         )
+        if self.unflushed_records >= self._flush_messages:
+            if origin is CLIENT:
+                self.unflushed_records = 0
+                raise FlushDue(info)
+            self.flush(now_ms)
+        return info
 
     def _duplicate(self, batch: BatchMetadata, size: int) -> AppendInfo:
         count = batch.offset_delta + 1
@@ -254,6 +263,8 @@ class Log(DurableLog):
             size,
         )
         info.is_duplicate = True
+        if self._flush_messages < LONG_MAX and batch.last_offset >= self.recovery_point:
+            raise FlushDue(info)
         return info
 
     def _check_coordinator(self, batch: memoryview, transaction_version: int) -> None:

@@ -37,6 +37,17 @@ class AppendInfo:
         """Whether a producer sent it again: nothing was written, the offsets are the old ones."""
 
 
+class FlushDue(Exception):
+    """Something was appended that counts only when it is on disk (``flush.messages``).
+
+    Raised and not returned, so that who does not ask for it does not pay for it.
+    """
+
+    def __init__(self, info: AppendInfo) -> None:
+        super().__init__("appended, to be flushed")
+        self.info = info
+
+
 class FetchedData:
     """What a read found: whole batches in one region, or none."""
 

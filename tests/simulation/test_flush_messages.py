@@ -1,0 +1,67 @@
+"""A topic with ``flush.messages=1``: nobody hears of a record before it is on disk."""
+
+import errno
+
+import pytest
+from tests.simulation.test_broker import TOPIC, Producer, create_topic, read_all
+
+from ottla.common.errors import ErrorCode
+from ottla.protocol.generated.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.client import SimulatedClient
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_was_acknowledged_survives_a_loss_of_power(seed: int) -> None:
+    broker = SimulatedBroker(seed)
+    broker.start()
+    client = SimulatedClient(broker)
+    create_topic(client, flush_messages="1")
+    producer = Producer(client, broker.scheduler.wall_ms())
+    values = [b"%d" % number for number in range(20)]
+    for value in values:
+        producer.send(client, [value])
+    broker.lose_power()
+    broker.start()
+    assert read_all(SimulatedClient(broker)) == values
+
+
+def test_a_sync_that_fails_is_no_acknowledgement_and_nothing_is_tried_again() -> None:
+    broker = SimulatedBroker(1, {"log.dirs": "/data/a,/data/b", "metadata.log.dir": "/data/a"})
+    broker.start()
+    client = SimulatedClient(broker)
+    create_topic(client, flush_messages="1")
+    producer = Producer(client, broker.scheduler.wall_ms())
+    (directory,) = [
+        path for path in ("/data/a", "/data/b") if broker.files.exists(f"{path}/{TOPIC}-0")
+    ]
+    assert directory == "/data/a"
+    producer.send(client, [b"kept"])
+    syncs: list[str] = []
+
+    def fails(operation: str, path: str) -> OSError | None:
+        if operation == "sync" and path.startswith(f"{directory}/{TOPIC}-0/"):
+            syncs.append(path)
+            return OSError(errno.EIO, "injected", path)
+        return None
+
+    broker.files.fail = fails
+    partition = PartitionProduceData(index=0, records=producer.batch([b"not safe"]))
+    request = ProduceRequest(
+        acks=-1,
+        timeout_ms=1000,
+        topic_data=[TopicProduceData(name=TOPIC, partition_data=[partition])],
+    )
+    answer = client.ask(request, ProduceResponse, 9).responses[0].partition_responses[0]
+    assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    broker.scheduler.run_for(5)
+    assert len(syncs) == 1
+    broker.files.fail = lambda _operation, _path: None
+    broker.lose_power()
+    broker.start()
+    assert read_all(SimulatedClient(broker))[0] == b"kept"
