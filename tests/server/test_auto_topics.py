@@ -21,12 +21,16 @@ class ControllerThatWaits:
 
     def __init__(self) -> None:
         self.requests: list[CreateTopicsRequest] = []
+        self.at_once: ErrorCode | None = None
         self._promises: list[Promise[CreateTopicsResponse]] = []
 
     def create_topics(self, request: CreateTopicsRequest) -> Promise[CreateTopicsResponse]:
         self.requests.append(request)
-        self._promises.append(Promise())
-        return self._promises[-1]
+        promise: Promise[CreateTopicsResponse] = Promise()
+        self._promises.append(promise)
+        if self.at_once is not None:
+            self.answer(self.at_once)
+        return promise
 
     def answer(self, code: ErrorCode = ErrorCode.NONE) -> None:
         number = len(self.requests) - len(self._promises)
@@ -133,6 +137,14 @@ def test_nothing_asked_nothing_done() -> None:
     topics = Topics()
     assert topics.auto.create([]).result() == {}
     assert topics.controller.requests == []
+
+
+def test_a_refusal_that_comes_at_once_is_told_as_it_is() -> None:
+    topics = Topics()
+    topics.controller.at_once = ErrorCode.INVALID_REPLICATION_FACTOR
+    refused = topics.auto.ensure_internal("__remote_log_metadata")
+    assert refused.result() == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert topics.auto.create(["x"]).result() == {"x": ErrorCode.INVALID_REPLICATION_FACTOR}
 
 
 def test_an_internal_topic_that_is_there_needs_nobody() -> None:

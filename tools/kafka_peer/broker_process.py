@@ -149,6 +149,8 @@ class BrokerProcess:
             "share.coordinator.state.topic.replication.factor": "1",
             "share.coordinator.state.topic.min.isr": "1",
             "share.coordinator.state.topic.num.partitions": "4",
+            "rlmm.config.remote.log.metadata.topic.num.partitions": "4",
+            "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
             "group.initial.rebalance.delay.ms": "0",
         }
         return {**defaults, **self.settings}

@@ -50,7 +50,7 @@ class ControllerAutoTopics:
 
     def create(self, names: list[str]) -> Promise[dict[str, int]]:
         """Ask the controller for the topics; an error code for each, NONE when it is there."""
-        self._ask([name for name in names if name not in self._under_way])
+        asked = self._ask([name for name in names if name not in self._under_way])
         outcomes: dict[str, int] = {}
         answer: Promise[dict[str, int]] = Promise()
 
@@ -60,7 +60,7 @@ class ControllerAutoTopics:
                 answer.fulfil(outcomes)
 
         wanted = dict.fromkeys(names)
-        promises = {name: self._promise(name) for name in wanted}
+        promises = {name: asked.get(name) or self._promise(name) for name in wanted}
         if not promises:
             return fulfilled({})
         for name, promise in promises.items():
@@ -71,9 +71,8 @@ class ControllerAutoTopics:
         """See that a topic exists; answers an error code, NONE when it is there."""
         if name in self._metadata.image.topics.by_name:
             return fulfilled(int(ErrorCode.NONE))
-        if name not in self._under_way:
-            self._ask([name])
-        return self._promise(name)
+        asked = {} if name in self._under_way else self._ask([name])
+        return asked.get(name) or self._promise(name)
 
     def _promise(self, name: str) -> Promise[int]:
         """What becomes of a name: under way, there already, or not to be had now."""
@@ -83,18 +82,20 @@ class ControllerAutoTopics:
         exists = name in self._metadata.image.topics.by_name
         return fulfilled(int(ErrorCode.NONE if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
-    def _ask(self, names: list[str]) -> None:
+    def _ask(self, names: list[str]) -> dict[str, Promise[int]]:
+        """Begin to make topics; a refusal may come before this returns."""
         names = list(dict.fromkeys(names))[: UNDER_WAY_MAX - len(self._under_way)]
         if not names:
-            return
+            return {}
         config = self._config()
-        for name in names:
-            self._under_way[name] = Promise()
+        asked: dict[str, Promise[int]] = {name: Promise() for name in names}
+        self._under_way.update(asked)
         request = CreateTopicsRequest(
             topics=[new_topic(name, config) for name in names],
             timeout_ms=config.request_timeout_ms,
         )
         self._controller.create_topics(request).when_done(lambda done: self._made(names, done))
+        return asked
 
     def _made(self, names: list[str], answered: Promise[CreateTopicsResponse]) -> None:
         codes: dict[str, int] = {}

@@ -16,6 +16,7 @@ from typing import Final, Protocol
 from ottla.common.environment import Cancellable, Scheduler
 from ottla.common.errors import (
     ApiError,
+    ErrorCode,
     NotLeaderOrFollower,
     ProtocolViolation,
     ReplicaNotAvailable,
@@ -139,7 +140,8 @@ class MetadataTopic:
         if self._log.partition_count(REMOTE_LOG_METADATA) is None:
             code = await self._ensure(REMOTE_LOG_METADATA)
             if code or self._log.partition_count(REMOTE_LOG_METADATA) is None:
-                raise UnknownTopicOrPartition(f"{REMOTE_LOG_METADATA} cannot be had: {code}")
+                reason = ErrorCode(code).name
+                raise UnknownTopicOrPartition(f"{REMOTE_LOG_METADATA} is not made: {reason}")
         index = self._index_of(partition)
         reading = None if index is None else self._readings.get(index)
         if reading is None:
