@@ -1,0 +1,177 @@
+"""Logs that move to another directory: what comes along, and what becomes of failures."""
+
+import errno
+
+import pytest
+from tests.storage import logs
+from tests.storage.scheduler import ManualScheduler
+
+from ottla.common.chance import Chance
+from ottla.common.errors import ApiError
+from ottla.common.topic_partition import TopicPartition
+from ottla.records.control import transaction_marker_batch
+from ottla.records.rules import AppendOrigin
+from ottla.replication.log_moves import LogMoves
+from ottla.replication.replicas import Replicas
+from ottla.storage.log import Log
+from ottla.storage.manager import LogManager
+
+A, B = "/data/a", "/data/b"
+
+
+class State:
+    leader, leader_epoch, isr = 1, 0, (1,)
+
+    def directory_of(self, _replica: int) -> bytes:
+        return bytes(16)
+
+
+class Moving:
+    """A broker's logs in two directories, and a partition in the first."""
+
+    def __init__(self) -> None:
+        self.files = logs.filesystem()
+        self.clock = ManualScheduler(logs.NOW)
+        self.manager = LogManager(
+            self.files,
+            [A, B],
+            clock=self.clock,
+            chance=Chance(1),
+            config_for=lambda _topic: logs.settings(),
+        )
+        self.manager.start()
+        self.replicas = Replicas(
+            node_id=1,
+            logs=self.manager,
+            scheduler=self.clock,
+            chance=Chance(2),
+            fetch_session_slots=1,
+        )
+        self.manager.on_directory_failed = lambda _directory, lost: self.replicas.fail(lost)
+        self.moves = LogMoves(self.manager, self.replicas, self.clock, self.files)
+        self.given_up: list[ApiError] = []
+        self.moves.on_given_up = lambda _which, why: self.given_up.append(why)
+        self.replicas.apply("topic", logs.TOPIC_ID, 0, State(), is_new=True)
+        assert self.manager.directory_of(self.log).path == A
+
+    @property
+    def log(self) -> Log:
+        return self.manager.logs[logs.TOPIC]
+
+    def settle(self) -> None:
+        for _ in range(200):
+            self.clock.advance(1)
+            self.clock.run_background()
+            if not len(self.moves):
+                return
+
+
+@pytest.fixture
+def moving() -> Moving:
+    return Moving()
+
+
+def mark(log: Log, *, commit: bool) -> None:
+    data = transaction_marker_batch(
+        commit=commit, producer_id=5, producer_epoch=0, coordinator_epoch=0, timestamp=logs.NOW
+    )
+    log.append_as_leader(
+        data, 0, len(data), leader_epoch=0, now_ms=logs.NOW, origin=AppendOrigin.COORDINATOR
+    )
+
+
+def test_gaps_producers_transactions_and_epochs_come_along(moving: Moving) -> None:
+    log = moving.log
+    for number in range(60):
+        data = logs.batch(
+            [b"x" * 90] * 2,
+            base_offset=3 * number,
+            leader_epoch=0,
+            producer_id=5,
+            producer_epoch=0,
+            sequence=2 * number,
+            transactional=True,
+        )
+        log.append_as_follower(bytes(data), now_ms=logs.NOW)
+        if number % 10 == 9:
+            log.truncate_to(log.log_end_offset, logs.NOW)
+            marker_at = log.log_end_offset
+            mark(log, commit=number % 20 == 9)
+            assert log.log_end_offset == marker_at + 1
+    log.begin_leader_epoch(4)
+    log.set_high_watermark(log.log_end_offset)
+    expected = logs.values_of(log)
+    moving.moves.move(logs.TOPIC, B)
+    moving.settle()
+    moved = moving.log
+    assert moving.manager.directory_of(moved).path == B
+    assert moved is not log
+    assert logs.values_of(moved) == expected
+    assert moved.epochs.entries == log.epochs.entries
+    assert moved.aborted_transactions(0, 10**6) == log.aborted_transactions(0, 10**6) != []
+    (producer,) = moved.producers.producers.values()
+    (before,) = log.producers.producers.values()
+    assert (producer.last_sequence, producer.epoch) == (before.last_sequence, before.epoch)
+    assert moved.recovery_point == moved.log_end_offset
+
+
+def test_a_target_that_fails_leaves_the_log_where_it_is(moving: Moving) -> None:
+    for number in range(30):
+        logs.append(moving.log, b"%d" % number * 50)
+    moving.moves.move(logs.TOPIC, B)
+
+    def fails(operation: str, path: str) -> OSError | None:
+        failing = operation == "sync" and path.startswith(B)
+        return OSError(errno.EIO, "injected", path) if failing else None
+
+    moving.files.fail = fails
+    moving.settle()
+    assert len(moving.moves) == 0
+    assert moving.manager.directory_of(moving.log).path == A
+    assert [each.path for each in moving.manager.online_directories] == [A]
+    assert moving.replicas.partition("topic", 0) is not None
+    logs.append(moving.log, b"served")
+
+
+def test_a_source_that_fails_takes_the_partition_offline(moving: Moving) -> None:
+    for number in range(30):
+        logs.append(moving.log, b"%d" % number * 50)
+    moving.moves.move(logs.TOPIC, B)
+    moving.manager.fail_directory(A, OSError(errno.EIO, "injected"))
+    moving.settle()
+    assert len(moving.moves) == 0
+    assert moving.manager.logs == {}
+    assert moving.replicas.is_offline("topic", 0)
+    assert [each.path for each in moving.manager.online_directories] == [B]
+
+
+def test_damage_ends_a_move_and_the_log_stays(moving: Moving) -> None:
+    for number in range(200):
+        logs.append(moving.log, b"%03d" % number * 30)
+    damaged = moving.log.segments[1]
+    damaged.sound_from = damaged.size
+    file = moving.files.open(damaged.path)
+    file.write_at(80, bytes([file.read_at(80, 1)[0] ^ 1]))
+    moving.moves.move(logs.TOPIC, B)
+    moving.settle()
+    assert len(moving.given_up) == 1
+    assert moving.manager.future_logs == {}
+    assert moving.manager.directory_of(moving.log).path == A
+
+
+def test_a_bound_on_its_speed_is_kept(moving: Moving) -> None:
+    moving.moves.bytes_per_second = 1000.0
+    for number in range(100):
+        logs.append(moving.log, b"%03d" % number * 10)
+    size = moving.log.size()
+    moving.moves.move(logs.TOPIC, B)
+    other = TopicPartition("other", 0)
+    moving.replicas.apply("other", bytes(15) + b"\x07", 0, State(), is_new=True)
+    source = moving.manager.directory_of(moving.manager.logs[other]).path
+    logs.append(moving.manager.logs[other], b"x")
+    moving.moves.move(other, A if source == B else B)
+    moving.clock.advance(size / 1000 / 2)
+    moving.clock.run_background()
+    assert len(moving.moves) == 2
+    moving.settle()
+    assert len(moving.moves) == 0
