@@ -234,7 +234,10 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced() 
     assert state(broker) is TransactionState.ONGOING
     broker.scheduler.run_for(3)
     assert state(broker) is TransactionState.COMPLETE_ABORT
-    assert broker.end(producer) is ErrorCode.PRODUCER_FENCED
+    assert broker.send(producer._replace(sequence=1), b"b") is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert broker.end(producer) is ErrorCode.INVALID_TXN_STATE
+    assert broker.end(producer, version=4) is ErrorCode.PRODUCER_FENCED
+    assert broker.ended(producer, commit=False) == (producer.producer_id, producer.epoch + 1, 0)
     assert broker.log_of("t").last_stable_offset == broker.log_of("t").high_watermark
     assert broker.committed_values() == []
 

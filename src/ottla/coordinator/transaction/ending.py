@@ -133,7 +133,8 @@ def _is_repeated(metadata: TransactionMetadata, request: EndTransaction) -> bool
     if metadata.client_version < EPOCH_BUMP_FROM:
         return False  # a producer of version 1 ended it, and the epoch before is not its own
     if metadata.producer_id == request.producer_id:
-        return metadata.producer_epoch == request.producer_epoch + 1
+        # The last epoch is nobody's: it is there to fence with.
+        return request.producer_epoch + 1 == metadata.producer_epoch < EPOCH_MAX
     return (
         metadata.previous_producer_id == request.producer_id
         and request.producer_epoch == EPOCH_MAX - 1
@@ -146,7 +147,11 @@ def _complete(request: EndTransaction) -> TransactionState:
 
 
 def aborted(metadata: TransactionMetadata, version: int, now_ms: int) -> TransactionMetadata:
-    """End an open transaction in its producer's stead, and fence the producer."""
+    """End an open transaction in its producer's stead, and fence the producer.
+
+    In version 2 the producer may find out by an abort of its own, which is then taken for a
+    repetition: unless another one has begun meanwhile, it goes on with the new epoch.
+    """
     return metadata.fenced().prepared(commit=False, client_version=version, now_ms=now_ms)
 
 

@@ -112,11 +112,8 @@ class TransactionMetadata(NamedTuple):
         )
 
     def fenced(self) -> "TransactionMetadata":
-        """Whoever uses the current epoch is shut out; to be followed by an abort at once."""
-        epoch = min(self.producer_epoch + 1, EPOCH_MAX)
-        return self._to(TransactionState.PREPARE_EPOCH_FENCE, self.last_update_ms)._replace(
-            producer_epoch=epoch, last_producer_epoch=NO_EPOCH
-        )
+        """Whoever uses the current epoch is to be shut out: an abort follows at once."""
+        return self._to(TransactionState.PREPARE_EPOCH_FENCE, self.last_update_ms)
 
     def prepared(
         self,
@@ -130,6 +127,8 @@ class TransactionMetadata(NamedTuple):
         epoch, last = self.producer_epoch, self.last_producer_epoch
         if client_version >= EPOCH_BUMP_FROM:
             epoch, last = min(epoch + 1, EPOCH_MAX), epoch
+        elif self.state is TransactionState.PREPARE_EPOCH_FENCE:
+            epoch, last = min(epoch + 1, EPOCH_MAX), NO_EPOCH
         state = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
         return self._to(state, now_ms)._replace(
             producer_epoch=epoch,
