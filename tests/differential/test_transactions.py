@@ -314,7 +314,7 @@ def test_lists_and_markers(pair: Pair) -> None:
     for filters in ({"state_filters": ["Nonsense"]}, {"producer_id_filters": [987654]},
                     {"transactional_id_pattern": "nobody"}, {"transactional_id_pattern": "("},
                     {"transactional_id_pattern": ""}):  # fmt: skip
-        only = {"state_filters": ["PrepareCommit"], "producer_id_filters": [], **filters}
+        only: Json = {"state_filters": ["PrepareCommit"], "producer_id_filters": [], **filters}
         pair.ask("ListTransactions", str(filters), versions=[2], **only)
     pair.ask("DescribeTransactions", "nobody", transactional_ids=["nobody", ""])
     marker = {"producer_id": 999_999, "producer_epoch": 0, "transaction_result": False,
