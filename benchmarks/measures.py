@@ -37,6 +37,7 @@ JOINS: Final = Measure("joins/s", higher_is_better=True, wanted=1.0)
 MEMORY_GROUPS: Final = Measure("MB", higher_is_better=False, wanted=1.0)
 TAKEOVER: Final = Measure("s", higher_is_better=False, wanted=1.0)
 TRANSACTIONS: Final = Measure("transactions/s", higher_is_better=True, wanted=1.0)
+CLEANER: Final = Measure("MB/s", higher_is_better=True, wanted=1.0)
 CREATE: Final = Measure("s", higher_is_better=False, wanted=1.0)
 
 Figures = dict[str, tuple[float, Measure]]
@@ -53,6 +54,10 @@ class Load:
         """Enough bytes for a few seconds, of which small records make fewer."""
         payload = {100: 120_000_000, 1_000: 400_000_000, 10_000: 600_000_000}[size]
         return max(20_000, int(payload * self.scale) // size)
+
+    @property
+    def compacted_keys(self) -> int:
+        return max(100_000, int(1_000_000 * self.scale))
 
     @property
     def one_record_seconds(self) -> float:

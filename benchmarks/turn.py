@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import groups
+from benchmarks.cleaner import compact
 from benchmarks.latency import end_to_end
 from benchmarks.measures import (
     BATCHES,
@@ -61,6 +62,8 @@ class Turn:
 
     def __init__(self, program: Program, directory: Path, load: Load, wanted: str) -> None:
         self._broker = BrokerProcess(program, directory, SETTINGS)
+        self._program = program
+        self._directory = directory
         self._load = load
         self._wanted = wanted
 
@@ -75,6 +78,7 @@ class Turn:
             "takeover from a dead member": self._takeover,
             "transactions of 10 records": self._transactions,
             "10,000 groups": self._groups,
+            "compaction, 100 B": self._compaction,
         }
         try:
             started = self._start()
@@ -165,6 +169,12 @@ class Turn:
     def _groups(self) -> Figures:
         with topic_on(self._broker, "groups") as topic:
             return groups.memory_of_groups(self._broker, topic)
+
+    def _compaction(self) -> Figures:
+        """By a broker of its own: what this one has done before must not count as memory."""
+        keys = self._load.compacted_keys
+        directory = self._directory / "compaction"
+        return compact(self._program, directory, records=2 * keys, keys=keys)
 
     def _create(self) -> Figures:
         """From the request until each of the partitions has a leader in the metadata."""

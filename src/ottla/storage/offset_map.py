@@ -17,6 +17,7 @@ from array import array
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:  # machine integers and arrays of them once compiled, nothing while interpreted
+    from librt.strings import read_i64_le
     from librt.vecs import vec
     from mypy_extensions import i64
 
@@ -27,6 +28,7 @@ except ImportError:
 
 SLOT_BYTES: Final = 24
 _MASK: Final = (1 << 63) - 1
+_INTERPRETED: Final = __file__.endswith(".py")
 
 
 def _openssl_md5(key: bytes) -> Any:
@@ -89,14 +91,13 @@ class OffsetMap:
 
 
 def _zeros(count: int) -> vec[i64]:
-    if __file__.endswith(".py"):
+    if _INTERPRETED:
         return array("q", [0]) * count  # type: ignore[return-value]  # indexed the same way
     return vec[i64]([0] * count)
 
 
 def _word(digest: bytes, at: i64) -> i64:
     """Eight bytes of a hash as a signed integer."""
-    low: i64 = digest[at] | digest[at + 1] << 8 | digest[at + 2] << 16 | digest[at + 3] << 24
-    high: i64 = digest[at + 4] | digest[at + 5] << 8 | digest[at + 6] << 16
-    top: i64 = digest[at + 7]
-    return low | high << 32 | (top if top < 128 else top - 256) << 56
+    if _INTERPRETED:
+        return int.from_bytes(digest[at : at + 8], "little", signed=True)
+    return read_i64_le(digest, at)
