@@ -49,7 +49,7 @@ def answer(
     now_ms = services.scheduler.wall_ms()
     replicas = services.replicas
     outcomes: Outcomes = []
-    unflushed: list[Unflushed] = []
+    unflushed: list[Unflushed] | None = None
     refused = False
     for topic, partitions in request.topics:
         led = replicas.topic(topic)
@@ -79,6 +79,7 @@ def answer(
                 results.append((index, info.first_offset, info.append_time, info.log_start_offset))
             except FlushDue as due:
                 assert partition is not None
+                unflushed = unflushed or []
                 unflushed.append(Unflushed(partition, due.info, results, len(results), end - start))
                 results.append(appended(index, due.info))
             except ApiError as error:
@@ -87,7 +88,7 @@ def answer(
                 refusal.is_one_batch = is_one_batch(frame, start, end)
                 results.append(refusal)
         outcomes.append((topic, results))
-    if unflushed:
+    if unflushed is not None:
         finish_it = partial(finish, outcomes, request, version, correlation_id, replicas)
         return finish_when_flushed(unflushed, finish_it, replicas, acks, refused=refused)
     return finish(outcomes, request, version, correlation_id, replicas, refused=refused)
