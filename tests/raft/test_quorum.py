@@ -185,11 +185,13 @@ def test_a_damaged_download_is_refused_and_fetched_again() -> None:
 def test_an_observer_becomes_a_voter_and_ceases_to_be_one() -> None:
     cluster = Cluster(9, 1, observers=2)
     leader = cluster.elect()
-    cluster.run_for(3.0)
+    cluster.run_for(30.0)
     assert settled(cluster, cluster.add_voter(2)) == (0, None)
-    cluster.run_for(1.0)
+    cluster.run_for(30.0)
     assert settled(cluster, cluster.add_voter(3)) == (0, None)
     assert leader.driver.voters.ids == [1, 2, 3]
+    assert leader.driver.is_leader
+    assert leader.driver.epoch == 1, "a new voter is given the time to be heard"
     cluster.crash(1)
     cluster.elect()
     cluster.converge()

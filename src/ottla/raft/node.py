@@ -222,6 +222,9 @@ class RaftNode:
                 self.voters = event.voters
                 self.committed_voters = event.committed or event.voters
                 self.kraft_version = event.kraft_version
+                if isinstance(self.role, Leader):
+                    # Those who are new have not had the time to be heard.
+                    self.role.check_quorum_at = event.now + self.check_quorum_seconds
                 self._advance_high_watermark(effects)
             case _:
                 assert_never(event)
@@ -273,7 +276,7 @@ class RaftNode:
 
     def _become_leader(self, now: float, votes: Votes, effects: list[RaftEffect]) -> None:
         granting = tuple(key for key in self.voters.keys if key.node_id in votes.granted)
-        check_at = now + CHECK_QUORUM_FACTOR * self.timeouts.fetch_seconds
+        check_at = now + self.check_quorum_seconds
         self._enter(Leader(self.epoch, self.log_end_offset, granting, check_at, begin_at=now))
         self._save(QuorumState(self.epoch, self.key.node_id), effects)
         effects.append(AppendLeaderChange(self.epoch, granting))
@@ -304,6 +307,10 @@ class RaftNode:
                 return voted
             case Candidate() | Leader() | Resigned():
                 return self.key
+
+    @property
+    def check_quorum_seconds(self) -> float:
+        return CHECK_QUORUM_FACTOR * self.timeouts.fetch_seconds
 
     def election_timeout(self) -> float:
         seconds = self.timeouts.election_seconds
@@ -531,7 +538,7 @@ class RaftNode:
         needed = self.voters.majority - (1 if self.is_voter else 0)
         if len(role.fetched & set(self.voters.ids)) >= needed:
             role.fetched.clear()
-            role.check_quorum_at = now + CHECK_QUORUM_FACTOR * self.timeouts.fetch_seconds
+            role.check_quorum_at = now + self.check_quorum_seconds
             role.forget_observers(self.voters, now)
 
     def _replica(self, key: ReplicaKey) -> ReplicaKey:

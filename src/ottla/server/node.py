@@ -26,8 +26,10 @@ from ottla.handlers.dispatch import Dispatcher
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.versions import TRANSACTION_VERSION
+from ottla.network.channel import NetworkChannel
+from ottla.network.node_client import NodeClientLimits
 from ottla.network.server import SocketServer, SocketServerLimits
-from ottla.network.sockets import Network
+from ottla.network.sockets import DiallingNetwork
 from ottla.observability.logging import logger
 from ottla.replication.log_moves import LogMoves
 from ottla.replication.replicas import Replicas
@@ -69,7 +71,7 @@ class Node:
         config: BrokerConfig,
         *,
         filesystem: Filesystem,
-        network: Network,
+        network: DiallingNetwork,
         scheduler: Scheduler,
         chance: Chance,
         start_cleaner: StartWorker | None = None,
@@ -110,6 +112,15 @@ class Node:
         self._log_moves = LogMoves(self.logs, self._replicas, scheduler, filesystem)
         self._log_moves.on_given_up = _tell_of_damaged_move
         self._server = SocketServer(network, scheduler, _limits(config))
+        self._channel = NetworkChannel(
+            network,
+            scheduler,
+            client_id=f"raft-client-{config.node_id}",
+            limits=NodeClientLimits(
+                timeout_seconds=config.controller_quorum_request_timeout_ms / 1000,
+                backoff_seconds=config.controller_quorum_retry_backoff_ms / 1000,
+            ),
+        )
         self._services: Services | None = None
         self._on_lost: Callable[[list[TopicPartition]], None] = lambda _lost: None
         self._groups: GroupService | None = None
@@ -253,6 +264,7 @@ class Node:
                     chance=self._chance,
                     metadata=self._metadata,
                     on_failure=self._failed,
+                    channel=self._channel,
                 )
         raise StartRefused(f"the metadata log directory {path} cannot be read")
 
@@ -431,6 +443,7 @@ class Node:
                 await self._controller.stop()
             except LogDirFailed as failure:
                 log.error("the metadata log was not closed", reason=failure.message)
+        self._channel.close()
         if self._storage is not None:
             await self._storage.stop(NO_EPOCH if self._lifecycle is None else self._lifecycle.epoch)
         else:
