@@ -16,6 +16,7 @@ from ottla.coordinator.group.records import GroupRecord, GroupRecordFormat
 from ottla.coordinator.group.service import GROUP_METADATA_TOPIC, GroupService, OffsetsFound
 from ottla.coordinator.group.settings import GroupSettings
 from ottla.coordinator.outside import Verification
+from ottla.metadata.features import FeaturesImage
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.topics import PartitionImage, TopicImage, TopicsImage
 from ottla.protocol.generated.consumer_protocol_subscription import ConsumerProtocolSubscription
@@ -54,7 +55,7 @@ class Cluster:
     """The topics of the cluster, as the test has it: the coordinator's own, and others."""
 
     def __init__(self) -> None:
-        self.image = MetadataImage(offset=0)
+        self.image = MetadataImage(offset=0, features=FeaturesImage(finalized={"group.version": 1}))
         self.newest_topic_offset = -1
 
     def partition_count(self, topic: str) -> int | None:

@@ -1,5 +1,7 @@
 """Members of a consumer group: joining, epochs, revocation before assignment, sessions, leaving."""
 
+from dataclasses import replace
+
 import pytest
 from tests.coordinator.consumers import AT_ONCE, Consumer, described, group_of, settle
 from tests.coordinator.coordinator import GROUP, Coordinator
@@ -21,6 +23,7 @@ from ottla.common.errors import (
 )
 from ottla.coordinator.group.consumer.member import MemberState
 from ottla.coordinator.group.settings import GroupSettings
+from ottla.metadata.features import FeaturesImage
 
 
 @pytest.fixture
@@ -189,6 +192,13 @@ def test_a_group_has_a_largest_size() -> None:
 
 def test_a_broker_that_has_no_consumer_protocol_says_so() -> None:
     coordinator = Coordinator(GroupSettings(protocols=("classic",)))
+    with pytest.raises(UnsupportedVersion):
+        Consumer(coordinator, "a").join()
+
+
+def test_a_cluster_without_the_feature_has_no_consumer_groups(coordinator: Coordinator) -> None:
+    cluster = coordinator.cluster
+    cluster.image = replace(cluster.image, features=FeaturesImage())
     with pytest.raises(UnsupportedVersion):
         Consumer(coordinator, "a").join()
 

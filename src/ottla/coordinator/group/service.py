@@ -67,6 +67,8 @@ from ottla.protocol.generated.txn_offset_commit import (
 T = TypeVar("T")
 
 GROUP_METADATA_TOPIC: Final = "__consumer_offsets"
+GROUP_VERSION: Final = "group.version"
+"""The feature that brings consumer groups, from level 1 on."""
 
 _BATCH_BYTES: Final = 64 * 1024
 _LOAD_BYTES_MAX: Final = 256 * 1024
@@ -194,7 +196,9 @@ class GroupService:
         )
 
     def _check_protocol(self) -> None:
-        if GroupType.CONSUMER.value not in self._settings.protocols:
+        """Consumer groups are there when the broker's settings and the features say so."""
+        level = self._topics.image.features.level(GROUP_VERSION)
+        if GroupType.CONSUMER.value not in self._settings.protocols or level < 1:
             raise UnsupportedVersion
 
     # Groups

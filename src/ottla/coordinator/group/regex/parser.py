@@ -77,7 +77,7 @@ class _Parser:
                 raise InvalidRegularExpression("invalid nested repetition operator")
             if not items:
                 raise InvalidRegularExpression(_NO_ARGUMENT)
-            items[-1] = _repeat(items[-1], *bounds)
+            items[-1] = Repeat(items[-1], *bounds)
             repeated = True
         return items[0] if len(items) == 1 else Sequence(tuple(items))
 
@@ -268,23 +268,3 @@ def _literal(character: str, flags: _Flags) -> Node:
     code = ord(character)
     mask = _folded(charset.between(code, code), flags)
     return OneOf(mask | charset.folded_from_beyond(code, code) if flags.fold else mask)
-
-
-def _repeat(item: Node, low: int, high: int | None) -> Node:
-    node = Repeat(item, low, high)
-    if max(low, high or 0) >= 2 and _count(node, REPEAT_MAX) > REPEAT_MAX:
-        raise InvalidRegularExpression("invalid repeat count")
-    return node
-
-
-def _count(node: Node, limit: int) -> int:
-    """How often the innermost of nested repetitions is written out, up to beyond ``limit``."""
-    match node:
-        case Repeat(item, low, high):
-            times = max(low, high or 0, 1)
-            inner = _count(item, limit // times) if times <= limit else limit + 1
-            return times * inner
-        case Sequence(items) | Choice(items):
-            return max((_count(item, limit) for item in items), default=1)
-        case _:
-            return 1
