@@ -8,10 +8,10 @@ READY := $(VENV)/.ready
 JOBS ?= 2
 PYTEST := $(BIN)/pytest -n $(JOBS)
 
-.PHONY: help run test test-all check generate bench compile clean peer fix
+.PHONY: help run test test-all check generate bench bench-storage compile clean peer fix
 
 help: ## what there is to make
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(READY): pyproject.toml setup.py
 	$(PYTHON) -m venv $(VENV)
@@ -44,6 +44,9 @@ peer: $(READY) ## Apache Kafka 4.3.1 and its tools, by Maven, into .peer/
 
 bench: $(READY) peer compile ## us and Apache Kafka by turns: ratios, JSON and a plot
 	$(BIN)/python benchmarks/run.py $(BENCH)
+
+bench-storage: $(READY) peer compile ## the cleaner beside Kafka's, the remote store beside a plain copy
+	$(BIN)/python benchmarks/storage.py $(BENCH)
 
 compile: $(READY) ## the hot modules by mypyc, in place; `make clean` undoes it
 	OTTLA_COMPILE=1 $(BIN)/python setup.py --quiet build_ext --inplace

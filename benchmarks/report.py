@@ -94,12 +94,25 @@ def _number(value: float) -> str:
     return f"{value:.3g}"
 
 
-def as_json(results: Results, *, rounds: int, scale: float) -> dict[str, Any]:
+def circumstances() -> dict[str, Any]:
+    """When, of which commit, where and with what."""
     return {
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": _commit(),
         "machine": _machine(),
         "versions": _versions(),
+    }
+
+
+def stem_of(found: dict[str, Any]) -> Path:
+    """What a result's files are called by: the moment and the commit."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    return RESULTS / f"{found['when'][:19].replace(':', '')}-{found['commit']}"
+
+
+def as_json(results: Results, *, rounds: int, scale: float) -> dict[str, Any]:
+    return {
+        **circumstances(),
         "rounds": rounds,
         "scale": scale,
         "figures": [
@@ -161,9 +174,7 @@ def _is_compiled() -> bool:
 def write(results: Results, *, rounds: int, scale: float) -> tuple[Path, Path]:
     """The JSON and the plot, named by the day and the commit."""
     found = as_json(results, rounds=rounds, scale=scale)
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    stamp = found["when"][:19].replace(":", "")
-    stem = RESULTS / f"{stamp}-{found['commit']}"
+    stem = stem_of(found)
     data, picture = stem.with_name(stem.name + ".json"), stem.with_name(stem.name + ".png")
     data.write_text(json.dumps(found, indent=1) + "\n")
     plot(results, picture)
