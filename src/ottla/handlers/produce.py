@@ -27,7 +27,7 @@ from ottla.handlers.produce_outcomes import (
 from ottla.handlers.transactional_produce import produce_transactionally
 from ottla.protocol.api import ApiKey
 from ottla.protocol.produce_request import read_produce_request
-from ottla.protocol.produce_response import Appended
+from ottla.protocol.produce_response import Appended, encode_appended
 from ottla.records.batch import MAGIC, TRANSACTIONAL_BIT
 from ottla.records.validation import ZSTD_FROM_PRODUCE_VERSION, refuse_zstd
 from ottla.storage.results import FlushDue
@@ -91,4 +91,6 @@ def answer(
     if unflushed is not None:
         finish_it = partial(finish, outcomes, request, version, correlation_id, replicas)
         return finish_when_flushed(unflushed, finish_it, replicas, acks, refused=refused)
+    if not refused and acks:
+        return encode_appended(correlation_id, version, outcomes)  # type: ignore[arg-type]
     return finish(outcomes, request, version, correlation_id, replicas, refused=refused)

@@ -1,7 +1,6 @@
 """What became of the partitions of a produce request, and how the client is told.
 
-Beside the hot path: the answer to a request that was taken as it is needs nothing of this but
-:func:`finish`.
+Beside the hot path: a request that was taken as it is needs nothing of this.
 """
 
 from struct import Struct
