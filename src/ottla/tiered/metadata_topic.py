@@ -59,13 +59,17 @@ class MetadataLog(Protocol):
 class _Reading:
     """How far a partition of the topic was replayed."""
 
-    __slots__ = ("loaded", "outcomes", "position", "waiting")
+    __slots__ = ("in_flight", "loaded", "outcomes", "position", "waiting")
 
     def __init__(self, position: int) -> None:
         self.position = position
         self.loaded: Promise[None] = Promise()
         self.waiting: dict[int, Promise[bool]] = {}
         """Who wants to know what became of the record at an offset."""
+        self.in_flight = 0
+        """Writes whose offset is not known yet."""
+        self.outcomes: dict[int, bool] = {}
+        """What became of records that were replayed meanwhile."""
 
 
 class MetadataTopic:
@@ -176,23 +180,29 @@ class MetadataTopic:
             return outcome
         builder = BatchBuilder()
         builder.append(self._scheduler.wall_ms(), None, encode(record))
+        reading.in_flight += 1
         appended = self._log.append(REMOTE_LOG_METADATA, index, bytes(builder.build()))
+        appended.when_done(lambda done: self._committed(index, reading, done, outcome))
+        return outcome
 
-        def committed(done: Promise[int]) -> None:
-            try:
-                offset = done.result()
-            except ApiError as error:
-                outcome.fail(error)
-                return
+    def _committed(
+        self, index: int, reading: _Reading, done: Promise[int], outcome: Promise[bool]
+    ) -> None:
+        reading.in_flight -= 1
+        try:
+            offset = done.result()
             if self._readings.get(index) is not reading:
-                outcome.fail(NotLeaderOrFollower())
-                return
-            assert offset >= reading.position
+                raise NotLeaderOrFollower
+        except ApiError as error:
+            outcome.fail(error)
+            return
+        if offset in reading.outcomes:
+            outcome.fulfil(reading.outcomes.pop(offset))
+        else:
             reading.waiting[offset] = outcome
             self._replay(index, reading)
-
-        appended.when_done(committed)
-        return outcome
+        if not reading.in_flight:
+            reading.outcomes.clear()
 
     # Replaying
 
@@ -219,6 +229,8 @@ class MetadataTopic:
             waits = reading.waiting.pop(offset, None)
             if waits is not None:
                 waits.fulfil(outcome)
+            elif reading.in_flight:
+                reading.outcomes[offset] = outcome
         if reading.position < end and reading.position > before:
             self._scheduler.call_soon(self._replay, index, reading)
         elif not reading.loaded.done:

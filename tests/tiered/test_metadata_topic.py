@@ -1,0 +1,157 @@
+"""The metadata topic: a write is done when it has come back, whatever order that takes."""
+
+from typing import Any
+
+import pytest
+from tests.coordinator.memory_log import MemoryLog
+from tests.tiered.histories import FINISHED, PARTITION, STARTED, segment, segment_id, update
+
+from ottla.common.chance import Chance
+from ottla.common.errors import NotLeaderOrFollower, ReplicaNotAvailable, UnknownTopicOrPartition
+from ottla.common.promise import Promise, fulfilled, run
+from ottla.records.builder import BatchBuilder
+from ottla.simulation.scheduler import SimulatedScheduler
+from ottla.tiered import metadata_topic
+from ottla.tiered.machine import RemotePartition
+from ottla.tiered.metadata_topic import MetadataTopic
+from ottla.tiered.records import REMOTE_LOG_METADATA, encode
+from ottla.tiered.segments import RemoteLogMetadata
+
+
+class OnePartition(MemoryLog):
+    """The topic has one partition, once it is there."""
+
+    def __init__(self, *, exists: bool = True) -> None:
+        super().__init__()
+        self.exists = exists
+        self.code = 0
+        self.late: Promise[int] | None = None
+        """Told in place of the promise of an append."""
+
+    def append(self, topic: str, partition: int, batch: bytes, **options: Any) -> Promise[int]:
+        appended = super().append(topic, partition, batch, **options)
+        return appended if self.late is None else self.late
+
+    def partition_count(self, topic: str) -> int | None:
+        return 1 if self.exists else None
+
+    def ensure(self, topic: str) -> Promise[int]:
+        self.exists = self.exists or not self.code
+        return fulfilled(self.code)
+
+
+class Topic:
+    def __init__(self, log: OnePartition | None = None) -> None:
+        self.log = log or OnePartition()
+        self.scheduler = SimulatedScheduler(Chance(1))
+        self.topic = MetadataTopic(self.log, self.log.ensure, self.scheduler)
+        self.loaded: list[list[RemotePartition]] = []
+        self.topic.on_loaded = self.loaded.append
+
+    def elected(self) -> "Topic":
+        self.topic.elected(0)
+        self.scheduler.run_for(0.1)
+        return self
+
+    def appended(self, *values: bytes) -> None:
+        """By somebody else."""
+        builder = BatchBuilder()
+        for value in values:
+            builder.append(0, None, value)
+        self.log.append(REMOTE_LOG_METADATA, 0, bytes(builder.build()))
+
+    def state(self) -> object:
+        found = self.topic.find(PARTITION).segments.get(segment_id(1))
+        return None if found is None else found.state
+
+
+def test_a_write_is_done_when_it_was_replayed_and_tells_whether_it_took_effect() -> None:
+    topic = Topic().elected()
+    assert topic.topic.write(segment(1, 0, 9)).result()
+    assert topic.state() is STARTED
+    assert not topic.topic.write(update(2, FINISHED)).result()
+
+
+def test_what_is_not_committed_is_not_replayed() -> None:
+    topic = Topic().elected()
+    topic.log.hold = True
+    written = topic.topic.write(segment(1, 0, 9))
+    topic.scheduler.run_for(5)
+    assert not written.done
+    assert topic.state() is None
+    topic.log.commit(REMOTE_LOG_METADATA, 0)
+    assert written.result()
+    assert topic.state() is STARTED
+
+
+def test_a_record_may_be_replayed_before_its_writer_hears_that_it_is_committed() -> None:
+    topic = Topic().elected()
+    topic.log.late = Promise()
+    written = topic.topic.write(segment(1, 0, 9))
+    topic.scheduler.run_for(5)
+    assert topic.state() is STARTED
+    assert not written.done
+    topic.log.late.fulfil(0)
+    assert written.result()
+
+
+def test_records_of_others_are_taken_and_what_is_no_record_is_passed_over() -> None:
+    topic = Topic().elected()
+    topic.appended(b"", b"not a record", encode(segment(1, 0, 9)), encode(update(1, FINISHED)))
+    topic.scheduler.run_for(2)
+    assert topic.state() is FINISHED
+    assert topic.topic.unreadable == 2
+
+
+def test_a_long_partition_is_read_slice_by_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata_topic, "SLICE_BYTES", 300)
+    topic = Topic()
+    for number in range(60, 90):
+        topic.appended(encode(segment(number, number, number)))
+    topic.topic.elected(0)
+    with pytest.raises(ReplicaNotAvailable):
+        topic.topic.find(PARTITION)
+    topic.scheduler.run_for(0.5)
+    assert len(topic.topic.find(PARTITION).segments) == 30
+    assert [[each.partition for each in known] for known in topic.loaded] == [[PARTITION]]
+
+
+def test_whoever_waits_is_told_when_somebody_else_leads() -> None:
+    topic = Topic().elected()
+    topic.log.hold = True
+    written = topic.topic.write(segment(1, 0, 9))
+    topic.topic.resigned(0)
+    topic.log.commit(REMOTE_LOG_METADATA, 0)
+    with pytest.raises(NotLeaderOrFollower):
+        written.result()
+    with pytest.raises(ReplicaNotAvailable):
+        topic.topic.find(PARTITION)
+    with pytest.raises(NotLeaderOrFollower):
+        topic.topic.write(segment(2, 0, 9)).result()
+    assert topic.elected().state() is STARTED
+
+
+def test_the_topic_is_made_when_it_is_needed() -> None:
+    log = OnePartition(exists=False)
+    topic = Topic(log)
+    assert not topic.topic.exists
+    log.code = 38
+    with pytest.raises(UnknownTopicOrPartition):
+        run(topic.topic.load(PARTITION)).result()
+    log.code = 0
+    with pytest.raises(NotLeaderOrFollower):
+        run(topic.topic.load(PARTITION)).result()
+    topic.topic.elected(0)
+    loading = run(topic.topic.load(PARTITION))
+    assert not loading.done
+    topic.scheduler.run_for(0.1)
+    assert loading.result().partition == PARTITION
+
+
+def test_the_same_records_make_the_same_state() -> None:
+    topic = Topic().elected()
+    records: list[RemoteLogMetadata] = [segment(1, 0, 9), update(1, FINISHED), segment(2, 10, 19)]
+    for record in records:
+        assert topic.topic.write(record).result()
+    again = Topic(topic.log).elected()
+    assert list(again.topic.find(PARTITION).segments) == list(topic.topic.find(PARTITION).segments)
