@@ -16,8 +16,8 @@ from ottla.storage.files import OsFilesystem
 from ottla.storage.leader_epochs import EpochEntry
 from ottla.storage.producer_snapshots import encode_snapshot
 from ottla.tiered.copier import SegmentFiles, upload
-from ottla.tiered.driver.directory import DirectoryStore
 from ottla.tiered.segments import EpochStart, RemoteLogSegment, TopicIdPartition
+from ottla.tiered.store import RemoteStore
 
 TOPIC_ID = bytes(15) + b"\x09"
 TIME = 1_700_000_000_000
@@ -75,7 +75,7 @@ class HandMade:
         checkpoint = encode_offsets({TopicPartition(self.topic, 0): offset})
         (self.log_dir / CLEANER_OFFSETS).write_bytes(checkpoint)
 
-    def upload(self, store: DirectoryStore, base: int, end: int) -> RemoteLogSegment:
+    def upload(self, store: RemoteStore, base: int, end: int) -> RemoteLogSegment:
         """Copy the segment from ``base`` on, which ends before ``end``."""
         segment = RemoteLogSegment(
             partition=TopicIdPartition(TOPIC_ID, self.topic, 0),

@@ -114,3 +114,19 @@ def test_files_that_are_not_on_this_machine_are_not_called_sound() -> None:
         text, complaint = ottla("log", "segments", name)
         assert "its files do not lie on this machine" in complaint
         assert text.splitlines()[0].startswith("TOPIC  ")
+
+
+def test_a_tiered_topic_of_which_nothing_is_remote_yet(tmp_path: Path) -> None:
+    name = f"logs-{next(NUMBERS)}"
+    settings = {
+        "remote.log.storage.system.enable": "true",
+        "ottla.remote.store.url": f"file://{tmp_path}/remote",
+    }
+    with Broker(config=settings) as broker:
+        ottla = Command(broker.bootstrap_servers)
+        ottla("topics", "create", name, "-c", "remote.storage.enable=true")
+        (described,) = ottla.document("topics", "describe", name)["topics"]
+        assert (described["local_size"], described["remote_size"]) == (0, 0)
+        (partition,) = ottla.document("log", "segments", name)["partitions"]
+        assert partition["remote_size"] == 0
+        assert ottla.document("log", "verify", name)["problems"] == []

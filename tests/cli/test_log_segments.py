@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from tests.cli.partitions import TIME, HandMade
+from tests.tiered.s3_server import BUCKET, s3_server
 
 from ottla.cli.main import cli
+from ottla.server.defaults import development_properties
 from ottla.tiered.driver.directory import DirectoryStore
+from ottla.tiered.driver.stores import open_store
 
 
 def run(*words: str) -> tuple[int, str, str]:
@@ -268,3 +271,29 @@ def test_looking_does_not_clean_up_in_the_store(
     left.write_bytes(b"half a segment")
     document("segments", "t", "-d", str(log.log_dir), "--remote-store", url)
     assert left.exists()
+
+
+def test_a_bucket_is_named_by_the_configuration_of_a_node(log: HandMade, tmp_path: Path) -> None:
+    config = tmp_path / "server.properties"
+    where = ("t", "-c", str(config))
+    with s3_server() as server:
+        settings = {
+            **development_properties(str(log.log_dir)),
+            **server.settings,
+            "remote.log.storage.system.enable": "true",
+            "ottla.remote.store.url": f"s3://{BUCKET}/segments",
+        }
+        config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        log.upload(open_store(settings["ottla.remote.store.url"], settings), 0, 5)
+        log.forget(0)
+        rows = document("segments", "--deep", *where)["segments"]
+        assert [(row["tier"], row["records"]) for row in rows] == [
+            ("remote", 5),
+            ("local", 4),
+            ("local", 2),
+        ]
+        assert document("verify", *where)["problems"] == []
+    # Without the store the rest is still shown, and it is said.
+    content = document("segments", *where, code=1)
+    assert [row["tier"] for row in content["segments"]] == ["local", "local"]
+    assert content["errors"][0]["error"] == "REMOTE_STORE"

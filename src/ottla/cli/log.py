@@ -3,8 +3,8 @@
 import contextlib
 import os
 import posixpath
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
@@ -15,6 +15,8 @@ from ottla.cli.progress import Progress
 if TYPE_CHECKING:
     from ottla.cli.log_place import Place
     from ottla.cli.remote_tier import RemoteCopy
+
+Logs: TypeAlias = "list[tuple[Place, list[RemoteCopy]]]"
 
 
 @click.group()
@@ -51,8 +53,7 @@ def segments(
     rows: list[Row] = []
     partitions: list[Row] = []
     problems: list[Row] = []
-    found = find_logs(names, where, output)
-    logs = list(_with_copies(found, where, output))
+    logs, found = _look_up(names, where, output)
     for _, message, name in _out_of_reach(logs, found, where):
         output.talk(f"{name}: {message}")
     total = sum(_bytes(place, copies) for place, copies in logs) if deep else 0
@@ -110,9 +111,8 @@ def dump(
         if reader_of(file) is None:
             raise click.UsageError(f"{file}: not a file of a log")
     rest = [name for name in names if name not in files]
-    found = find_logs(rest, where, output) if rest or not names else Found([], None)
+    logs, found = _look_up(rest, where, output) if rest or not names else ([], Found([], None))
     selection = Selection(records, offset) if limit is None else Selection(records, offset, limit)
-    logs = list(_with_copies(found, where, output))
     for code, message, name in _out_of_reach(logs, found, where):
         output.error(code, message, log=name)
     chosen = [
@@ -141,8 +141,7 @@ def verify(*, names: tuple[str, ...], shallow: bool, output: Output, where: Wher
     """
     from ottla.cli.log_checks import LogCheck
 
-    found = find_logs(names, where, output)
-    logs = list(_with_copies(found, where, output))
+    logs, found = _look_up(names, where, output)
     for code, message, name in _out_of_reach(logs, found, where):
         output.error(code, message, log=name)
     rows: list[Row] = []
@@ -173,26 +172,30 @@ def _tell(output: Output, problems: list[Row]) -> None:
         output.talk(f"{problem['file']}{place}: {problem['problem']}")
 
 
-def _with_copies(
-    found: Found, where: Where, output: Output
-) -> Iterator[tuple["Place", list["RemoteCopy"]]]:
-    """Each log with its remote segments, as far as they are wanted and can be known."""
+def _look_up(names: Sequence[str], where: Where, output: Output) -> tuple[Logs, Found]:
+    """The logs that were named, each with its remote segments if they are wanted.
+
+    Where the store does not answer, the remote tier is left out, and that is said.
+    """
+    from ottla.cli.remote_tier import trouble
     from ottla.tiered.store import RemoteStoreError
 
-    for place in found.places:
-        copies: list[RemoteCopy] = []
-        partition = place.id_partition
-        if found.tier is not None and where.remote and partition is not None:
-            try:
-                copies = found.tier.copies(partition)
-            except RemoteStoreError as error:
-                output.error("REMOTE_STORE", str(error), log=place.name)
-        yield place, copies
+    found = find_logs(names, where, output)
+    tier = found.tier if where.remote else None
+    if tier is not None:
+        click.get_current_context().call_on_close(tier.close)
+    try:
+        logs = [
+            (place, tier.copies(partition) if tier and (partition := place.id_partition) else [])
+            for place in found.places
+        ]
+    except RemoteStoreError as error:
+        output.error("REMOTE_STORE", trouble(error))
+        return [(place, []) for place in found.places], found._replace(tier=None)
+    return logs, found._replace(tier=tier)
 
 
-def _out_of_reach(
-    logs: list[tuple["Place", list["RemoteCopy"]]], found: Found, where: Where
-) -> Iterator[tuple[str, str, str]]:
+def _out_of_reach(logs: Logs, found: Found, where: Where) -> Iterator[tuple[str, str, str]]:
     """What the cluster has and this machine cannot read: a code, what it is, and of which log."""
     for place, copies in logs:
         if where.local and place.live and place.directory is None:

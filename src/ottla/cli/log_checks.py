@@ -136,7 +136,7 @@ class LogCheck:
                 files = self._tier.bring(copy, directory, self._progress)
                 epochs = read_epochs(FILES, f"{directory}/{LEADER_EPOCHS}")
             except (CorruptMessage, CorruptCheckpoint, RemoteStoreError) as error:
-                self._problems.append(Problem(name, None, str(error)))
+                self._problems.append(Problem(name, None, str(error).partition("\n")[0]))
                 return
             facts = WholeSegment(files, epochs=LeaderEpochs(epochs), deep=self._deep).read()
             self._count(facts)

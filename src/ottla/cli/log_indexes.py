@@ -37,7 +37,7 @@ def read_entries(path: str, struct: Struct) -> Iterator[tuple[int, tuple[int, ..
     try:
         while len(chunk := file.read_at(number * size, size * _CHUNK_ENTRIES)) >= size:
             chunk = chunk[: len(chunk) - len(chunk) % size]
-            if not any(chunk):
+            if chunk.count(0) == len(chunk):
                 number, zeros = number + len(chunk) // size, zeros + len(chunk) // size
                 continue
             for entry in struct.iter_unpack(chunk):

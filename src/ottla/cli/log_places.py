@@ -155,7 +155,9 @@ def _in_paths(paths: Sequence[str]) -> list["Place"]:
 
 def _find_offline(names: Sequence[str], where: Where, output: Output, *, every: bool) -> Found:
     from ottla.cli.log_place import Place, places_below
+    from ottla.cli.remote_tier import trouble
     from ottla.config.broker import BrokerConfig
+    from ottla.tiered.store import RemoteStoreError
 
     log_dirs = list(where.log_dirs)
     if not log_dirs and where.config is not None:
@@ -170,7 +172,11 @@ def _find_offline(names: Sequence[str], where: Where, output: Output, *, every: 
         chosen = [place for place in known if place.topic == whole]
         chosen += [place for place in known if (place.topic, place.partition) == (topic, partition)]
         if tier is not None and where.remote:
-            chosen = _with_remote_only(chosen, tier, name)
+            try:
+                chosen = _with_remote_only(chosen, tier, name)
+            except RemoteStoreError as error:
+                output.error("REMOTE_STORE", trouble(error))
+                tier = None
         if not chosen:
             output.error("UNKNOWN_TOPIC_OR_PARTITION", "not in these directories", topic=name)
         found += chosen

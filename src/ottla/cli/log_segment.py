@@ -5,16 +5,17 @@ Nothing is changed, and whatever is damaged is a :class:`Problem` and never an e
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import islice, pairwise
+from itertools import islice
+from struct import Struct
 from typing import Final, NamedTuple
 
-from ottla.cli.log_indexes import TransactionIndexCheck
+from ottla.cli.log_indexes import TransactionIndexCheck, read_entries
 from ottla.cli.read_only import FILES
 from ottla.common.errors import ApiError
 from ottla.records.batch import MAGIC, BatchHeader
 from ottla.storage.file_records import BatchPlace, headers, place_at
 from ottla.storage.files import File
-from ottla.storage.offset_index import OffsetIndex
+from ottla.storage.offset_index import ENTRY as OFFSET_ENTRY
 from ottla.storage.segment import (
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
@@ -22,12 +23,11 @@ from ottla.storage.segment import (
     TRANSACTION_INDEX_SUFFIX,
     file_name,
 )
-from ottla.storage.time_index import TimeIndex
+from ottla.storage.time_index import ENTRY as TIME_ENTRY
 
 INDEX_SUFFIXES: Final = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 PROBLEMS_MAX: Final = 100
 """Of one file: whoever has read so many has seen enough."""
-_UNBOUNDED: Final = (1 << 63) - 1
 
 
 class Problem(NamedTuple):
@@ -131,34 +131,40 @@ def _see(batches: Iterable[tuple[int, BatchHeader]], facts: Facts) -> None:
 
 def _last_indexed(files: SegmentFiles, file: File, facts: Facts) -> int:
     """Where the last batch with an entry begins; 0 when the index does not lead to one."""
-    path = files.path(OFFSET_INDEX_SUFFIX)
-    if not files.has(OFFSET_INDEX_SUFFIX):
+    entries = _entries(files, OFFSET_INDEX_SUFFIX, OFFSET_ENTRY, facts)
+    if entries is None or entries.last is None:
         return 0
-    index = OffsetIndex(FILES, path, files.base_offset, _UNBOUNDED)
-    entries = index.all()
-    while entries and not any(entries[-1]):
-        entries.pop()
-    place = place_at(file, entries[-1][1], facts.size) if entries else None
-    sound = index.has_whole_entries() and (
-        not entries
-        or (place is not None and place.last_offset == files.base_offset + entries[-1][0])
-    )
-    facts.indexes[OFFSET_INDEX_SUFFIX] = IndexFacts(len(entries), sound)
-    return place.position if sound and place is not None else 0
+    relative, position = entries.last
+    place = place_at(file, position, facts.size) if position >= 0 else None
+    if place is None or place.last_offset != files.base_offset + relative:
+        facts.indexes[OFFSET_INDEX_SUFFIX] = IndexFacts(entries.number, sound=False)
+        return 0
+    return position
 
 
 def _saw_last_time_entry(files: SegmentFiles, facts: Facts) -> None:
-    if not files.has(TIME_INDEX_SUFFIX):
-        return
-    index = TimeIndex(FILES, files.path(TIME_INDEX_SUFFIX), files.base_offset, _UNBOUNDED)
-    entries = index.all()
-    while entries and not any(entries[-1]):
-        entries.pop()
-    growing = all(before <= after for before, after in pairwise(entries))
-    sound = index.has_whole_entries() and growing
-    facts.indexes[TIME_INDEX_SUFFIX] = IndexFacts(len(entries), sound)
-    if entries and sound:
-        facts.saw_timestamp(entries[-1][0])
+    entries = _entries(files, TIME_INDEX_SUFFIX, TIME_ENTRY, facts)
+    if entries is not None and entries.last is not None and facts.indexes[TIME_INDEX_SUFFIX].sound:
+        facts.saw_timestamp(entries.last[0])
+
+
+class _Entries(NamedTuple):
+    number: int
+    last: tuple[int, ...] | None
+
+
+def _entries(files: SegmentFiles, suffix: str, struct: Struct, facts: Facts) -> _Entries | None:
+    """How many an index has and the last of them; None when there is no index."""
+    if not files.has(suffix):
+        return None
+    path = files.path(suffix)
+    count, last = 0, None
+    grows = FILES.size(path) % struct.size == 0
+    for _, entry in read_entries(path, struct):
+        grows &= last is None or last <= entry
+        count, last = count + 1, entry
+    facts.indexes[suffix] = IndexFacts(count, grows)
+    return _Entries(count, last)
 
 
 class Problems:

@@ -173,7 +173,7 @@ class LogSurvey:
                 files = tier.bring(copy, directory, self._progress)
                 epochs = read_epochs(FILES, f"{directory}/{LEADER_EPOCHS}")
             except (CorruptMessage, CorruptCheckpoint, RemoteStoreError) as error:
-                self._problems.append(Problem(name, None, str(error)))
+                self._problems.append(Problem(name, None, str(error).partition("\n")[0]))
                 return facts
             facts = WholeSegment(files, epochs=LeaderEpochs(epochs)).read()
         self._problems += facts.problems

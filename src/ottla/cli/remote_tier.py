@@ -145,6 +145,11 @@ def _unfinished(stored: StoredSegment) -> RemoteLogSegment:
     )
 
 
+def trouble(error: RemoteStoreError) -> str:
+    """What is wrong with the store, without what its library tells programmers."""
+    return str(error).partition("\n")[0]
+
+
 def open_tier(url: str, settings: Mapping[str, str], known: Known | None = None) -> RemoteTier:
     """``settings`` are those of a node. A directory that is not there yet is an empty store."""
     parts = urlsplit(url)
