@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from tests.storage import logs
+from tests.storage import cleaning, logs
 from tests.tiered.tier import INDEX, OWNER, Tier, value_of
 
 from ottla.common.errors import ApiError, ErrorCode, OffsetOutOfRange, ReplicaNotAvailable
@@ -184,6 +184,34 @@ def test_offsets_are_found_by_time_in_the_remote_store() -> None:
     assert found.offset == 20
     none = tier.wait_for(tier.manager.offset_for_timestamp(tier.local, later + 10**9, 0))
     assert none is None
+
+
+@pytest.mark.parametrize("marker_is_local", [False, True])
+def test_aborted_transactions_are_told_wherever_their_marker_is(*, marker_is_local: bool) -> None:
+    tier = Tier()
+    log = tier.local
+    open_batch = logs.batch(
+        [b"undecided"], producer_id=7, producer_epoch=0, sequence=0, transactional=True
+    )
+    tier.fill(5)
+    logs.append_batch(log, open_batch)
+    tier.fill(25)
+    if marker_is_local:
+        log.roll(logs.NOW)
+    cleaning.end_transaction(log, 7, 0, commit=False)
+    if not marker_is_local:
+        tier.fill(30)
+        log.roll(logs.NOW)
+    log.set_high_watermark(log.log_end_offset)
+    tier.run(5)
+    tier.delete_local()
+    assert log.local_log_start_offset > 20
+    upper = log.last_stable_offset
+    for offset, expected in ((0, [(7, 5)]), (5, [(7, 5)])):
+        read = tier.manager.read(log, offset, 1000, upper_bound_offset=upper, read_committed=True)
+        assert tier.wait_for(read).aborted == expected
+    plain = tier.manager.read(log, 0, 1000, upper_bound_offset=upper, read_committed=False)
+    assert tier.wait_for(plain).aborted == []
 
 
 def test_a_deleted_topic_leaves_nothing_behind() -> None:
