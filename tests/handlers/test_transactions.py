@@ -3,8 +3,11 @@
 import pytest
 from tests.handlers.transactions import ID, V1, V2, Producer, TransactionBroker
 
-from ottla.common.errors import ErrorCode
+from ottla.common.errors import ErrorCode, TransactionalIdNotFound
 from ottla.common.topic_partition import TopicPartition
+from ottla.coordinator.shard import Outcome
+from ottla.coordinator.transaction.metadata import EPOCH_MAX
+from ottla.coordinator.transaction.records import TransactionRecord
 from ottla.coordinator.transaction.settings import TransactionSettings
 from ottla.coordinator.transaction.state import TransactionState
 from ottla.handlers import (
@@ -556,3 +559,68 @@ def test_an_end_of_version_2_is_not_taken_for_one_that_a_producer_of_version_1_s
     broker.add(second, 0)
     broker.ended(second, commit=False, version=4)
     assert broker.end(fenced, commit=False) is ErrorCode.PRODUCER_FENCED
+
+
+# Time and numbers run out
+
+
+def test_a_transactional_id_that_nobody_uses_is_forgotten() -> None:
+    broker = TransactionBroker()
+    settings = TransactionSettings(expiration_ms=5_000, expiration_check_interval_ms=1_000)
+    broker.start_transactions(settings=settings)
+    producer = broker.producer()
+    broker.send(producer, b"a")
+    broker.scheduler.run_for(10)
+    assert state(broker) is TransactionState.ONGOING  # what is open does not expire
+    broker.ended(producer)
+    broker.scheduler.run_for(10)
+    with pytest.raises(TransactionalIdNotFound):
+        state(broker)
+    broker.start_transactions()
+    with pytest.raises(TransactionalIdNotFound):
+        state(broker)
+
+
+def use_up(broker: TransactionBroker) -> Producer:
+    """A producer that has the last epoch that is given to one."""
+    producer = broker.producer()
+    worn = broker.transactions.describe(ID)._replace(producer_epoch=EPOCH_MAX - 1)
+    broker.transactions.runtime.write(
+        0, lambda _shard, _now_ms: Outcome([TransactionRecord(ID, worn)], None)
+    )
+    broker.scheduler.run_for(0)
+    return producer._replace(epoch=EPOCH_MAX - 1)
+
+
+def test_a_producer_whose_epochs_are_used_up_goes_on_with_another_id(
+    broker: TransactionBroker,
+) -> None:
+    worn = use_up(broker)
+    assert broker.send(worn, b"a") is NONE
+    partition = broker.partition("t")
+    partition.lead(-1, 1, (1,))
+    fresh = broker.ended(worn)
+    assert fresh.epoch == 0
+    assert fresh.producer_id > worn.producer_id
+    broker.transactions.stop()  # the new id is not lost with the coordinator
+    partition.lead(partition.node_id, 2, (1,))
+    broker.start_transactions()
+    broker.scheduler.run_for(1)
+    assert broker.ended(worn) == fresh
+    assert broker.send(fresh, b"b") is NONE
+    broker.ended(fresh)
+    assert broker.committed_values() == [b"a", b"b"]
+
+
+def test_who_begins_when_the_epochs_are_used_up_gets_another_id(
+    broker: TransactionBroker,
+) -> None:
+    worn = use_up(broker)
+    assert broker.send(worn, b"a") is NONE
+    assert broker.begin() is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert broker.transactions.describe(ID).producer_epoch == EPOCH_MAX
+    assert broker.end(worn, commit=False) is ErrorCode.PRODUCER_FENCED  # nobody has the last one
+    fresh = broker.producer()
+    assert fresh.epoch == 0
+    assert fresh.producer_id > worn.producer_id
+    assert broker.begin(expected=worn) is ErrorCode.PRODUCER_FENCED
