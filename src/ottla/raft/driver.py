@@ -510,7 +510,7 @@ class RaftDriver:
             self._next_replay = high_watermark
             self._listener.committed(high_watermark)
         self._progressed()
-        if self.node.committed_voters != self.control.at(self.high_watermark).voters:
+        if self.node.committed_voters is not self.control.at(self.high_watermark).voters:
             self._voters_changed()
 
     def _leader_changed(self, effect: LeaderChanged) -> None:

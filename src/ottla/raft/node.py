@@ -104,7 +104,7 @@ class RaftNode:
         """``endpoints`` are our own; ``high_watermark`` is where the last snapshot ends."""
         self.key = key
         self.voters = voters
-        self.committed_voters = committed_voters or voters
+        self.committed_voters = voters if committed_voters is None else committed_voters
         self.kraft_version = kraft_version
         self.endpoints = endpoints
         self.bootstrap_count = bootstrap_count
@@ -136,7 +136,10 @@ class RaftNode:
 
     @property
     def leader_id(self) -> int:
-        match self.role:
+        return self._leader_of(self.role)
+
+    def _leader_of(self, role: Role) -> int:
+        match role:
             case Leader():
                 return self.key.node_id
             case Candidate() | Resigned():
@@ -179,15 +182,21 @@ class RaftNode:
 
     def step(self, event: RaftEvent) -> list[RaftEffect]:
         effects: list[RaftEffect] = []
-        before = (self.epoch, self.leader_id)
+        before = self.role
         self._handle(event, effects)
         self.polling.poll(event.now, effects, ticked=isinstance(event, Tick))
-        if (self.epoch, self.leader_id) != before:
-            effects.append(LeaderChanged(self.epoch, self.leader_id))
+        if self.role is not before:
+            now = (self.epoch, self.leader_id)
+            if now != (before.epoch, self._leader_of(before)):
+                effects.append(LeaderChanged(*now))
         return effects
 
     def _handle(self, event: RaftEvent, effects: list[RaftEffect]) -> None:
         match event:
+            case Appended():
+                self._appended(event, effects)
+            case Flushed():
+                self._flushed(event, effects)
             case Started():
                 self._started(event.now, effects)
             case Tick():
@@ -208,10 +217,6 @@ class RaftNode:
                 self._answered(event, effects)
             case RequestFailed():
                 self.connections.settled(event.request, event.now, failed=True)
-            case Appended():
-                self._appended(event, effects)
-            case Flushed():
-                self._flushed(event, effects)
             case Truncated():
                 self.following.truncated(event)
             case SnapshotInstalled():
@@ -220,7 +225,7 @@ class RaftNode:
                 self.following.snapshot_refused(event)
             case VotersChanged():
                 self.voters = event.voters
-                self.committed_voters = event.committed or event.voters
+                self.committed_voters = event.voters if event.committed is None else event.committed
                 self.kraft_version = event.kraft_version
                 if isinstance(self.role, Leader):
                     # Those who are new have not had the time to be heard.

@@ -51,11 +51,14 @@ class Polling:
     def poll(self, now: float, effects: list[RaftEffect], *, ticked: bool) -> None:
         if ticked:
             self._timer_at = None
+        node = self._node
+        if isinstance(node.role, Leader) and node.voters.is_only_voter(node.key):
+            return  # it waits for nobody
         self._now = now
         self._effects = effects
         role = None
-        while role is not self._node.role:
-            role = self._node.role
+        while role is not node.role:
+            role = node.role
             self._at = float("inf")
             self._expire()
         self._send()
@@ -85,8 +88,7 @@ class Polling:
                 if node.may_lead and self._is_due(role.fetch_by):
                     node.become_prospective(now, self._effects)
             case Leader() as role:
-                alone = node.voters.is_only_voter(node.key)
-                if not alone and (not node.may_lead or self._is_due(role.check_quorum_at)):
+                if not node.may_lead or self._is_due(role.check_quorum_at):
                     # No majority follows us, or it is decided that we are no voter any more.
                     node.resign(now)
             case Resigned() as role:
@@ -136,7 +138,7 @@ class Polling:
         """Tell those who do not fetch that we lead."""
         node, now = self._node, self._now
         others = node.voters.others(node.key)
-        if not others or not self._is_due(role.begin_at):
+        if not self._is_due(role.begin_at):
             return
         interval = BEGIN_EPOCH_FACTOR * node.timeouts.fetch_seconds
         for key in others:
