@@ -3,19 +3,13 @@
 import pytest
 from tests.handlers.transactions import ID, V1, V2, Producer, TransactionBroker
 
-from ottla.common.errors import ErrorCode, TransactionalIdNotFound
-from ottla.common.topic_partition import TopicPartition
-from ottla.coordinator.shard import Outcome
-from ottla.coordinator.transaction.metadata import EPOCH_MAX
-from ottla.coordinator.transaction.records import TransactionRecord
+from ottla.common.errors import ErrorCode
 from ottla.coordinator.transaction.settings import TransactionSettings
 from ottla.coordinator.transaction.state import TransactionState
 from ottla.handlers import (
     add_offsets_to_txn,
     add_partitions_to_txn,
-    describe_transactions,
     init_producer_id,
-    list_transactions,
     offset_fetch,
     txn_offset_commit,
     write_txn_markers,
@@ -31,17 +25,9 @@ from ottla.protocol.generated.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from ottla.protocol.generated.describe_transactions import (
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-)
 from ottla.protocol.generated.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
-)
-from ottla.protocol.generated.list_transactions import (
-    ListTransactionsRequest,
-    ListTransactionsResponse,
 )
 from ottla.protocol.generated.offset_fetch import (
     OffsetFetchRequest,
@@ -59,7 +45,6 @@ from ottla.protocol.generated.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
-    WriteTxnMarkersResponse,
 )
 
 NONE = ErrorCode.NONE
@@ -478,79 +463,6 @@ def test_a_topic_that_is_gone_does_not_keep_a_transaction_from_its_end(
     assert state(broker) is TransactionState.COMPLETE_COMMIT
 
 
-# People
-
-
-def test_transactions_are_described(broker: TransactionBroker) -> None:
-    producer = broker.producer()
-    broker.send(producer, b"a", partition=1)
-    request = DescribeTransactionsRequest(transactional_ids=[ID, "nope", ""])
-    answer = broker.ask(describe_transactions, request, 0, DescribeTransactionsResponse)
-    known, unknown, empty = answer.transaction_states
-    assert (known.transaction_state, known.producer_id) == ("Ongoing", producer.producer_id)
-    assert [(t.topic, t.partitions) for t in known.topics] == [("t", [1])]
-    assert unknown.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-    assert empty.error_code == ErrorCode.INVALID_REQUEST
-
-
-def listed(broker: TransactionBroker, version: int = 2, **filters: object) -> list[str]:
-    request = ListTransactionsRequest(**filters)  # type: ignore[arg-type]
-    answer = broker.ask(list_transactions, request, version, ListTransactionsResponse)
-    assert answer.error_code == 0
-    return sorted(each.transactional_id for each in answer.transaction_states)
-
-
-def test_transactions_are_listed_by_state_producer_age_and_name(
-    broker: TransactionBroker,
-) -> None:
-    old = broker.producer("old")
-    broker.send(old, b"a", transactional_id="old")
-    broker.scheduler.run_for(10)
-    young = broker.producer("young")
-    broker.send(young, b"a", transactional_id="young", partition=1)
-    broker.producer("idle")
-    assert listed(broker) == ["idle", "old", "young"]
-    assert listed(broker, state_filters=["Ongoing"]) == ["old", "young"]
-    assert listed(broker, state_filters=["Ongoing", "what"]) == ["old", "young"]
-    assert listed(broker, state_filters=["what"]) == []
-    assert listed(broker, producer_id_filters=[young.producer_id]) == ["young"]
-    assert listed(broker, state_filters=["Ongoing"], duration_filter=8_000) == ["old"]
-    assert listed(broker, transactional_id_pattern="[oy].*") == ["old", "young"]
-    assert listed(broker, transactional_id_pattern="ol") == []
-    broker.producer("übrig")
-    assert listed(broker, transactional_id_pattern=".*") == ["idle", "old", "young"]
-
-
-def test_a_pattern_that_is_none_is_refused(broker: TransactionBroker) -> None:
-    request = ListTransactionsRequest(transactional_id_pattern="(")
-    answer = broker.ask(list_transactions, request, 2, ListTransactionsResponse)
-    assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
-
-
-def test_people_may_end_a_transaction_on_a_partition(broker: TransactionBroker) -> None:
-    producer = broker.producer()
-    broker.send(producer, b"a")
-    marker = WritableTxnMarker(
-        producer_id=producer.producer_id,
-        producer_epoch=producer.epoch,
-        topics=[
-            WritableTxnMarkerTopic(name="t", partition_indexes=[0]),
-            WritableTxnMarkerTopic(name="nope", partition_indexes=[0]),
-        ],
-        coordinator_epoch=0,
-    )
-    request = WriteTxnMarkersRequest(markers=[marker])
-    answer = broker.ask(write_txn_markers, request, 1, WriteTxnMarkersResponse)
-    (result,) = answer.markers
-    assert [(t.name, t.partitions[0].error_code) for t in result.topics] == [
-        ("t", NONE),
-        ("nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-    ]
-    assert broker.log_of("t").last_stable_offset == 2
-    assert broker.committed_values() == []
-    assert broker.transactions.describe(ID).partitions == (TopicPartition("t", 0),)
-
-
 def test_an_end_of_version_2_is_not_taken_for_one_that_a_producer_of_version_1_sent(
     broker: TransactionBroker,
 ) -> None:
@@ -559,68 +471,3 @@ def test_an_end_of_version_2_is_not_taken_for_one_that_a_producer_of_version_1_s
     broker.add(second, 0)
     broker.ended(second, commit=False, version=4)
     assert broker.end(fenced, commit=False) is ErrorCode.PRODUCER_FENCED
-
-
-# Time and numbers run out
-
-
-def test_a_transactional_id_that_nobody_uses_is_forgotten() -> None:
-    broker = TransactionBroker()
-    settings = TransactionSettings(expiration_ms=5_000, expiration_check_interval_ms=1_000)
-    broker.start_transactions(settings=settings)
-    producer = broker.producer()
-    broker.send(producer, b"a")
-    broker.scheduler.run_for(10)
-    assert state(broker) is TransactionState.ONGOING  # what is open does not expire
-    broker.ended(producer)
-    broker.scheduler.run_for(10)
-    with pytest.raises(TransactionalIdNotFound):
-        state(broker)
-    broker.start_transactions()
-    with pytest.raises(TransactionalIdNotFound):
-        state(broker)
-
-
-def use_up(broker: TransactionBroker) -> Producer:
-    """A producer that has the last epoch that is given to one."""
-    producer = broker.producer()
-    worn = broker.transactions.describe(ID)._replace(producer_epoch=EPOCH_MAX - 1)
-    broker.transactions.runtime.write(
-        0, lambda _shard, _now_ms: Outcome([TransactionRecord(ID, worn)], None)
-    )
-    broker.scheduler.run_for(0)
-    return producer._replace(epoch=EPOCH_MAX - 1)
-
-
-def test_a_producer_whose_epochs_are_used_up_goes_on_with_another_id(
-    broker: TransactionBroker,
-) -> None:
-    worn = use_up(broker)
-    assert broker.send(worn, b"a") is NONE
-    partition = broker.partition("t")
-    partition.lead(-1, 1, (1,))
-    fresh = broker.ended(worn)
-    assert fresh.epoch == 0
-    assert fresh.producer_id > worn.producer_id
-    broker.transactions.stop()  # the new id is not lost with the coordinator
-    partition.lead(partition.node_id, 2, (1,))
-    broker.start_transactions()
-    broker.scheduler.run_for(1)
-    assert broker.ended(worn) == fresh
-    assert broker.send(fresh, b"b") is NONE
-    broker.ended(fresh)
-    assert broker.committed_values() == [b"a", b"b"]
-
-
-def test_who_begins_when_the_epochs_are_used_up_gets_another_id(
-    broker: TransactionBroker,
-) -> None:
-    worn = use_up(broker)
-    assert broker.send(worn, b"a") is NONE
-    assert broker.begin() is ErrorCode.CONCURRENT_TRANSACTIONS
-    assert broker.transactions.describe(ID).producer_epoch == EPOCH_MAX
-    assert broker.end(worn, commit=False) is ErrorCode.PRODUCER_FENCED  # nobody has the last one
-    fresh = broker.producer()
-    assert fresh.epoch == 0
-    assert fresh.producer_id > worn.producer_id
-    assert broker.begin(expected=worn) is ErrorCode.PRODUCER_FENCED
