@@ -4,6 +4,7 @@ from typing import TypeVar
 
 import pytest
 
+import ottla.raft.leading as leading_module
 from ottla.common.chance import Chance
 from ottla.common.errors import ErrorCode
 from ottla.raft.effects import (
@@ -386,6 +387,22 @@ def test_a_majority_of_synced_logs_commits() -> None:
     assert without_timers(step(node, ReplicaFetched(5.5, ReplicaKey(9), 4))) == [], "no voter"
     assert AdvanceHighWatermark(3) in step(node, Flushed(5.6, 3))
     assert AdvanceHighWatermark(4) in step(node, ReplicaFetched(5.7, ReplicaKey(3), 4))
+
+
+def test_those_who_only_claim_to_observe_take_no_memory_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(leading_module, "REPLICAS_MAX", 5)
+    node = leading(1, 2, 3)
+    for node_id in range(10, 30):
+        step(node, ReplicaFetched(5.4, ReplicaKey(node_id), 0))
+    assert isinstance(node.role, Leader)
+    assert len(node.role.progress) == 5
+    step(node, ReplicaFetched(5.5, ReplicaKey(2), 1))
+    assert ReplicaKey(2) in node.role.progress, "a voter always counts"
+    step(node, ReplicaFetched(500.0, ReplicaKey(2), 1))
+    step(node, ReplicaFetched(500.0, ReplicaKey(40), 0))
+    assert list(node.role.progress) == [ReplicaKey(2), ReplicaKey(40)], "the silent ones are gone"
 
 
 def test_a_record_of_an_earlier_epoch_is_not_committed_by_a_majority_alone() -> None:

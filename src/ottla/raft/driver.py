@@ -24,10 +24,8 @@ from ottla.metadata.snapshot import SnapshotContent
 from ottla.observability.logging import logger
 from ottla.protocol.generated.leader_change_message import LeaderChangeMessage
 from ottla.protocol.generated.leader_change_message import Voter as LeaderChangeVoter
-from ottla.protocol.message import Message, to_bytes
-from ottla.raft.answers import AnswerReader
-from ottla.raft.channel import Destination, RaftChannel, Unconnected
-from ottla.raft.connections import FIRST_BOOTSTRAP_ID
+from ottla.protocol.message import to_bytes
+from ottla.raft.channel import RaftChannel, Unconnected
 from ottla.raft.control import ControlState, QuorumUnknown, kraft_version_value
 from ottla.raft.effects import (
     AdvanceHighWatermark,
@@ -38,7 +36,6 @@ from ottla.raft.effects import (
     InstallSnapshot,
     LeaderChanged,
     RaftEffect,
-    RaftRequest,
     SaveQuorumState,
     SetTimer,
     TruncateLog,
@@ -48,7 +45,6 @@ from ottla.raft.events import (
     Appended,
     Flushed,
     RaftEvent,
-    RequestFailed,
     Resign,
     SnapshotInstalled,
     SnapshotRefused,
@@ -61,8 +57,8 @@ from ottla.raft.following import CommittedTruncation
 from ottla.raft.listener import RaftListener
 from ottla.raft.log import BATCH_BYTES_MAX, LogBatch, RaftLog, read_batches
 from ottla.raft.node import RaftNode, RaftTimeouts
+from ottla.raft.outgoing import Outgoing
 from ottla.raft.quorum_state import QuorumState, decode_quorum_state, encode_quorum_state
-from ottla.raft.requests import Sender, to_message
 from ottla.raft.settings import RaftSettings
 from ottla.raft.snapshots import (
     BOOTSTRAP_SNAPSHOT,
@@ -118,14 +114,7 @@ class RaftDriver:
         """The last of them, for whoever has to find out what happened."""
         self.on_progress: list[Callable[[], None]] = []
         """Called when log, high watermark or leader are others than before."""
-        self._reader = AnswerReader(settings.listener_name, log, self.snapshots)
-        self._sender = Sender(
-            settings.cluster_id,
-            key,
-            settings.endpoints,
-            settings.fetch_bytes_max,
-            settings.snapshot_bytes_max,
-        )
+        self._outgoing = Outgoing(self, self.channel, settings)
         self._node: RaftNode | None = None
         self._timer: Cancellable | None = None
         self._next_replay = 0
@@ -175,7 +164,7 @@ class RaftDriver:
         """
         if endpoints:
             self.settings = self.settings.at(endpoints)
-            self._sender = self._sender._replace(endpoints=self.settings.endpoints)
+            self._outgoing = Outgoing(self, self.channel, self.settings)
         self.snapshots.remove_leftovers()
         latest = self._load_snapshot()
         for batch in read_batches(self.log, self._next_replay, self.log.end_offset):
@@ -488,7 +477,7 @@ class RaftDriver:
             case AnswerVote() | AnswerEpoch():
                 pass  # for who asked, and gets it from ``step``
             case _:
-                self._send(effect)
+                self._outgoing.send(effect)
 
     def _save_quorum_state(self, state: QuorumState) -> None:
         data = encode_quorum_state(
@@ -531,44 +520,6 @@ class RaftDriver:
 
     def _tick(self) -> None:
         self.step(Tick(self.now))
-
-    # Requests
-
-    def _send(self, request: RaftRequest) -> None:
-        destination = self._destination(request.destination)
-        if destination is None:
-            self.scheduler.call_soon(self.step, RequestFailed(self.now, request))
-            return
-        answer = self.channel.send(destination, to_message(request, self._sender))
-        if answer.done:
-            self.scheduler.call_soon(self._received, request, answer)
-        else:
-            answer.when_done(lambda done: self._received(request, done))
-
-    def _destination(self, node_id: int) -> Destination | None:
-        if node_id <= FIRST_BOOTSTRAP_ID:
-            host, port = self.settings.bootstrap_servers[FIRST_BOOTSTRAP_ID - node_id]
-            return Destination(node_id, host, port)
-        leader = self.node.leader
-        endpoints = leader.endpoints if node_id == leader.leader_id else ()
-        endpoint = self.endpoint(endpoints or self.voters.endpoints_of(node_id))
-        return None if endpoint is None else Destination(node_id, endpoint.host, endpoint.port)
-
-    def endpoint(self, endpoints: Iterable[VoterEndpoint]) -> VoterEndpoint | None:
-        """The one of the listener at which controllers talk to one another."""
-        found = list(endpoints)
-        named = [each for each in found if each.name == self.settings.listener_name]
-        return next(iter(named or found), None)
-
-    def _received(self, request: RaftRequest, answer: Promise[Message]) -> None:
-        try:
-            response = answer.result()
-        except Exception as error:  # noqa: BLE001 - whatever it was, there is no answer
-            log.debug("no answer", request=type(request).__name__, reason=str(error))
-            self.step(RequestFailed(self.now, request))
-            return
-        if not self.is_down:
-            self.step(self._reader.read(self.now, request, response))
 
 
 def _os_error(sync: Promise[None]) -> OSError | None:

@@ -2,7 +2,8 @@
 
 No I/O, no clock: ``step`` takes what happened and returns what is to be done, in order. After every
 event the node looks at its deadlines and sends what its role wants to be sent (:mod:`polling`);
-what comes back from the leader it follows is in :mod:`following`.
+what comes back from the leader it follows is in :mod:`following`, what it learns of those who
+follow it in :mod:`leading`.
 
 The rules that carry safety:
 
@@ -53,6 +54,7 @@ from ottla.raft.events import (
     VotersChanged,
 )
 from ottla.raft.following import Following
+from ottla.raft.leading import Leading
 from ottla.raft.polling import Polling
 from ottla.raft.quorum_state import QuorumState
 from ottla.raft.roles import (
@@ -119,6 +121,7 @@ class RaftNode:
         self.connections = Connections(timeouts.request_seconds, timeouts.backoff_seconds)
         self.polling = Polling(self)
         self.following = Following(self)
+        self.leading = Leading(self)
         epoch = max(state.epoch, log_end_epoch, 0)
         voted = state.voted if epoch == state.epoch else None
         leader_id = state.leader_id if epoch == state.epoch else -1
@@ -210,9 +213,9 @@ class RaftNode:
             case EpochEnded():
                 self._epoch_ended(event, effects)
             case ReplicaFetched():
-                self._replica_fetched(event, effects)
+                self.leading.replica_fetched(event, effects)
             case ReplicaSeen():
-                self._replica_seen(event.key, event.now)
+                self.leading.replica_seen(event.key, event.now)
             case VoteAnswered() | FetchAnswered() | SnapshotAnswered() | Answered():
                 self._answered(event, effects)
             case RequestFailed():
@@ -230,7 +233,7 @@ class RaftNode:
                 if isinstance(self.role, Leader):
                     # Those who are new have not had the time to be heard.
                     self.role.check_quorum_at = event.now + self.check_quorum_seconds
-                self._advance_high_watermark(effects)
+                self.leading.advance_high_watermark(effects)
             case _:
                 assert_never(event)
 
@@ -519,37 +522,7 @@ class RaftNode:
         if isinstance(role, Resigned) and isinstance(event.request, EndEpoch):
             role.unacknowledged.remove(event.request.destination)
 
-    # Leading, and the log
-
-    def _replica_fetched(self, event: ReplicaFetched, effects: list[RaftEffect]) -> None:
-        role = self.role
-        assert isinstance(role, Leader)
-        assert event.key.node_id != self.key.node_id
-        assert event.offset <= self.log_end_offset
-        if event.key.node_id < 0:
-            return
-        key = self._replica(event.key)
-        role.fetched_by(key, event.offset, event.now, self.log_end_offset)
-        self._replica_seen(event.key, event.now)
-        self._advance_high_watermark(effects)
-
-    def _replica_seen(self, key: ReplicaKey, now: float) -> None:
-        """A majority that follows us says that nobody else leads."""
-        role = self.role
-        assert isinstance(role, Leader)
-        if not self.voters.is_voter(key) or key.node_id == self.key.node_id:
-            return
-        role.fetched.add(key.node_id)
-        needed = self.voters.majority - (1 if self.is_voter else 0)
-        if len(role.fetched & set(self.voters.ids)) >= needed:
-            role.fetched.clear()
-            role.check_quorum_at = now + self.check_quorum_seconds
-            role.forget_observers(self.voters, now)
-
-    def _replica(self, key: ReplicaKey) -> ReplicaKey:
-        """As the voter set has it, where it does not know the directory."""
-        voter = self.voters.get(key.node_id)
-        return voter.key if voter is not None and self.voters.is_voter(key) else key
+    # The log
 
     def _appended(self, event: Appended, effects: list[RaftEffect]) -> None:
         assert event.end_offset >= self.log_end_offset
@@ -564,21 +537,10 @@ class RaftNode:
     def _flushed(self, event: Flushed, effects: list[RaftEffect]) -> None:
         # A truncation may have come between the sync and its report.
         self.synced_offset = min(event.end_offset, self.log_end_offset)
-        self._advance_high_watermark(effects)
+        self.leading.advance_high_watermark(effects)
 
     def is_synced(self) -> bool:
         return self.synced_offset >= self.log_end_offset
-
-    def _advance_high_watermark(self, effects: list[RaftEffect]) -> None:
-        role = self.role
-        if not isinstance(role, Leader) or not len(self.voters):
-            return
-        offset = self.committed(role)
-        if offset is None:
-            return
-        if role.high_watermark is None or offset > role.high_watermark:
-            role.high_watermark = offset
-        self.commit_to(offset, effects)
 
     def committed(self, role: Leader) -> int | None:
         return role.committed(self.voters, self.key, self.synced_offset)

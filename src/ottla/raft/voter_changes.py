@@ -28,7 +28,7 @@ from ottla.protocol.generated.api_versions import ApiVersionsRequest, ApiVersion
 from ottla.protocol.message import Message, to_bytes
 from ottla.raft.channel import Destination
 from ottla.raft.driver import RaftDriver
-from ottla.raft.replies import update_voter_response
+from ottla.raft.replies import endpoint_of, update_voter_response
 from ottla.raft.roles import Leader
 from ottla.raft.service import RaftService
 from ottla.raft.voters import ReplicaKey, VoterEndpoint, VoterNode, VoterSet
@@ -84,7 +84,7 @@ class VoterChanges:
             return answer
         timeout_ms = min(request.timeout_ms, self._driver.settings.request_timeout_ms)
         change = self._begin(done, max(timeout_ms, 1))
-        endpoint = self._driver.endpoint(endpoints)
+        endpoint = endpoint_of(endpoints, self._driver.settings.listener_name)
         assert endpoint is not None
         asked = self._driver.channel.send(
             Destination(key.node_id, endpoint.host, endpoint.port),
