@@ -85,13 +85,13 @@ class SocketServer:
         self._network = network
         self._scheduler = scheduler
         self.limits = limits
-        self._answers: Mapping[str, AnswerFrame] = {}
+        self._answers: dict[str, AnswerFrame] = {}
         self._turn_over: Callable[[], None] = lambda: None
         self._memory = _RequestMemory(limits)
         self._receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
         self._connections: dict[Connection, None] = {}
         self._per_ip: Counter[str] = Counter()
-        self._listening: list[Listening] = []
+        self._listening: dict[str, Listening] = {}
         self.connections_accepted = 0
         self.connections_refused = 0
         self._sweep = scheduler.call_later(1.0, self._close_idle)
@@ -105,19 +105,19 @@ class SocketServer:
         listening = self._network.listen(
             host, port, lambda sock: self._accepted(listener_name, sock)
         )
-        self._listening.append(listening)
+        self._listening[listener_name] = listening
         return listening.port
 
     def start(self, answers: Mapping[str, AnswerFrame], turn_over: Callable[[], None]) -> None:
-        """Serve: from now on clients are accepted.
+        """Serve: from now on clients of these listeners are accepted.
 
-        ``answers`` has who answers the frames of each listener; ``turn_over`` is called when the
-        frames of one read of a socket were all handed on.
+        ``answers`` has who answers the frames of each; ``turn_over`` is called when the frames of
+        one read of a socket were all handed on.
         """
-        self._answers = answers
+        self._answers.update(answers)
         self._turn_over = turn_over
-        for listening in self._listening:
-            listening.start()
+        for listener_name in answers:
+            self._listening[listener_name].start()
 
     def _accepted(self, listener_name: str, sock: StreamSocket) -> None:
         try:
@@ -176,7 +176,7 @@ class SocketServer:
 
     def close(self) -> None:
         self._sweep.cancel()
-        for listening in self._listening:
+        for listening in self._listening.values():
             listening.close()
         self._listening.clear()
         for connection in list(self._connections):

@@ -1,7 +1,9 @@
 """A node: broker and controller in one process, put together and started in order.
 
-Start: lock the log directories; read the metadata log and lead its quorum; open the partitions'
-logs; register as a broker and be unfenced; only then accept clients. Stop: the other way round, so
+Start: lock the log directories; accept the other controllers; read the metadata log and lead its
+quorum; open the partitions' logs; register as a broker and be unfenced; only then accept clients.
+A node whose quorum is led by another waits for its turn: brokers follow no remote controller yet.
+Stop: the other way round, so
 that what was acknowledged is on disk before the clean shutdown marker says so.
 """
 
@@ -164,6 +166,8 @@ class Node:
         )
         groups = self._groups = self._make_groups(internal)
         services = self._services = self._make_services(cluster_id, controller, groups, internal)
+        # The other controllers must reach this one before it, or any of them, can lead.
+        self._serve(services, of_controller=True)
         await controller.start(self.ports)
         follower = MetadataFollower(
             node_id=self.config.node_id,
@@ -207,7 +211,7 @@ class Node:
         self._log_moves.resume()
         await self._register(cluster_id, controller)
         assignments.load(self._metadata.image)
-        self._serve(services)
+        self._serve(services, of_controller=False)
         log.info("serving", node=self.config.node_id, ports=self.ports)
 
     def _refuse_false_safety(self) -> None:
@@ -350,12 +354,11 @@ class Node:
         remote.load(self._metadata.image)
         self._metadata.on_image(remote.changed)
 
-    def _serve(self, services: Services) -> None:
-        brokers = Dispatcher(services, log).answer
-        controllers = Dispatcher(services, log, of_controller=True).answer
-        answers = dict.fromkeys((each.name for each in self.config.broker_listeners), brokers)
-        for listener in self.config.controller_listeners:
-            answers[listener.name] = controllers
+    def _serve(self, services: Services, *, of_controller: bool) -> None:
+        answer = Dispatcher(services, log, of_controller=of_controller).answer
+        config = self.config
+        listeners = config.controller_listeners if of_controller else config.broker_listeners
+        answers = dict.fromkeys((each.name for each in listeners), answer)
         self._server.start(answers, self._replicas.waiting.finish_ready)
 
     async def _register(self, cluster_id: str, controller: ControllerDriver) -> None:
