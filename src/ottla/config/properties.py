@@ -39,9 +39,12 @@ def format_properties(properties: Mapping[str, str]) -> str:
 def _logical_lines(text: str) -> Iterator[str]:
     """Lines without comments, blank lines and leading blanks, joined where they are continued."""
     pending: str | None = None
+    if text.endswith(("\n", "\r")):
+        text = text[:-1]  # behind the last line there is not one more, to which it could be joined
     for natural in _LINE_END.split(text):
         line = natural.lstrip(_BLANKS)
-        if pending is None and (not line or line[0] in "#!"):
+        if not pending and (not line or line[0] in "#!"):
+            pending = None  # a backslash alone has begun nothing
             continue
         backslashes = len(line) - len(line.rstrip("\\"))
         joined = (pending or "") + line
