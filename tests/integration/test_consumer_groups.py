@@ -1,4 +1,4 @@
-"""Consumer groups (KIP-848) in the hands of librdkafka: share, resume, upgrade, survive."""
+"""Groups of both kinds in the hands of librdkafka: share, resume, upgrade, survive."""
 
 import random
 import subprocess
@@ -163,10 +163,14 @@ def steps(path: Path) -> list[Step]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", ["consumer", "range", "cooperative-sticky"])
 def test_twenty_members_come_and_go_under_load(
-    new_broker: NewBroker, topic_name: str, tmp_path: Path
+    new_broker: NewBroker, topic_name: str, tmp_path: Path, kind: str
 ) -> None:
-    """Members and the broker are killed; nothing is missed, nothing committed is read again."""
+    """Members leave, they and the broker are killed; nothing is missed or read after its commit.
+
+    The last two kinds are classic groups: members that give up everything, and only what they must.
+    """
     partitions, members_max, seed = 12, 20, 848
     chance = random.Random(seed)
     broker = new_broker(**QUICK_GROUPS)
@@ -180,7 +184,7 @@ def test_twenty_members_come_and_go_under_load(
     def start() -> None:
         path = tmp_path / f"member-{len(list(tmp_path.glob('member-*')))}.log"
         command = [sys.executable, str(MEMBER), broker.bootstrap_servers, "group", topic_name]
-        running.append(subprocess.Popen([*command, "consumer", str(path)]))
+        running.append(subprocess.Popen([*command, kind, str(path)]))
 
     try:
         for _ in range(members_max):
@@ -191,8 +195,11 @@ def test_twenty_members_come_and_go_under_load(
                 produced += 1
             producer.flush(30)
             time.sleep(1)
-            for victim in chance.sample(running, 3):
+            first, *others = chance.sample(running, 3)
+            first.terminate()
+            for victim in others:
                 victim.kill()
+            for victim in (first, *others):
                 victim.wait()
                 running.remove(victim)
             for _ in range(min(3, members_max - len(running))):
@@ -224,3 +231,4 @@ def check_commits(history: list[Step]) -> None:
             committed[step.partition] = max(committed[step.partition], step.offset)
         else:
             assert step.offset >= committed[step.partition], step
+    assert committed, "nobody ever committed"
