@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 from typing import Final
 
-from benchmarks.measures import CLEANER, CPU_PER_GB, MEMORY_LOADED, Figures
+from benchmarks.latency import end_to_end
+from benchmarks.measures import CLEANER, COLD_READERS, CPU_PER_GB, MEMORY_LOADED, Figures, Load
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     AlterConfigOpType,
@@ -21,7 +22,13 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     NewTopic,
     ResourceType,
 )
-from tools.kafka_peer.broker_process import BrokerProcess, Program, cpu_seconds
+from tools.kafka_peer.broker_process import (
+    BrokerProcess,
+    Program,
+    apache_kafka,
+    cpu_seconds,
+    ottla,
+)
 
 from ottla.common.topic_partition import TopicPartition
 from ottla.config.topic import TopicConfig
@@ -139,9 +146,36 @@ def compact(
     }
 
 
-def main() -> None:
-    from tools.kafka_peer.broker_process import apache_kafka, ottla
+def tail_beside_cleaning(directory: Path, load: Load) -> tuple[Figures, Figures]:
+    """The latency of another topic's tail, alone and while the cleaner is at work."""
+    broker = BrokerProcess(ottla(), directory, BROKER)
+    broker.start()
+    try:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
+        new = [NewTopic(TOPIC, 1, 1, config=SETTINGS), NewTopic("alone", 1), NewTopic("beside", 1)]
+        for made in admin.create_topics(new).values():
+            made.result(60)
+        broker.stop()
+        records = max(int(4_000_000 * load.scale), 1_000_000)
+        where = broker.log_directory / f"{TOPIC}-0"
+        fill(where, records=records, keys=records // 2, value_size=100)
+        broker.start()
+        alone = end_to_end(broker, "alone", samples=load.latency_samples)
+        make_dirty(broker)
+        while len(processes(broker.pid)) < 2:
+            time.sleep(POLL_SECONDS)
+        beside = end_to_end(broker, "beside", samples=load.latency_samples)
+        assert clean_offset(broker) < records, "the cleaner was through before the tail"
+    finally:
+        broker.stop()
+    return _as_ratio(alone), _as_ratio(beside)
 
+
+def _as_ratio(figures: Figures) -> Figures:
+    return {name: (value, COLD_READERS) for name, (value, _) in figures.items()}
+
+
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--records", type=int, default=2_000_000)

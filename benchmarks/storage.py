@@ -2,7 +2,8 @@
 
 ``python benchmarks/storage.py [--quick] [--rows TEXT] [--no-files]``. The cleaner is compared with
 Apache Kafka's on the same log; upload and cold reads with a plain copy of the same bytes; the tail
-beside ten readers of remote history with the tail alone. Nothing else should run meanwhile.
+beside ten readers of remote history, and beside a cleaning, with the tail alone. Nothing else
+should run meanwhile.
 """
 
 import argparse
@@ -67,10 +68,19 @@ def tail(load: "Load") -> Rows:
     return {"alone": alone, "10 readers of local": local, "10 readers of remote": remote}
 
 
+def tail_beside_cleaner(load: "Load") -> Rows:
+    from benchmarks.cleaner import tail_beside_cleaning
+
+    with temporary() as directory:
+        alone, beside = tail_beside_cleaning(directory, load)
+    return {"alone": alone, "beside a cleaning": beside}
+
+
 ROWS: Final[dict[str, Callable[["Load"], Rows]]] = {
     "cleaner": cleaner,
     "remote store": remote_store,
     "tail beside cold readers": tail,
+    "tail beside the cleaner": tail_beside_cleaner,
 }
 
 
