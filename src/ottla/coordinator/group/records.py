@@ -4,11 +4,10 @@ A key begins with its kind (int16), a value with its version (int16); no value i
 is of a kind or version that we do not know is left alone: it is not for us, and stays in the log.
 """
 
-from struct import Struct, error
 from typing import Final, NamedTuple
 
-from ottla.common.errors import ProtocolViolation
 from ottla.common.identifiers import ZERO_UUID
+from ottla.coordinator.framing import PREFIX_SIZE, prefix_of, prefixed
 from ottla.protocol.generated.group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -30,12 +29,10 @@ from ottla.protocol.generated.group_records import (
     OffsetCommitValue,
 )
 from ottla.protocol.message import Message, from_bytes
-from ottla.protocol.primitives import Writer
 
 NO_TIMESTAMP: Final = -1
 NO_LEADER_EPOCH: Final = -1
 
-_INT16: Final = Struct(">h")
 _KINDS: Final[dict[int, tuple[type[Message], type[Message]]]] = {
     0: (OffsetCommitKey, OffsetCommitValue),  # as brokers before 0.9 wrote it
     1: (OffsetCommitKey, OffsetCommitValue),
@@ -120,36 +117,22 @@ def committed_offset(record_offset: int, value: OffsetCommitValue) -> OffsetAndM
 
 class GroupRecordFormat:
     def encode(self, record: GroupRecord) -> tuple[bytes, bytes | None]:
-        key = _prefixed(record.key.API_KEY, record.key, _KEY_VERSION)
+        key = prefixed(record.key.API_KEY, record.key, _KEY_VERSION)
         if record.value is None:
             return key, None
-        return key, _prefixed(record.version, record.value, record.version)
+        return key, prefixed(record.version, record.value, record.version)
 
     def decode(self, key: bytes, value: bytes | None) -> GroupRecord | None:
-        kind = _KINDS.get(_int16(key))
+        kind = _KINDS.get(prefix_of(key))
         if kind is None:
             return None
         key_class, value_class = kind
-        decoded_key = from_bytes(key_class, key[2:], _KEY_VERSION)
+        decoded_key = from_bytes(key_class, key[PREFIX_SIZE:], _KEY_VERSION)
         if value is None:
             return GroupRecord(decoded_key, None)
-        version = _int16(value)
+        version = prefix_of(value)
         if not value_class.LOWEST_VERSION <= version <= value_class.HIGHEST_VERSION:
             return None
-        return GroupRecord(decoded_key, from_bytes(value_class, value[2:], version), version)
-
-
-def _prefixed(prefix: int, message: Message, version: int) -> bytes:
-    out = Writer()
-    out.write(_INT16.pack(prefix))
-    message.encode(out, version)
-    return out.getvalue()
-
-
-def _int16(data: bytes) -> int:
-    try:
-        (number,) = _INT16.unpack_from(data)
-    except error:
-        raise ProtocolViolation("a coordinator record without a version") from None
-    assert isinstance(number, int)
-    return number
+        return GroupRecord(
+            decoded_key, from_bytes(value_class, value[PREFIX_SIZE:], version), version
+        )

@@ -4,11 +4,11 @@ The version of a value follows the cluster's ``transaction.version``: 0 is what 
 wrote; 1 has tagged fields, among them the producer ids before and after this one.
 """
 
-from struct import Struct, error
 from typing import Final, NamedTuple
 
 from ottla.common.errors import ProtocolViolation
 from ottla.common.topic_partition import TopicPartition
+from ottla.coordinator.framing import PREFIX_SIZE, prefix_of, prefixed
 from ottla.coordinator.transaction.metadata import TransactionMetadata
 from ottla.coordinator.transaction.state import TransactionState
 from ottla.protocol.generated.transaction_records import (
@@ -16,10 +16,8 @@ from ottla.protocol.generated.transaction_records import (
     TransactionLogKey,
     TransactionLogValue,
 )
-from ottla.protocol.message import Message, from_bytes
-from ottla.protocol.primitives import Writer
+from ottla.protocol.message import from_bytes
 
-_INT16: Final = Struct(">h")
 _KEY_VERSION: Final = 0
 
 
@@ -34,23 +32,25 @@ class TransactionRecord(NamedTuple):
 class TransactionRecordFormat:
     def encode(self, record: TransactionRecord) -> tuple[bytes, bytes | None]:
         key = TransactionLogKey(transactional_id=record.transactional_id)
-        encoded = _prefixed(key.API_KEY, key, _KEY_VERSION)
+        encoded = prefixed(key.API_KEY, key, _KEY_VERSION)
         if record.metadata is None:
             return encoded, None
-        return encoded, _prefixed(
+        return encoded, prefixed(
             record.version, _value(record.metadata, record.version), record.version
         )
 
     def decode(self, key: bytes, value: bytes | None) -> TransactionRecord | None:
-        if _int16(key) != TransactionLogKey.API_KEY:
+        if prefix_of(key) != TransactionLogKey.API_KEY:
             return None
-        transactional_id = from_bytes(TransactionLogKey, key[2:], _KEY_VERSION).transactional_id
+        transactional_id = from_bytes(
+            TransactionLogKey, key[PREFIX_SIZE:], _KEY_VERSION
+        ).transactional_id
         if value is None:
             return TransactionRecord(transactional_id, None)
-        version = _int16(value)
+        version = prefix_of(value)
         if not TransactionLogValue.LOWEST_VERSION <= version <= TransactionLogValue.HIGHEST_VERSION:
             return None
-        decoded = from_bytes(TransactionLogValue, value[2:], version)
+        decoded = from_bytes(TransactionLogValue, value[PREFIX_SIZE:], version)
         return TransactionRecord(transactional_id, _metadata(decoded), version)
 
 
@@ -105,19 +105,3 @@ def _metadata(value: TransactionLogValue) -> TransactionMetadata:
         next_producer_id=value.next_producer_id,
         client_version=value.client_transaction_version,
     )
-
-
-def _prefixed(prefix: int, message: Message, version: int) -> bytes:
-    out = Writer()
-    out.write(_INT16.pack(prefix))
-    message.encode(out, version)
-    return out.getvalue()
-
-
-def _int16(data: bytes) -> int:
-    try:
-        (number,) = _INT16.unpack_from(data)
-    except error:
-        raise ProtocolViolation("a coordinator record without a version") from None
-    assert isinstance(number, int)
-    return number
