@@ -20,8 +20,8 @@ pytestmark = pytest.mark.peer
 
 SOURCE, TARGET = "lines", "counts"
 PARTITIONS = 2
-LINES = 20_000
 LINES_AT_ONCE = 50
+WORDS_BETWEEN_KILLS = 6_000
 WORDS = [f"word-{number}" for number in range(40)]
 
 
@@ -60,7 +60,7 @@ class Counts:
                 self.seen.append(((message.key() or b"").decode(), count))
         return dict(self.seen)
 
-    def wait_for(self, total: float, *, seconds: float = 60) -> None:
+    def wait_for(self, total: int, *, seconds: float = 60) -> None:
         what = f"{total} words are counted"
         eventually(lambda: sum(self.read().values()) >= total, what, seconds=seconds)
 
@@ -69,12 +69,12 @@ class Counts:
 
 
 class Feeder(threading.Thread):
-    """Writes lines at a steady pace, so that there is work whenever somebody is killed."""
+    """Writes lines at a steady pace until it is told that it is enough, and counts their words."""
 
     def __init__(self, broker: BrokerProcess) -> None:
         super().__init__(daemon=True)
-        chance = random.Random(5)
-        self._lines = [" ".join(chance.choices(WORDS, k=3)) for _ in range(LINES)]
+        self.expected: Counter[str] = Counter()
+        self.enough = threading.Event()
         self._producer = Producer(
             {
                 "bootstrap.servers": broker.bootstrap_servers,
@@ -82,13 +82,14 @@ class Feeder(threading.Thread):
                 "log_level": 2,
             }
         )
-        self.expected = Counter(word for line in self._lines for word in line.split())
 
     def run(self) -> None:
-        for number, line in enumerate(self._lines):
-            self._producer.produce(SOURCE, line, partition=number % PARTITIONS)
-            if number % LINES_AT_ONCE == 0:
-                time.sleep(0.05)
+        chance = random.Random(5)
+        while not self.enough.wait(0.05):
+            for number in range(LINES_AT_ONCE):
+                words = chance.choices(WORDS, k=3)
+                self._producer.produce(SOURCE, " ".join(words), partition=number % PARTITIONS)
+                self.expected.update(words)
         self._producer.flush()
 
 
@@ -119,31 +120,31 @@ def test_the_word_count_is_exact_although_all_are_killed(
     broker = new_broker(group_min_session_timeout_ms="1000")
     for topic in (SOURCE, TARGET):
         create_topic(broker.bootstrap_servers, topic, partitions=PARTITIONS)
-    feeder = Feeder(broker)
-    expected, whole = feeder.expected, feeder.expected.total()
+    feeder, counts = Feeder(broker), Counts(broker)
     start = starter(broker, classes, tmp_path)
-    counts = Counts(broker)
     application = start()
     feeder.start()
     try:
-        for share, kill_broker in ((0.1, False), (0.3, True), (0.5, False)):
-            counts.wait_for(whole * share)
-            assert counts.read() != expected, "too fast: all was counted before the kill"
-            if kill_broker:
+        for victim in ("application", "broker", "application"):
+            counts.wait_for(sum(counts.read().values()) + WORDS_BETWEEN_KILLS)
+            if victim == "broker":
                 broker.kill()
                 broker.start()
-                continue
-            application.kill()
-            application.wait()
-            application = start()
-        counts.wait_for(whole, seconds=90)
+            else:
+                application.kill()
+                application.wait()
+                application = start()
+        counts.wait_for(sum(counts.read().values()) + WORDS_BETWEEN_KILLS)
+        feeder.enough.set()
+        feeder.join(60)
+        counts.wait_for(feeder.expected.total(), seconds=90)
         time.sleep(2)  # whatever would be counted twice comes now
-        assert counts.read() == expected
-        for word in expected:
+        assert counts.read() == feeder.expected
+        for word in feeder.expected:
             given = [count for key, count in counts.seen if key == word]
             assert given == sorted(set(given)), f"a count of {word} came twice or went back"
     finally:
+        feeder.enough.set()
         application.kill()
         application.wait()
         counts.close()
-        feeder.join(30)
