@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -70,14 +71,38 @@ def tiered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tiered]:
         words = [word for each in own for word in ("-c", each)]
         run("topics", "create", "tiered", "-p", "1", *words, "-b", servers)
         produce(servers, "tiered")
-
-        def is_remote() -> bool:
-            (topic,) = run("topics", "describe", "tiered", "-b", servers)["topics"]
-            local, remote = topic["local_size"], topic["remote_size"]
-            return bool(local < 1_100_000 and remote + local > RECORDS * SIZE * 0.8)
-
-        eventually(is_remote)
+        eventually(lambda: is_remote(servers))
         yield Tiered(broker, store)
+
+
+def is_remote(servers: str) -> bool:
+    (topic,) = run("topics", "describe", "tiered", "-b", servers)["topics"]
+    local, remote = topic["local_size"], topic["remote_size"]
+    return bool(local < 1_100_000 and remote + local > RECORDS * SIZE * 0.8)
+
+
+@contextmanager
+def stopped(tiered: Tiered) -> Iterator[None]:
+    """Without the broker for a while; the tests that come after find it as it was."""
+    tiered.broker.stop()
+    try:
+        yield
+    finally:
+        tiered.broker.start()
+        eventually(lambda: is_remote(tiered.broker.bootstrap_servers))
+
+
+@contextmanager
+def damaged(path: Path) -> Iterator[None]:
+    """A bit of the file is another for a while."""
+    sound = path.read_bytes()
+    data = bytearray(sound)
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    try:
+        yield
+    finally:
+        path.write_bytes(sound)
 
 
 def test_local_and_remote_size_are_described(tiered: Tiered) -> None:
@@ -122,19 +147,17 @@ def test_both_tiers_are_sound_and_dumped(tiered: Tiered) -> None:
 def test_the_same_is_seen_without_a_broker_and_damage_too(tiered: Tiered) -> None:
     servers = tiered.broker.bootstrap_servers
     live = run("log", "segments", "tiered", "-b", servers)
-    tiered.broker.stop()
     where = ("-c", tiered.config)
-    offline = run("log", "segments", "tiered", *where)
+    with stopped(tiered):
+        offline = run("log", "segments", "tiered", *where)
+        assert run("log", "verify", "tiered", *where)["problems"] == []
+        path = sorted(tiered.store.rglob("*.log"))[1]
+        with damaged(path):
+            (problem,) = run("log", "verify", "tiered", *where, code=1)["problems"]
     before, after = (
         [(row["tier"], row["base_offset"], row["last_offset"], row["size"]) for row in each]
         for each in (live["segments"], offline["segments"])
     )
     assert before == after
-    assert run("log", "verify", "tiered", *where)["problems"] == []
-    path = sorted(tiered.store.rglob("*.log"))[1]
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-    (problem,) = run("log", "verify", "tiered", *where, code=1)["problems"]
     assert path.name in problem["file"]
     assert "damaged" in problem["problem"]

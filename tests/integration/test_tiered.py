@@ -40,8 +40,8 @@ def started(new_broker: NewBroker, tmp_path: Path) -> BrokerProcess:
     return broker
 
 
-def local_start(broker: BrokerProcess) -> int:
-    found = sorted((broker.log_directory / "tiered-0").glob("*.log"))
+def local_start(broker: BrokerProcess, topic: str = "tiered") -> int:
+    found = sorted((broker.log_directory / f"{topic}-0").glob("*.log"))
     return int(found[0].stem)
 
 
@@ -67,6 +67,7 @@ def test_deleted_and_disabled_topics_leave_nothing_in_the_store(
     create_topic(broker.bootstrap_servers, "other", config=TOPIC)
     CLIENTS[0].produce(broker.bootstrap_servers, "other", SENT[:2500])
     eventually(lambda: any(store.glob("other-*/0/*.json")), "the other topic is copied")
+    eventually(lambda: local_start(broker, "other") > 0, "its first segment leaves this disk")
     delete_topic(broker.bootstrap_servers, "tiered")
     eventually(lambda: not any(store.glob("tiered-*/0/*")), "the deleted topic is gone")
     off = {"remote_storage_enable": "false", "remote_log_delete_on_disable": "true"}
