@@ -1,9 +1,9 @@
 """Transactions under everything that may happen to them, in any order.
 
 Two producers share a transactional id, in either version of the protocol, and write to partitions
-that are real logs; requests arrive late or twice, partitions have no leader for a while, writes of
-the coordinator fail, wait or are lost, and the coordinator forgets all but its log. Whatever
-happens:
+that are real logs; requests arrive late or twice, or nobody waits for them, partitions have no
+leader for a while, writes of the coordinator fail, wait or are lost, and the coordinator forgets
+all but its log. Whatever happens:
 
 - a reader of committed records sees a transaction whole or not at all, and only when its producer
   asked for the commit,
@@ -20,46 +20,27 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from tests.coordinator.memory_log import MemoryLog
+from tests.coordinator.transaction_cluster import ID, PARTITIONS, Cluster
 
 from ottla.common.chance import Chance
 from ottla.common.errors import ApiError, ErrorCode, NotEnoughReplicas, NotLeaderOrFollower
-from ottla.common.promise import Promise, fulfilled, run
+from ottla.common.promise import Promise, run
 from ottla.common.topic_partition import TopicPartition
-from ottla.config.topic import TopicConfig
-from ottla.coordinator.outside import EndTransactionMarker
 from ottla.coordinator.transaction.ending import EndTransaction
 from ottla.coordinator.transaction.initializing import InitProducerId
-from ottla.coordinator.transaction.markers import Codes
-from ottla.coordinator.transaction.metadata import ProducerIdAndEpoch, TransactionMetadata
-from ottla.coordinator.transaction.service import (
-    TRANSACTION_STATE_TOPIC,
-    TransactionOutside,
-    TransactionService,
-)
-from ottla.coordinator.transaction.settings import TransactionSettings
+from ottla.coordinator.transaction.metadata import ProducerIdAndEpoch
+from ottla.coordinator.transaction.service import TRANSACTION_STATE_TOPIC
 from ottla.coordinator.transaction.shard import AddPartitions
-from ottla.coordinator.transaction.verification import SupportedOperation, TransactionVerification
-from ottla.records.batch import batches, read_header
+from ottla.coordinator.transaction.state import TransactionState
+from ottla.coordinator.transaction.verification import SupportedOperation
 from ottla.records.builder import build_batch
-from ottla.records.control import transaction_marker_batch
-from ottla.records.record import Record, iterate
-from ottla.replication.partition import Partition
-from ottla.simulation.scheduler import SimulatedScheduler
-from ottla.storage.log import Log
-from ottla.testing.files import MemoryFilesystem
+from ottla.records.record import Record
 
-ID = "tx"
-NODE_ID = 1
-PARTITIONS = 2
 TIMEOUT_MS = 10_000
 WALKED = ("0", "0", "1", "1", "commit", "commit", "abort", "init")
 ACTIONS = st.sampled_from(WALKED)
 """What a producer does next: a record for a partition, or an end; it begins when it must."""
 TROUBLES = ("slow", "down", "refuse", "hold", "crash", "lose")
-SETTINGS = TransactionSettings(
-    timeout_check_interval_ms=1_000, topic_partitions=1, commit_timeout_ms=2_000
-)
 
 
 FATAL = frozenset(
@@ -70,124 +51,6 @@ FATAL = frozenset(
     }
 )
 """Upon these a producer has to begin again."""
-
-
-class OnePartition:
-    def partition_count(self, topic: str) -> int | None:
-        return 1
-
-
-class ProducerIdsInOrder:
-    def __init__(self) -> None:
-        self.last = 100
-
-    def next(self) -> Promise[int]:
-        self.last += 1
-        return fulfilled(self.last)
-
-
-class Cluster:
-    """A coordinator whose log may fail, and partitions that are really there."""
-
-    def __init__(self) -> None:
-        self.scheduler = SimulatedScheduler(Chance(7))
-        self.log = MemoryLog()
-        self.producer_ids = ProducerIdsInOrder()
-        self.filesystem = MemoryFilesystem()
-        self.filesystem.make_directory("d")
-        self.partitions = [self._partition(index) for index in range(PARTITIONS)]
-        self.down: set[int] = set()
-        self.leader_epoch = 0
-        self.start()
-
-    def _partition(self, index: int) -> Partition:
-        log = Log.open(
-            self.filesystem,
-            f"d/t-{index}",
-            topic_partition=TopicPartition("t", index),
-            topic_id=None,
-            config=TopicConfig({}),
-            now_ms=self.scheduler.wall_ms(),
-        )
-        partition = Partition(NODE_ID, "t", bytes(16), index, log)
-        partition.lead(NODE_ID, 0, (NODE_ID,))
-        return partition
-
-    def start(self) -> None:
-        self.service = TransactionService(
-            SETTINGS,
-            TransactionOutside(
-                writer=self.log,
-                reader=self.log,
-                scheduler=self.scheduler,
-                topics=OnePartition(),
-                producer_ids=self.producer_ids,
-                markers=self,
-                version=lambda: 2,
-            ),
-        )
-        self.verification = TransactionVerification(self.service, SETTINGS, self.scheduler)
-        self.service.elected(0, self.leader_epoch)
-        self.scheduler.run_for(0)
-
-    def crash(self) -> None:
-        """Forget everything but the log; what it did not commit may be gone with its leader."""
-        now = self.scheduler.now
-        self.scheduler = SimulatedScheduler(Chance(7))
-        self.scheduler.now = now
-        self.log.forget_waiting()
-        self.leader_epoch += 1
-        self.start()
-
-    def send(
-        self, marker: EndTransactionMarker, partitions: tuple[TopicPartition, ...]
-    ) -> Promise[Codes]:
-        codes: dict[TopicPartition, ErrorCode] = {}
-        for each in partitions:
-            if each.partition in self.down:
-                codes[each] = ErrorCode.NOT_LEADER_OR_FOLLOWER
-                continue
-            now_ms = self.scheduler.wall_ms()
-            batch = transaction_marker_batch(
-                commit=marker.committed,
-                producer_id=marker.producer_id,
-                producer_epoch=marker.producer_epoch,
-                coordinator_epoch=marker.coordinator_epoch,
-                timestamp=now_ms,
-            )
-            try:
-                self.partitions[each.partition].append_marker(
-                    bytes(batch), now_ms, marker.transaction_version
-                )
-                codes[each] = ErrorCode.NONE
-            except ApiError as error:
-                codes[each] = error.code
-        return fulfilled(codes)
-
-    def committed(self) -> TransactionMetadata | None:
-        try:
-            return self.service.runtime.read(0, lambda shard: shard.committed(ID))
-        except ApiError:
-            return None
-
-    def visible(self, index: int) -> list[bytes]:
-        """What a reader of committed records has seen so far."""
-        log = self.partitions[index].log
-        end = log.last_stable_offset
-        aborted = sorted(log.aborted_transactions(0, end), key=lambda each: each[1])
-        found = log.read(0, 1 << 20, upper_bound_offset=end, at_least_one=True)
-        data = b"" if found.region is None else found.region.read()
-        values: list[bytes] = []
-        dropped: set[int] = set()
-        for start, _ in batches(data, 0, len(data)):
-            header = read_header(data, start)
-            while aborted and aborted[0][1] <= header.base_offset:
-                dropped.add(aborted.pop(0)[0])
-            if header.is_control:
-                dropped.discard(header.producer_id)
-            elif header.producer_id not in dropped:
-                values += [bytes(record.value or b"") for record in iterate(data, start)]
-        return values
 
 
 class Attempt:
@@ -212,6 +75,11 @@ class Client:
         self.attempt: Attempt | None = None
         self.added: set[int] = set()
         self.waits = False
+        self.sends = False
+        """Whether it is a record whose answer it waits for."""
+        self.gave_up = False
+        self.ending: bool | None = None
+        """The end that it has asked for, and asks for until it has an answer."""
         self.life = 0
         self.past_ends: list[EndTransaction] = []
 
@@ -224,7 +92,7 @@ class Client:
     def ask(self, work: Coroutine[Any, None, Any], told: Any) -> None:
         """Send a request; its answer is heard only in this life."""
         life = self.life
-        self.waits = True
+        self.waits, self.sends = True, False
 
         def heard(done: Promise[Any]) -> None:
             if life != self.life:
@@ -238,7 +106,7 @@ class Client:
         run(work).when_done(heard)
 
     def refused(self, code: ErrorCode) -> None:
-        if code in FATAL:
+        if code in FATAL or self.gave_up:
             self.producer, self.attempt = None, None
 
     def init(self) -> None:
@@ -248,7 +116,7 @@ class Client:
     def initialized(self, producer: ProducerIdAndEpoch) -> None:
         self.producer = producer
         self.sequences = {}
-        self.attempt = None
+        self.attempt, self.ending, self.gave_up = None, None, False
         self.world.given = max(self.world.given, producer)
 
     def send(self, index: int) -> None:
@@ -258,18 +126,25 @@ class Client:
             self.added = set()
         value = b"%d/%d" % (self.attempt.number, self.world.new_number())
         self.ask(self._send(index, value, self.producer, self.attempt), lambda _: None)
+        self.sends = True
+
+    def give_up(self) -> None:
+        """Wait for a record no longer: abort, while it is on its way, and take a new epoch."""
+        self.life += 1
+        self.gave_up = True
+        self.end(commit=False)
 
     async def _send(
         self, index: int, value: bytes, producer: ProducerIdAndEpoch, attempt: Attempt
     ) -> None:
-        cluster = self.world.cluster
+        cluster, life, added = self.world.cluster, self.life, self.added
         partition = cluster.partitions[index]
         name = TopicPartition("t", index)
         request = AddPartitions(ID, *producer, frozenset({name}))
-        if self.version == 1 and index not in self.added:
-            await cluster.service.add_partitions(request)
-            self.added.add(index)
         bumps = self.version == 2
+        if not bumps and index not in added:
+            await cluster.service.add_partitions(request)
+            added.add(index)
         sequence = self.sequences.get(index, 0)
         guard = partition.verify(*producer, sequence, supports_epoch_bump=bumps)
         if guard is not None:
@@ -279,7 +154,8 @@ class Client:
             code = (await cluster.verification.verify(request, operation))[name]
             await self.world.network()
             if code is not ErrorCode.NONE:
-                self.refused(code)
+                if life == self.life:
+                    self.refused(code)
                 return
         if index in cluster.down:
             return
@@ -307,6 +183,7 @@ class Client:
             if attempt is None:
                 return  # clients do not commit what they did not begin
             attempt.commit_asked = True
+        self.ending = commit
         client_version = 2 if self.version == 2 else 0
         request = EndTransaction(ID, *self.producer, commit, client_version)
         self.past_ends.append(request)
@@ -314,8 +191,10 @@ class Client:
         def ended(producer: ProducerIdAndEpoch) -> None:
             if attempt is not None and self.attempt is attempt:
                 attempt.outcome = commit
-            self.attempt = None
-            if self.version == 2:
+            self.attempt, self.ending = None, None
+            if self.gave_up:
+                self.producer = None
+            elif self.version == 2:
                 self.producer = producer
                 self.sequences = {}
                 self.world.given = max(self.world.given, producer)
@@ -371,6 +250,8 @@ class Transactions(RuleBasedStateMachine):
                 return
             if client.producer is None or action == "init":
                 client.init()
+            elif client.ending is not None:
+                client.end(commit=client.ending)
             elif action in ("commit", "abort"):
                 client.end(commit=action == "commit")
             else:
@@ -381,9 +262,41 @@ class Transactions(RuleBasedStateMachine):
     def an_end_comes_again(self, which: int, back: int) -> None:
         """A request that the network kept; in version 1 it may end the next transaction."""
         client = self.clients[which]
-        late = [each for each in client.past_ends if each.client_version == 2]
-        if back < len(late):
-            run(self.cluster.service.end(late[-1 - back])).when_done(lambda _: None)
+        past = [each for each in client.past_ends if each.client_version == 2]
+        if not past:
+            return
+        late = past[max(-1 - back, -len(past))]
+        before = self.cluster.latest()
+        run(self.cluster.service.end(late)).when_done(lambda _: None)
+        self.turn()
+        if before is None or before.producer == (late.producer_id, late.producer_epoch):
+            return
+        if before.state is TransactionState.ONGOING and self.cluster.latest() != before:
+            self.wrongs.append("a late end has ended the next transaction")
+
+    @rule(which=st.integers(0, 1), commit=st.booleans())
+    def an_end_comes_again_in_the_next_transaction(self, which: int, commit: bool) -> None:
+        end = "commit" if commit else "abort"
+        self.a_producer_acts(which=which, actions=["0", end, "1"])
+        self.an_end_comes_again(which=which, back=0)
+
+    @rule(which=st.integers(0, 1))
+    def a_producer_waits_no_longer(self, which: int) -> None:
+        client = self.clients[which]
+        if client.waits and client.sends and client.producer is not None:
+            client.give_up()
+            self.turn()
+
+    @rule(which=st.integers(0, 1), index=st.integers(0, PARTITIONS - 1))
+    def a_record_comes_after_the_end(self, which: int, index: int) -> None:
+        """It was verified while its transaction was open; then the marker came first."""
+        was_slow, self.slow = self.slow, True
+        self.a_producer_acts(which=which, actions=[str(index)])
+        self.a_producer_waits_no_longer(which=which)
+        self.cluster.scheduler.run_for(0.2)
+        self.slow = was_slow
+        if not self.slow:
+            self.deliver()
             self.turn()
 
     @rule(which=st.integers(0, 1), version=st.sampled_from([1, 2]))
@@ -488,7 +401,7 @@ def walk(seed: int, steps: int = 30) -> None:
     chance = Chance(seed)
     world = Transactions()
     for _ in range(steps):
-        share = chance.below(20)
+        share = chance.below(24)
         which = chance.below(2)
         if share < 10:
             actions = [chance.choose(WALKED) for _ in range(chance.below(6) + 1)]
@@ -501,6 +414,14 @@ def walk(seed: int, steps: int = 30) -> None:
             world.time_passes(seconds=chance.choose((0.02, 0.2, 3.0, 12.0)))
         elif share < 18:
             world.trouble_comes_or_goes(kind=chance.choose(TROUBLES), index=chance.below(2))
+        elif share < 19:
+            world.an_end_comes_again_in_the_next_transaction(
+                which=which, commit=chance.below(2) == 0
+            )
+        elif share < 20:
+            world.a_producer_waits_no_longer(which=which)
+        elif share < 22:
+            world.a_record_comes_after_the_end(which=which, index=chance.below(2))
         else:
             world.the_trouble_is_over()
         world.nothing_went_wrong()
@@ -512,6 +433,29 @@ def walk(seed: int, steps: int = 30) -> None:
 def test_long_lives_keep_the_same_promises() -> None:
     for seed in range(150):
         walk(seed)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_late_end_of_version_2_does_not_end_the_next_transaction(commit: bool) -> None:
+    world = Transactions()
+    world.a_producer_acts(which=0, actions=["init"])
+    world.an_end_comes_again_in_the_next_transaction(which=0, commit=commit)
+    world.nothing_went_wrong()
+    world.a_producer_acts(which=0, actions=["commit"])
+    world.teardown()
+    assert [attempt.outcome for attempt in world.attempts] == [commit, True]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_record_that_comes_after_its_transaction_ended_is_not_written(version: int) -> None:
+    world = Transactions()
+    world.a_producer_restarts(which=0, version=version)
+    world.a_producer_acts(which=0, actions=["init"])
+    world.a_record_comes_after_the_end(which=0, index=0)
+    world.nothing_went_wrong()
+    world.teardown()
+    (attempt,) = world.attempts
+    assert (attempt.outcome, attempt.appended) == (False, set())
 
 
 @pytest.mark.slow
