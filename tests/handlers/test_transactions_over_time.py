@@ -178,3 +178,12 @@ def test_who_begins_when_the_epochs_are_used_up_gets_another_id(
     assert fresh.epoch == 0
     assert fresh.producer_id > worn.producer_id
     assert broker.begin(expected=worn) is ErrorCode.PRODUCER_FENCED
+
+
+def test_who_was_fenced_with_the_last_epoch_does_not_get_it(broker: TransactionBroker) -> None:
+    worn = use_up(broker)
+    assert broker.send(worn, b"a") is NONE
+    assert broker.begin() is ErrorCode.CONCURRENT_TRANSACTIONS
+    broker.scheduler.run_for(0)
+    assert broker.begin(expected=worn) is ErrorCode.PRODUCER_FENCED
+    assert broker.producer().epoch == 0

@@ -56,6 +56,17 @@ def test_epochs_stand_on_lines(files: MemoryFilesystem) -> None:
     assert read_epochs(files, "/d/epochs") == entries
 
 
+@pytest.mark.parametrize(
+    "lines", [b"5 0\n4 100\n", b"4 0\n4 100\n", b"0 100\n5 100\n", b"-1 0\n5 100\n", b"0 -1\n5 9\n"]
+)
+def test_a_history_of_epochs_that_goes_back_is_refused(
+    files: MemoryFilesystem, lines: bytes
+) -> None:
+    files.write("/d/epochs", b"0\n2\n" + lines)
+    with pytest.raises(CorruptCheckpoint):
+        read_epochs(files, "/d/epochs")
+
+
 def test_partition_metadata_has_no_last_newline() -> None:
     data = encode_partition_metadata(TOPIC_ID)
     assert data == b"version: 0\ntopic_id: " + uuid_text(TOPIC_ID).encode()

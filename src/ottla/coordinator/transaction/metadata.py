@@ -75,7 +75,7 @@ class TransactionMetadata(NamedTuple):
         if expected_epoch is not None:
             if expected_epoch == self.producer_epoch:
                 last = self.producer_epoch
-            elif expected_epoch == self.last_producer_epoch:
+            elif expected_epoch == self.last_producer_epoch and self.producer_epoch < EPOCH_MAX:
                 epoch, last = self.producer_epoch, self.last_producer_epoch  # it asks once more
             else:
                 raise ProducerFenced
