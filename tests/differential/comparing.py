@@ -33,7 +33,11 @@ _ALWAYS: Final = {
 }
 # The metadata log is as long as the cluster's history has made it.
 _OF_ONE_API: Final = {
-    "DescribeQuorum": {"logEndOffset": "<offset>", "highWatermark": "<offset>"},
+    "DescribeQuorum": {
+        "logEndOffset": "<offset>",
+        "highWatermark": "<offset>",
+        "leaderEpoch": "<epoch>",
+    },
 }
 # Replaced only where they are not the value that means "none".
 _UNLESS: Final = {"sessionId": 0, "producerId": -1, "topicId": ZERO_UUID_TEXT}

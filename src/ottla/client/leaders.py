@@ -56,6 +56,8 @@ def ask_leaders(
     wanted = pending = list(dict.fromkeys(partitions))
     done: dict[TopicPartition, V] = {}
     refused: dict[TopicPartition, ApiError] = {}
+    told: dict[TopicPartition, ApiError] = {}
+    """What a leader said last; worth more than that there was no time to hear it again."""
     attempt = 0
     while pending:
         cluster.know({partition.topic for partition in pending}, deadline)
@@ -65,13 +67,14 @@ def ask_leaders(
                 response = cluster.ask(node_id, request(group), answer, deadline)
             except BrokerUnavailable as error:
                 lost = refusal(ErrorCode.NETWORK_EXCEPTION, str(error))
-                passing.update(dict.fromkeys(group, lost))
+                known = told if deadline.passed else {}
+                passing.update({partition: known.get(partition, lost) for partition in group})
                 continue
             for partition, code, value in read(response):
                 if code == ErrorCode.NONE:
                     done[partition] = value
                 elif code in RETRIABLE:
-                    passing[partition] = refusal(code)
+                    passing[partition] = told[partition] = refusal(code)
                 else:
                     refused[partition] = refusal(code)
         pending = list(passing)
