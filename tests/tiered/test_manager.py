@@ -9,8 +9,8 @@ from tests.tiered.tier import INDEX, OWNER, Tier, value_of
 from ottla.common.errors import ApiError, ErrorCode, OffsetOutOfRange, ReplicaNotAvailable
 from ottla.observability.names import parse_name
 from ottla.testing.files import PowerLost
-from ottla.tiered.records import REMOTE_LOG_METADATA, decode
-from ottla.tiered.segments import PartitionDeletion, SegmentState
+from ottla.tiered.records import decode
+from ottla.tiered.segments import REMOTE_LOG_METADATA, PartitionDeletion, SegmentState
 from ottla.tiered.store import RemoteStoreError
 
 

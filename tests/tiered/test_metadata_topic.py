@@ -14,8 +14,8 @@ from ottla.simulation.scheduler import SimulatedScheduler
 from ottla.tiered import metadata_topic
 from ottla.tiered.machine import RemotePartition
 from ottla.tiered.metadata_topic import MetadataTopic
-from ottla.tiered.records import REMOTE_LOG_METADATA, encode
-from ottla.tiered.segments import RemoteLogMetadata
+from ottla.tiered.records import encode
+from ottla.tiered.segments import REMOTE_LOG_METADATA, RemoteLogMetadata
 
 
 class OnePartition(MemoryLog):

@@ -28,8 +28,8 @@ from ottla.tiered.machine import RemotePartition
 from ottla.tiered.manifests import Manifests
 from ottla.tiered.metadata_topic import MetadataTopic
 from ottla.tiered.reader import RemoteReader
-from ottla.tiered.records import REMOTE_LOG_METADATA, metadata_partition
-from ottla.tiered.segments import SegmentState, TopicIdPartition
+from ottla.tiered.records import metadata_partition
+from ottla.tiered.segments import REMOTE_LOG_METADATA, SegmentState, TopicIdPartition
 from ottla.tiered.settings import RemoteLogSettings
 
 T = TypeVar("T")

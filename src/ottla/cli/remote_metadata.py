@@ -14,8 +14,8 @@ from ottla.client.offsets import EARLIEST
 from ottla.common.errors import ProtocolViolation, UnknownTopicOrPartition
 from ottla.common.topic_partition import TopicPartition
 from ottla.tiered.machine import RemotePartition
-from ottla.tiered.records import REMOTE_LOG_METADATA, decode, metadata_partition
-from ottla.tiered.segments import TopicIdPartition
+from ottla.tiered.records import decode, metadata_partition
+from ottla.tiered.segments import REMOTE_LOG_METADATA, TopicIdPartition
 
 if TYPE_CHECKING:
     from ottla.client.consumer import Consumer

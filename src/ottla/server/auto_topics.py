@@ -23,7 +23,7 @@ from ottla.protocol.generated.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from ottla.tiered.records import REMOTE_LOG_METADATA
+from ottla.tiered.segments import REMOTE_LOG_METADATA
 
 UNDER_WAY_MAX: Final = 1_000
 

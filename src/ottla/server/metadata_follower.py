@@ -24,7 +24,7 @@ from ottla.replication.replicas import Replicas
 from ottla.server.settings import Settings
 from ottla.storage.log import Log
 from ottla.storage.manager import LogManager
-from ottla.tiered.records import REMOTE_LOG_METADATA
+from ottla.tiered.segments import REMOTE_LOG_METADATA
 
 log = logger(__name__)
 

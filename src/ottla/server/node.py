@@ -8,7 +8,7 @@ that what was acknowledged is on disk before the clean shutdown marker says so.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ottla.common.chance import Chance
 from ottla.common.environment import Scheduler
@@ -43,7 +43,6 @@ from ottla.server.metadata_follower import MetadataFollower
 from ottla.server.producer_ids import ProducerIdBlocks
 from ottla.server.recoveries import Recoveries
 from ottla.server.registration import registration_request
-from ottla.server.remote_logs import RemoteLogsOfNode, RemoteSurroundings
 from ottla.server.settings import Settings
 from ottla.server.transaction_markers import LedMarkers
 from ottla.storage.cleaner_driver import CleanerDriver, CleanerSettings
@@ -54,9 +53,11 @@ from ottla.storage.files import DirectoryInUse, Filesystem
 from ottla.storage.inspection import Damage
 from ottla.storage.manager import LogManager
 from ottla.storage.verification import Verify
-from ottla.tiered.driver.stores import open_store, store_url
-from ottla.tiered.pool import Background
-from ottla.tiered.store import RemoteStore, RemoteStoreError
+
+if TYPE_CHECKING:
+    from ottla.server.remote_logs import RemoteLogsOfNode
+    from ottla.tiered.pool import Background
+    from ottla.tiered.store import RemoteStore
 
 log = logger(__name__)
 
@@ -77,8 +78,8 @@ class Node:
         scheduler: Scheduler,
         chance: Chance,
         start_cleaner: StartWorker | None = None,
-        remote_store: RemoteStore | None = None,
-        remote_background: Background | None = None,
+        remote_store: "RemoteStore | None" = None,
+        remote_background: "Background | None" = None,
     ) -> None:
         self.config = config
         self.ports: dict[str, int] = {}
@@ -331,6 +332,11 @@ class Node:
         )
 
     def _start_remote_logs(self, services: Services, internal: InternalTopics) -> None:
+        # Most brokers have no remote store, and start without all this.
+        from ottla.server.remote_logs import RemoteLogsOfNode, RemoteSurroundings
+        from ottla.tiered.driver.stores import open_store, store_url
+        from ottla.tiered.store import RemoteStoreError
+
         try:
             store = self._remote_store or open_store(store_url(self.config), self.config.originals)
         except (InvalidConfig, RemoteStoreError) as error:

@@ -28,8 +28,7 @@ from ottla.tiered.manifests import Manifests
 from ottla.tiered.metadata_topic import MetadataTopic
 from ottla.tiered.pool import Background
 from ottla.tiered.reader import RemoteReader
-from ottla.tiered.records import REMOTE_LOG_METADATA
-from ottla.tiered.segments import TopicIdPartition
+from ottla.tiered.segments import REMOTE_LOG_METADATA, TopicIdPartition
 from ottla.tiered.settings import RemoteLogSettings
 from ottla.tiered.store import RemoteStore
 

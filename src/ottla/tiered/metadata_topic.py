@@ -27,8 +27,8 @@ from ottla.records.batch import batches, read_header
 from ottla.records.builder import BatchBuilder
 from ottla.records.record import iterate
 from ottla.tiered.machine import RemotePartition
-from ottla.tiered.records import REMOTE_LOG_METADATA, decode, encode, metadata_partition
-from ottla.tiered.segments import RemoteLogMetadata, TopicIdPartition
+from ottla.tiered.records import decode, encode, metadata_partition
+from ottla.tiered.segments import REMOTE_LOG_METADATA, RemoteLogMetadata, TopicIdPartition
 
 SLICE_BYTES: Final = 1 << 20
 POLL_SECONDS: Final = 1.0

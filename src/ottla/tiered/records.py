@@ -33,7 +33,6 @@ from ottla.tiered.segments import (
     TopicIdPartition,
 )
 
-REMOTE_LOG_METADATA: Final = "__remote_log_metadata"
 FRAME_VERSION: Final = 1
 VERSION: Final = 0
 
