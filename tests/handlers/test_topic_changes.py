@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics, CreatePartitions, UpdateFeatures, DescribeQuorum: the broker's half.
+"""CreateTopics, CreatePartitions, ElectLeaders, UpdateFeatures and their like: the broker's half.
 
 The controller decides; here it is only a matter of what reaches it, and of who waits how long.
 """
@@ -11,11 +11,23 @@ from tests.handlers.broker import Broker
 
 from ottla.common.errors import ErrorCode, NotController
 from ottla.handlers import (
+    alter_partition_reassignments,
     create_partitions,
     create_topics,
     delete_topics,
     describe_quorum,
+    elect_leaders,
+    list_partition_reassignments,
+    unregister_broker,
     update_features,
+)
+from ottla.protocol.generated.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopic,
+    ReassignableTopicResponse,
 )
 from ottla.protocol.generated.create_partitions import (
     CreatePartitionsRequest,
@@ -43,6 +55,24 @@ from ottla.protocol.generated.describe_quorum import (
     Node,
     ReplicaState,
 )
+from ottla.protocol.generated.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+    TopicPartitions,
+)
+from ottla.protocol.generated.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    ListPartitionReassignmentsTopics,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+from ottla.protocol.generated.unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
 from ottla.protocol.generated.update_features import (
     FeatureUpdateKey,
     UpdateFeaturesRequest,
@@ -55,6 +85,45 @@ GROW = CreatePartitionsRequest(
     topics=[CreatePartitionsTopic(name="t", count=3, assignments=None)], timeout_ms=1000
 )
 DELETE = DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1000)
+ELECT = ElectLeadersRequest(
+    topic_partitions=[TopicPartitions(topic="t", partitions=[3])], timeout_ms=1000
+)
+ELECTED = ElectLeadersResponse(
+    replica_election_results=[
+        ReplicaElectionResult(
+            topic="t", partition_result=[PartitionResult(partition_id=3, error_message=None)]
+        )
+    ]
+)
+MOVE = AlterPartitionReassignmentsRequest(
+    topics=[
+        ReassignableTopic(
+            name="t", partitions=[ReassignablePartition(partition_index=3, replicas=[1])]
+        )
+    ],
+    timeout_ms=1000,
+)
+MOVED = AlterPartitionReassignmentsResponse(
+    error_message=None,
+    responses=[
+        ReassignableTopicResponse(
+            name="t",
+            partitions=[ReassignablePartitionResponse(partition_index=3, error_message=None)],
+        )
+    ],
+)
+LIST = ListPartitionReassignmentsRequest(
+    topics=[ListPartitionReassignmentsTopics(name="t", partition_indexes=[3])], timeout_ms=1000
+)
+LISTED = ListPartitionReassignmentsResponse(
+    error_message=None,
+    topics=[
+        OngoingTopicReassignment(
+            name="t",
+            partitions=[OngoingPartitionReassignment(partition_index=3, replicas=[1, 2])],
+        )
+    ],
+)
 FORWARDED: list[tuple[ModuleType, Message, Message]] = [
     (create_topics, CREATE, CreateTopicsResponse(topics=[CreatableTopicResult(name="t")])),
     (
@@ -68,17 +137,22 @@ FORWARDED: list[tuple[ModuleType, Message, Message]] = [
         UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey(feature="f")], timeout_ms=1000),
         UpdateFeaturesResponse(error_message=None),
     ),
+    (elect_leaders, ELECT, ELECTED),
+    (alter_partition_reassignments, MOVE, MOVED),
+    (list_partition_reassignments, LIST, LISTED),
 ]
 NAMES = [module.__name__.rpartition(".")[2] for module, _, _ in FORWARDED]
 
 
 def codes(answer: Message) -> list[int]:
     """The error codes of an answer, whatever its shape."""
+    if hasattr(answer, "error_code"):
+        return [answer.error_code]
     for field in ("topics", "results", "responses"):
         items: list[Any] = getattr(answer, field, [])
         if items:
             return [item.error_code for item in items]
-    return [answer.error_code]  # type: ignore[attr-defined]
+    raise AssertionError(answer)
 
 
 @pytest.mark.parametrize(("handler", "request_", "answer"), FORWARDED, ids=NAMES)
@@ -202,3 +276,49 @@ def test_the_quorum_speaks_for_itself(version: int) -> None:
     assert (told.replica_id, told.log_end_offset) == (1, 7)
     assert told.replica_directory_id == (b"d" * 16 if version >= 2 else bytes(16))
     assert len(answer.nodes) == (1 if version >= 2 else 0)
+
+
+def test_whoever_names_no_partitions_is_answered_without_a_controller() -> None:
+    broker = Broker()
+    elect, move, show = (
+        ElectLeadersRequest(topic_partitions=[]),
+        AlterPartitionReassignmentsRequest(topics=[]),
+        ListPartitionReassignmentsRequest(topics=[]),
+    )
+    assert broker.ask(elect_leaders, elect, 2, ElectLeadersResponse) == ElectLeadersResponse()
+    moved = broker.ask(alter_partition_reassignments, move, 1, AlterPartitionReassignmentsResponse)
+    assert moved == AlterPartitionReassignmentsResponse(error_message="")
+    shown = broker.ask(list_partition_reassignments, show, 0, ListPartitionReassignmentsResponse)
+    assert shown == ListPartitionReassignmentsResponse(error_message=None)
+    assert broker.controller.asked == []
+
+
+def test_a_refused_election_names_each_partition() -> None:
+    broker = Broker()
+    broker.controller.answers.append(NotController("not here"))
+    answer = broker.ask(elect_leaders, ELECT, 0, ElectLeadersResponse)
+    (topic,) = answer.replica_election_results
+    assert (topic.topic, [p.partition_id for p in topic.partition_result]) == ("t", [3])
+    assert topic.partition_result[0].error_code == ErrorCode.NOT_CONTROLLER
+    assert topic.partition_result[0].error_message == "not here"
+
+
+def test_a_refused_reassignment_names_each_partition() -> None:
+    broker = Broker()
+    broker.controller.answers.append(NotController("not here"))
+    answer = broker.ask(alter_partition_reassignments, MOVE, 1, AlterPartitionReassignmentsResponse)
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.NOT_CONTROLLER
+    broker.controller.answers.append(NotController("not here"))
+    listed = broker.ask(list_partition_reassignments, LIST, 0, ListPartitionReassignmentsResponse)
+    assert listed.topics[0].partitions == [OngoingPartitionReassignment(partition_index=3)]
+
+
+def test_a_broker_is_forgotten_by_the_controller() -> None:
+    broker = Broker()
+    request = UnregisterBrokerRequest(broker_id=7)
+    broker.controller.answers += [UnregisterBrokerResponse(), NotController("not here")]
+    done = broker.ask(unregister_broker, request, 0, UnregisterBrokerResponse)
+    assert done == UnregisterBrokerResponse()
+    refused = broker.ask(unregister_broker, request, 0, UnregisterBrokerResponse)
+    assert refused.error_code == ErrorCode.NOT_CONTROLLER
+    assert broker.controller.asked == [request, request]

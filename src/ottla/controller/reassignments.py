@@ -121,9 +121,7 @@ class ReassignmentsManager:
                 for wanted in request.topics
                 if wanted.name in topics.by_name
             ]
-        response = lpr.ListPartitionReassignmentsResponse(
-            error_message="" if request.topics == [] else None
-        )
+        response = lpr.ListPartitionReassignmentsResponse(error_message=None)
         for topic, partition_ids in asked:
             moving = [
                 _ongoing(partition_id, partition)

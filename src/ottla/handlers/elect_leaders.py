@@ -1,0 +1,57 @@
+"""ElectLeaders (key 43): lead by the preferred replica, or at last by any (KIP-183).
+
+v1 says which kind of election is meant (KIP-460), before it was always the preferred one; v2
+flexible. Without a list of partitions all are meant.
+"""
+
+from typing import Final
+
+from ottla.common.errors import ApiError
+from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.deadlines import within
+from ottla.protocol.api import ApiKey
+from ottla.protocol.generated.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+KEY: Final = ApiKey.ELECT_LEADERS
+VERSIONS: Final = (0, 2)
+
+
+async def handle(
+    request: ElectLeadersRequest, context: RequestContext, services: Services
+) -> ElectLeadersResponse:
+    if request.topic_partitions == []:
+        return ElectLeadersResponse()  # nothing to decide: any controller says so
+    try:
+        return await within(
+            services.scheduler,
+            request.timeout_ms,
+            lambda: services.controller.elect_leaders(request),
+        )
+    except ApiError as error:
+        return _refused(request, error, context.version)
+
+
+def _refused(request: ElectLeadersRequest, error: ApiError, version: int) -> ElectLeadersResponse:
+    """Each partition that was named gets the error, and from v1 on so does the whole."""
+    return ElectLeadersResponse(
+        error_code=error.code if version > 0 else 0,
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    PartitionResult(
+                        partition_id=index,
+                        error_code=error.code,
+                        error_message=error.message or None,
+                    )
+                    for index in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )

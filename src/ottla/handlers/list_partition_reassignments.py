@@ -1,0 +1,52 @@
+"""ListPartitionReassignments (key 46): which partitions are on the move, and whither (KIP-455).
+
+v0 flexible from the start. Without a list of topics all are meant.
+"""
+
+from typing import Final
+
+from ottla.common.errors import ErrorCode
+from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.deadlines import within
+from ottla.protocol.api import ApiKey
+from ottla.protocol.generated.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+
+KEY: Final = ApiKey.LIST_PARTITION_REASSIGNMENTS
+VERSIONS: Final = (0, 0)
+
+
+async def handle(
+    request: ListPartitionReassignmentsRequest, _context: RequestContext, services: Services
+) -> ListPartitionReassignmentsResponse:
+    if request.topics == []:
+        return ListPartitionReassignmentsResponse(error_message=None)
+    return await within(
+        services.scheduler,
+        request.timeout_ms,
+        lambda: services.controller.list_partition_reassignments(request),
+    )
+
+
+def refuse(
+    request: ListPartitionReassignmentsRequest, code: ErrorCode, message: str
+) -> ListPartitionReassignmentsResponse:
+    """The error is of the whole; the partitions that were named are named again."""
+    return ListPartitionReassignmentsResponse(
+        error_code=code,
+        error_message=message or None,
+        topics=[
+            OngoingTopicReassignment(
+                name=topic.name,
+                partitions=[
+                    OngoingPartitionReassignment(partition_index=index)
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics or ()
+        ],
+    )
