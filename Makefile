@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 JOBS ?= 2
 PYTEST := $(BIN)/pytest -n $(JOBS)
 
-.PHONY: help run test test-all check generate bench bench-storage compile clean peer fix
+.PHONY: help run test test-all check generate bench bench-storage bench-cluster compile clean peer fix
 
 help: ## what there is to make
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ bench: $(READY) peer compile ## us and Apache Kafka by turns: ratios, JSON and a
 
 bench-storage: $(READY) peer compile ## the cleaner beside Kafka's, the remote store beside a plain copy
 	$(BIN)/python benchmarks/storage.py $(BENCH)
+
+bench-cluster: $(READY) peer compile ## three brokers beside three of Kafka's: replication, failover, partitions
+	$(BIN)/python benchmarks/cluster.py $(BENCH)
 
 compile: $(READY) ## the hot modules by mypyc, in place; `make clean` undoes it
 	OTTLA_COMPILE=1 $(BIN)/python setup.py --quiet build_ext --inplace

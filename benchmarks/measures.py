@@ -39,6 +39,8 @@ TAKEOVER: Final = Measure("s", higher_is_better=False, wanted=1.0)
 TRANSACTIONS: Final = Measure("transactions/s", higher_is_better=True, wanted=1.0)
 CLEANER: Final = Measure("MB/s", higher_is_better=True, wanted=1.0)
 CREATE: Final = Measure("s", higher_is_better=False, wanted=1.0)
+FAILOVER: Final = Measure("s", higher_is_better=False, wanted=1.0)
+MEMORY_BROKER: Final = Measure("MB", higher_is_better=False, wanted=1 / 3)
 
 Figures = dict[str, tuple[float, Measure]]
 """What one row gave: the name of each figure, its value and its measure."""

@@ -171,10 +171,13 @@ def _is_compiled() -> bool:
     return any((PROJECT / "src" / "ottla").rglob("*.so"))
 
 
-def write(results: Results, *, rounds: int, scale: float) -> tuple[Path, Path]:
+def write(
+    results: Results, *, rounds: int, scale: float, kind: str | None = None
+) -> tuple[Path, Path]:
     """The JSON and the plot, named by the day and the commit."""
     found = as_json(results, rounds=rounds, scale=scale)
     stem = stem_of(found)
+    stem = stem if kind is None else stem.with_name(f"{stem.name}-{kind}")
     data, picture = stem.with_name(stem.name + ".json"), stem.with_name(stem.name + ".png")
     data.write_text(json.dumps(found, indent=1) + "\n")
     plot(results, picture)
