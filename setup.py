@@ -13,6 +13,7 @@ HOT = [
     "src/ottla/handlers/produce.py",
     "src/ottla/handlers/produce_outcomes.py",
     "src/ottla/network/connection.py",
+    "src/ottla/protocol/fetch_answer.py",
     "src/ottla/protocol/fetch_response.py",
     "src/ottla/protocol/primitives.py",
     "src/ottla/protocol/produce_request.py",

@@ -3,6 +3,7 @@
 import pytest
 
 from ottla.common.chance import Chance
+from ottla.common.errors import ProtocolViolation
 from ottla.common.promise import Promise
 from ottla.network.channel import NetworkChannel
 from ottla.network.node_client import NodeClient, NodeClientLimits
@@ -185,3 +186,34 @@ def test_a_channel_has_a_connection_for_each_address() -> None:
     with pytest.raises(ConnectionRefusedError):
         world.wait(channel.send(Destination(2, "peer", PORT + 1), VoteRequest()))
     channel.close()
+
+
+def test_who_asks_reads_the_answer_where_it_was_received() -> None:
+    world = World()
+    Peer(world.network)
+
+    def read(answer: memoryview, pos: int, version: int) -> tuple[int, int, bytes]:
+        return version, pos, bytes(answer[pos:])
+
+    answer = world.client.ask(VoteRequest(), read)
+    assert world.scheduler.run_until(lambda: answer.done, 10)
+    assert answer.result() == (2, 5, to_bytes(VoteResponse(error_code=2), 2))
+
+
+def test_an_answer_that_its_reader_refuses_ends_the_connection() -> None:
+    world = World()
+    peer = Peer(world.network)
+
+    def read(_answer: memoryview, _pos: int, _version: int) -> None:
+        raise ProtocolViolation("no")
+
+    refused = world.client.ask(VoteRequest(), read)
+    behind = world.client.send(VoteRequest())
+    assert world.scheduler.run_until(lambda: refused.done and behind.done, 10)
+    with pytest.raises(ConnectionError):
+        refused.result()
+    with pytest.raises(ConnectionError):
+        behind.result()
+    world.scheduler.run_for(0.2)
+    assert isinstance(world.wait(world.client.send(VoteRequest())), VoteResponse)
+    assert peer.accepted == 2

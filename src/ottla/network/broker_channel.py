@@ -4,14 +4,16 @@ Each purpose has a channel of its own (followers, markers, verification): answer
 come in the order of its requests, so that behind a fetch that waits everything else would wait too.
 """
 
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from ottla.common.environment import Scheduler
 from ottla.common.promise import Promise
 from ottla.metadata.image import MetadataImage
-from ottla.network.node_client import NodeClient, NodeClientLimits
+from ottla.network.node_client import NodeClient, NodeClientLimits, Read
 from ottla.network.sockets import DiallingNetwork
 from ottla.protocol.message import Message
+
+T = TypeVar("T")
 
 
 class ImageSource(Protocol):
@@ -43,11 +45,12 @@ class BrokerChannel:
     def send(self, node_id: int, request: Message) -> Promise[Message]:
         """Promise the answer; fails with an ``OSError`` when there is none to be had."""
         client = self.client(node_id)
-        if client is None:
-            refused: Promise[Message] = Promise()
-            refused.fail(ConnectionError(f"nothing is known of how to reach broker {node_id}"))
-            return refused
-        return client.send(request)
+        return _unreachable(node_id) if client is None else client.send(request)
+
+    def ask(self, node_id: int, request: Message, read: Read[T]) -> Promise[T]:
+        """As :meth:`NodeClient.ask`: the answer is read where it was received."""
+        client = self.client(node_id)
+        return _unreachable(node_id) if client is None else client.ask(request, read)
 
     def client(self, node_id: int) -> NodeClient | None:
         """The connection to ``node_id``, made anew when the broker has moved."""
@@ -79,3 +82,9 @@ class BrokerChannel:
         for _, client in self._clients.values():
             client.close()
         self._clients.clear()
+
+
+def _unreachable(node_id: int) -> Promise[T]:
+    refused: Promise[T] = Promise()
+    refused.fail(ConnectionError(f"nothing is known of how to reach broker {node_id}"))
+    return refused

@@ -5,28 +5,41 @@ sends each request in the highest that both know. Requests may follow one anothe
 answers come in their order. Whatever breaks (refusal, end of the stream, an answer that is none,
 one that does not come in time) ends the connection and fails all that waited for it: the next
 request dials again, but not before a pause that grows with every failure.
+
+Who expects much says by :meth:`NodeClient.ask` how the answer is read: in the buffer that it was
+received into, of which no copy is made.
 """
 
 from collections import deque
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final, Generic, TypeVar
 
 from ottla.common.environment import Cancellable, Scheduler
 from ottla.common.errors import ErrorCode, ProtocolViolation
 from ottla.common.promise import Promise
+from ottla.network.frame_buffer import FrameBuffer
 from ottla.network.sockets import DiallingNetwork, StreamSocket
 from ottla.protocol.api import APIS, ApiKey
-from ottla.protocol.frame import FrameReader, frame
+from ottla.protocol.frame import frame
 from ottla.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from ottla.protocol.headers import decode_response_header, encode_request_header
+from ottla.protocol.headers import encode_request_header, response_header_version
 from ottla.protocol.message import Message, from_buffer, to_bytes
 from ottla.protocol.primitives import Writer
+from ottla.protocol.produce_request import skip_tagged_fields
 
 REQUESTS_MAX: Final = 1_000
 """Requests that wait for a connection or for their answers."""
 ANSWER_BYTES_MAX: Final = 100 << 20
-_RECEIVE_BYTES: Final = 64 << 10
+_CORRELATION_ID_BYTES: Final = 4
 _API_VERSIONS_VERSION: Final = 3
 _CORRELATION_ID_MAX: Final = (1 << 31) - 1
+
+T = TypeVar("T")
+Read = Callable[[memoryview, int, int], T]
+"""Makes something of a frame, the position of the body in it, and the version that was asked in.
+
+The frame is overwritten as soon as those have run who wait for the promise.
+"""
 
 
 class NodeClientLimits:
@@ -40,12 +53,13 @@ class NodeClientLimits:
         self.backoff_max_seconds = backoff_max_seconds
 
 
-class _Request:
-    __slots__ = ("answer", "correlation_id", "message", "timer", "version")
+class _Request(Generic[T]):
+    __slots__ = ("answer", "correlation_id", "message", "read", "timer", "version")
 
-    def __init__(self, message: Message, answer: Promise[Message]) -> None:
+    def __init__(self, message: Message, read: Read[T]) -> None:
         self.message = message
-        self.answer = answer
+        self.read = read
+        self.answer: Promise[T] = Promise()
         self.version = -1
         self.correlation_id = -1
         self.timer: Cancellable | None = None
@@ -74,19 +88,22 @@ class NodeClient:
         self._dialling: Promise[StreamSocket] | None = None
         self._versions: dict[int, tuple[int, int]] | None = None
         """What the other side speaks, once it has said so."""
-        self._queued: deque[_Request] = deque()
+        self._queued: deque[_Request[Any]] = deque()
         """For a connection that is ready."""
-        self._sent: deque[_Request] = deque()
+        self._sent: deque[_Request[Any]] = deque()
         self._unsent = bytearray()
-        self._reader = FrameReader(ANSWER_BYTES_MAX)
-        self._buffer = memoryview(bytearray(_RECEIVE_BYTES))
+        self._received = FrameBuffer(ANSWER_BYTES_MAX)
         self._correlation_id = 0
         self._failures = 0
         self._dial_at = 0.0
 
     def send(self, message: Message) -> Promise[Message]:
         """Promise the answer; fails when there is none to be had."""
-        request = _Request(message, Promise())
+        return self.ask(message, _reading(message))
+
+    def ask(self, message: Message, read: Read[T]) -> Promise[T]:
+        """Like :meth:`send`, with a reader of one's own; ProtocolViolation ends the connection."""
+        request = _Request(message, read)
         if len(self._queued) + len(self._sent) >= REQUESTS_MAX:
             request.answer.fail(ConnectionError(f"{self} is too busy"))
             return request.answer
@@ -130,7 +147,7 @@ class NodeClient:
         self._socket = sock
         self._network.watch_reading(sock, self._readable)
         asked = ApiVersionsRequest(client_software_name="ottla", client_software_version="1")
-        request = _Request(asked, Promise())
+        request = _Request(asked, _reading(asked))
         request.version = _API_VERSIONS_VERSION
         request.answer.when_done(self._versions_known)
         self._write(request)
@@ -164,7 +181,7 @@ class NodeClient:
             raise ValueError(f"{self} does not speak our versions of {api.name}")
         return version
 
-    def _write(self, request: _Request) -> None:
+    def _write(self, request: _Request[Any]) -> None:
         self._correlation_id = (self._correlation_id + 1) & _CORRELATION_ID_MAX
         request.correlation_id = self._correlation_id
         try:
@@ -207,46 +224,45 @@ class NodeClient:
     # Receiving
 
     def _readable(self) -> None:
-        assert self._socket is not None
+        sock, received = self._socket, self._received
+        assert sock is not None
         try:
-            count = self._socket.recv_into(self._buffer)
+            count = sock.recv_into(received.free())
             if count == 0:
                 raise ConnectionResetError(f"{self} has closed the connection")
-            for answer in self._reader.feed(self._buffer[:count]):
-                self._received(answer)
+            received.came(count)
+            while self._socket is sock:
+                answer = received.frame()
+                if answer is None:
+                    return
+                self._answered(answer)
         except BlockingIOError:
             return
         except (OSError, ProtocolViolation) as error:
             self._end(error)
 
-    def _received(self, data: bytes) -> None:
+    def _answered(self, answer: memoryview) -> None:
         if not self._sent:
-            if self._socket is None:
-                return  # ended by an answer before this one
             raise ProtocolViolation("an answer that nobody has asked for")
-        request = self._sent.popleft()
-        api = APIS[request.message.API_KEY]
-        header, pos = decode_response_header(
-            data, 0, api_key=request.message.API_KEY, version=request.version
-        )
-        if header.correlation_id != request.correlation_id:
-            self._sent.appendleft(request)
+        request = self._sent[0]
+        if answer[:_CORRELATION_ID_BYTES] != request.correlation_id.to_bytes(4, "big"):
             raise ProtocolViolation("an answer out of turn")
-        version = request.version
-        if api.key == ApiKey.API_VERSIONS and data[pos : pos + 2] != b"\x00\x00":
-            version = 0  # a side that does not know our version answers in its own
-        response, _ = from_buffer(api.response_class(), data, pos, version)
+        pos = _CORRELATION_ID_BYTES
+        if response_header_version(request.message.API_KEY, request.version):
+            pos = skip_tagged_fields(answer, pos)
+        response = request.read(answer, pos, request.version)
+        self._sent.popleft()
         if request.timer is not None:
             request.timer.cancel()
         request.answer.fulfil(response)
 
     # Ending
 
-    def _timed_out(self, request: _Request) -> None:
+    def _timed_out(self, request: _Request[Any]) -> None:
         if not request.answer.done:
             self._end(TimeoutError(f"no answer from {self}"))
 
-    def _fail(self, request: _Request, error: Exception) -> None:
+    def _fail(self, request: _Request[Any], error: Exception) -> None:
         if request.timer is not None:
             request.timer.cancel()
         request.answer.fail(error)
@@ -269,7 +285,19 @@ class NodeClient:
         self._sent.clear()
         self._queued.clear()
         self._unsent.clear()
-        self._reader = FrameReader(ANSWER_BYTES_MAX)
+        self._received = FrameBuffer(ANSWER_BYTES_MAX)
         failure = error if isinstance(error, OSError) else ConnectionError(str(error))
         for request in waiting:
             self._fail(request, failure)
+
+
+def _reading(message: Message) -> Read[Message]:
+    """How the answer to ``message`` is read: whole, by the generated codec."""
+    response_class = APIS[message.API_KEY].response_class()
+
+    def read(answer: memoryview, pos: int, version: int) -> Message:
+        if message.API_KEY == ApiKey.API_VERSIONS and any(answer[pos : pos + 2]):
+            version = 0  # a side that does not know our version answers in its own
+        return from_buffer(response_class, bytes(answer), pos, version)[0]
+
+    return read

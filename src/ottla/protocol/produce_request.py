@@ -44,7 +44,8 @@ def read_produce_request(frame: memoryview, pos: int, version: int) -> ProduceVi
         raise ProtocolViolation("a topic name that is no text") from None
 
 
-def _unsigned_varint(frame: memoryview, pos: int) -> tuple[int, int]:
+def read_unsigned_varint(frame: memoryview, pos: int) -> tuple[int, int]:
+    """The number at ``pos``, of at most 32 bits, and where it ends."""
     value = frame[pos]
     pos += 1
     if value < 0x80:
@@ -72,10 +73,10 @@ def skip_tagged_fields(frame: memoryview, pos: int) -> int:
 
 
 def _skip_tagged_fields(frame: memoryview, pos: int) -> int:
-    count, pos = _unsigned_varint(frame, pos)
+    count, pos = read_unsigned_varint(frame, pos)
     for _ in range(count):
-        _, pos = _unsigned_varint(frame, pos)
-        size, pos = _unsigned_varint(frame, pos)
+        _, pos = read_unsigned_varint(frame, pos)
+        size, pos = read_unsigned_varint(frame, pos)
         pos += size
         if pos > len(frame):
             raise ProtocolViolation("a tagged field reaches past the end of the frame")
@@ -85,11 +86,11 @@ def _skip_tagged_fields(frame: memoryview, pos: int) -> int:
 def _read_flexible(frame: memoryview, pos: int, version: int) -> ProduceView:
     limit = len(frame)
     transactional_id = None
-    size, pos = _unsigned_varint(frame, pos)
+    size, pos = read_unsigned_varint(frame, pos)
     if size:
         transactional_id, pos = _text(frame, pos, size - 1, limit)
     acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, pos)
-    count, pos = _unsigned_varint(frame, pos + 6)
+    count, pos = read_unsigned_varint(frame, pos + 6)
     _check_count(count - 1, limit - pos)
     topics: list[tuple[str | bytes, list[PartitionRecords]]] = []
     topic: str | bytes
@@ -98,14 +99,14 @@ def _read_flexible(frame: memoryview, pos: int, version: int) -> ProduceView:
             topic = bytes(frame[pos : pos + 16])
             pos += 16
         else:
-            size, pos = _unsigned_varint(frame, pos)
+            size, pos = read_unsigned_varint(frame, pos)
             topic, pos = _text(frame, pos, size - 1, limit)
-        inner, pos = _unsigned_varint(frame, pos)
+        inner, pos = read_unsigned_varint(frame, pos)
         _check_count(inner - 1, limit - pos)
         partitions: list[PartitionRecords] = []
         for _ in range(inner - 1):
             (index,) = _INT32.unpack_from(frame, pos)
-            size, pos = _unsigned_varint(frame, pos + 4)
+            size, pos = read_unsigned_varint(frame, pos + 4)
             if size == 0:
                 partitions.append((index, -1, -1))
             else:
