@@ -5,8 +5,9 @@ from hypothesis import strategies as st
 
 from ottla.common.chance import Chance
 from ottla.network.sockets import StreamSocket
-from ottla.simulation.network import WINDOW_BYTES, SimulatedNetwork, SimulatedSocket
+from ottla.simulation.network import SimulatedNetwork
 from ottla.simulation.scheduler import SimulatedScheduler
+from ottla.simulation.sockets import WINDOW_BYTES, SimulatedSocket
 
 
 def new_network(seed: int = 1) -> tuple[SimulatedScheduler, SimulatedNetwork]:

@@ -130,6 +130,10 @@ class RaftDriver:
         return self._node
 
     @property
+    def is_started(self) -> bool:
+        return self._node is not None
+
+    @property
     def is_leader(self) -> bool:
         """Whether ``append`` may be called."""
         return self._active_epoch is not None

@@ -13,8 +13,9 @@ from ottla.metadata.image import MetadataImage
 from ottla.server.defaults import development_properties
 from ottla.server.format import format_storage
 from ottla.server.node import Node
-from ottla.simulation.network import SimulatedNetwork, SimulatedSocket
+from ottla.simulation.network import SimulatedNetwork
 from ottla.simulation.scheduler import SimulatedScheduler
+from ottla.simulation.sockets import SimulatedSocket
 from ottla.testing.files import MemoryFilesystem
 from ottla.testing.remote_store import MemoryStore
 

@@ -1,229 +1,301 @@
-"""A network in memory: connections with delay and a finite window, cut at will.
+"""A network in memory: hosts, and connections between them with delay and a finite window.
 
-The sockets look like the operating system's to :mod:`ottla.network`: non-blocking, short sends when
-the window is full, readiness told again as long as it holds.
+A connection is refused when nobody listens, ends when a process dies, and knows nothing when a
+machine loses its power or the way is cut: then only time limits help. The network itself is a host
+too, for simulations that have but one.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
 
-from ottla.common.buffers import ReadableFile
 from ottla.common.chance import Chance
 from ottla.common.promise import Promise
 from ottla.network.sockets import StreamSocket
-from ottla.simulation.scheduler import SimulatedScheduler
+from ottla.simulation.links import DELAY_SECONDS, LOCAL_DELAY_SECONDS, RETRANSMIT_SECONDS, Link
+from ottla.simulation.scheduler import NodeScheduler, SimulatedScheduler
+from ottla.simulation.sockets import END, RESET, SimulatedSocket
 
-WINDOW_BYTES = 256 * 1024
-"""What may be under way in one direction of a connection."""
-DELAY_SECONDS = (0.00005, 0.002)
-FIRST_PORT = 30_000
-
-
-class SimulatedSocket:
-    """One end of a connection."""
-
-    def __init__(self, network: "SimulatedNetwork", local: tuple[str, int]) -> None:
-        self._network = network
-        self._local = local
-        self._peer: SimulatedSocket | None = None
-        self._received = bytearray()
-        self._under_way = 0
-        self._arrives_at = 0.0
-        self._ended = False
-        self._closed = False
-        self._on_readable: Callable[[], None] | None = None
-        self._on_writable: Callable[[], None] | None = None
-        self._told_readable = False
-        self._told_writable = False
-
-    # What ottla.network asks of a socket
-
-    def recv_into(self, buffer: memoryview, /) -> int:
-        if not self._received:
-            if self._ended:
-                return 0
-            raise BlockingIOError
-        size = min(len(buffer), len(self._received))
-        buffer[:size] = self._received[:size]
-        del self._received[:size]
-        if self._peer is not None:
-            self._peer._acknowledged(size)
-        return size
-
-    def recv(self, size: int) -> bytes:
-        buffer = bytearray(size)
-        return bytes(buffer[: self.recv_into(memoryview(buffer))])
-
-    def send(self, data: bytes | memoryview, _flags: int = 0, /) -> int:
-        if self._closed or self._ended or self._peer is None:
-            raise BrokenPipeError
-        size = min(len(data), WINDOW_BYTES - self._under_way)
-        if size == 0:
-            raise BlockingIOError
-        self._under_way += size
-        self._network.deliver(self, self._peer, bytes(data[:size]))
-        return size
-
-    def send_file(self, file: ReadableFile, position: int, count: int) -> int:
-        return self.send(file.read_at(position, min(count, WINDOW_BYTES)))
-
-    def fileno(self) -> int:
-        return -1
-
-    def getsockname(self) -> tuple[str, int]:
-        return self._local
-
-    def getpeername(self) -> tuple[str, int]:
-        if self._peer is None:
-            raise OSError("not connected")
-        return self._peer._local
-
-    def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        self._on_readable = self._on_writable = None
-        if self._peer is not None:
-            self._network.deliver(self, self._peer, b"")
-
-    # What the network does to it
-
-    def _acknowledged(self, size: int) -> None:
-        self._under_way -= size
-        self._tell_writable()
-
-    def _arrived(self, data: bytes) -> None:
-        if self._closed:
-            return
-        if data:
-            self._received += data
-        else:
-            self._ended = True
-        self._tell_readable()
-
-    def _tell_readable(self) -> None:
-        if self._on_readable is None or self._told_readable:
-            return
-        if self._received or self._ended:
-            self._told_readable = True
-            self._network.scheduler.call_soon(self._readable)
-
-    def _readable(self) -> None:
-        self._told_readable = False
-        if self._on_readable is not None and (self._received or self._ended):
-            self._on_readable()
-            self._tell_readable()
-
-    def _tell_writable(self) -> None:
-        if self._on_writable is None or self._told_writable:
-            return
-        if self._under_way < WINDOW_BYTES:
-            self._told_writable = True
-            self._network.scheduler.call_soon(self._writable)
-
-    def _writable(self) -> None:
-        self._told_writable = False
-        if self._on_writable is not None and self._under_way < WINDOW_BYTES:
-            self._on_writable()
-            self._tell_writable()
+FIRST_PORT: Final = 30_000
+LOCAL_NAMES: Final = ("127.0.0.1", "localhost", "")
+DIAL_RETRY_SECONDS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+"""When a first packet that was not answered is sent again, as Linux does."""
 
 
 @dataclass
 class SimulatedListening:
-    network: "SimulatedNetwork"
+    host: "SimulatedHost"
     port: int
     accepted: Callable[[StreamSocket], None]
     started: bool = False
+    backlog: list[SimulatedSocket] = field(default_factory=list)
 
     def start(self) -> None:
         self.started = True
+        backlog, self.backlog = self.backlog, []
+        for sock in backlog:
+            self._accept(sock)
+
+    def arrived(self, sock: SimulatedSocket) -> None:
+        if self.started:
+            self._accept(sock)
+        else:
+            self.backlog.append(sock)
+
+    def _accept(self, sock: SimulatedSocket) -> None:
+        if self.host.scheduler.is_paused:
+            self.host.scheduler.call_soon(self.accepted, sock)
+        else:
+            self.accepted(sock)
 
     def close(self) -> None:
-        self.network.listening.pop(self.port, None)
+        self.host.listening.pop(self.port, None)
+        for sock in self.backlog:
+            sock.close()
 
 
-class SimulatedNetwork:
-    """All connections of a simulation; each direction of each keeps its order."""
+class SimulatedHost:
+    """A machine with a name. Implements ``DiallingNetwork`` for whoever runs on it."""
 
-    def __init__(self, scheduler: SimulatedScheduler, chance: Chance) -> None:
+    def __init__(
+        self,
+        network: "SimulatedNetwork",
+        name: str,
+        scheduler: NodeScheduler | SimulatedScheduler,
+    ) -> None:
+        self.network = network
+        self.name = name
         self.scheduler = scheduler
-        self._chance = chance
-        self._next_port = FIRST_PORT
+        self.is_up = True
         self.listening: dict[int, SimulatedListening] = {}
-        self._sockets: list[SimulatedSocket] = []
-        self.delivered = 0
+        self.sockets: dict[SimulatedSocket, None] = {}
+        self._unanswered: dict[SimulatedSocket, None] = {}
+        """Old connections on which something came while the host had no power."""
+        self._next_port = FIRST_PORT
+
+    def next_port(self) -> int:
+        self._next_port += 1
+        return self._next_port
 
     def listen(
         self, host: str, port: int, accepted: Callable[[StreamSocket], None]
     ) -> SimulatedListening:
-        del host  # a simulation has one address, and many ports
-        port = port or self._port()
+        del host  # a host has one address, and many ports
+        port = port or self.next_port()
         if port in self.listening:
             raise OSError(f"port {port} is taken")
         listening = self.listening[port] = SimulatedListening(self, port, accepted)
         return listening
 
-    def connect(self, port: int, host: str = "127.0.0.1") -> SimulatedSocket:
-        """Connect to whoever listens on ``port``."""
-        listening = self.listening.get(port)
-        if listening is None or not listening.started:
-            raise ConnectionRefusedError(f"nobody listens on port {port}")
-        near = SimulatedSocket(self, (host, self._port()))
-        far = SimulatedSocket(self, (host, port))
-        near._peer, far._peer = far, near
-        self._sockets = [sock for sock in self._sockets if not sock._closed]
-        self._sockets += [near, far]
-        listening.accepted(far)
-        return near
-
     def dial(self, host: str, port: int) -> Promise[StreamSocket]:
-        """As ``connect``, after a delay."""
+        """Connect to whoever listens there, after a delay."""
         promise: Promise[StreamSocket] = Promise()
-
-        def arrived() -> None:
-            try:
-                sock = self.connect(port, host)
-            except OSError as error:
-                promise.fail(error)
-            else:
-                promise.fulfil(sock)
-
-        self.scheduler.call_later(self._chance.between(*DELAY_SECONDS), arrived)
+        target = self.network.resolve(self, host)
+        if target is None:
+            error = OSError(f"{host} has no address")
+            self.scheduler.call_soon(promise.fail, error)
+        else:
+            self._dial(promise, target, port, 0)
         return promise
 
-    def cut_all(self) -> None:
-        """End every connection and every listener at once: their process is gone."""
+    def _dial(
+        self, promise: Promise[StreamSocket], target: "SimulatedHost", port: int, tries: int
+    ) -> None:
+        way, back = self.network.link(self, target), self.network.link(target, self)
+        if way.is_cut or back.is_cut or not target.is_up:
+            if tries == len(DIAL_RETRY_SECONDS):
+                promise.fail(TimeoutError(f"{target.name}:{port} does not answer"))
+                return
+            wait = DIAL_RETRY_SECONDS[tries]
+            self.scheduler.call_later(wait, self._dial, promise, target, port, tries + 1)
+            return
+        delay = self.network.delay(way)
+        self.network.scheduler.call_later(delay, self._dialled, promise, target, port)
+
+    def _dialled(self, promise: Promise[StreamSocket], target: "SimulatedHost", port: int) -> None:
+        """The first packet is there."""
+        delay = self.network.delay(self.network.link(target, self))
+        try:
+            near = self.connect_to(target, port)
+        except OSError as error:
+            self.scheduler.call_later(delay, promise.fail, error)
+        else:
+            self.scheduler.call_later(delay, promise.fulfil, near)
+
+    def connect_to(self, target: "SimulatedHost", port: int) -> SimulatedSocket:
+        listening = target.listening.get(port)
+        if listening is None:
+            raise ConnectionRefusedError(f"nobody listens on {target.name}:{port}")
+        near = SimulatedSocket(self, self.next_port(), self.network.link(self, target))
+        far = SimulatedSocket(target, port, self.network.link(target, self))
+        near.peer, far.peer = far, near
+        self.sockets[near] = target.sockets[far] = None
+        listening.arrived(far)
+        return near
+
+    # What happens to its process and to its power
+
+    def end_process(self) -> None:
+        """Close all that was open, as the kernel does when a process dies."""
         self.listening.clear()
-        for sock in self._sockets:
-            sock._ended = True
-        self._sockets.clear()
+        for sock in list(self.sockets):
+            sock.close()
 
-    def _port(self) -> int:
-        self._next_port += 1
-        return self._next_port
+    def lose_power(self) -> None:
+        self.is_up = False
+        self.listening.clear()
+        for sock in list(self.sockets):
+            sock.forget()
 
-    def deliver(self, source: SimulatedSocket, target: SimulatedSocket, data: bytes) -> None:
-        at = self.scheduler.now + self._chance.between(*DELAY_SECONDS)
-        source._arrives_at = at = max(at, source._arrives_at)
-        self.delivered += 1
-        self.scheduler.call_later(at - self.scheduler.now, target._arrived, data)
+    def come_up(self) -> None:
+        self.is_up = True
+        unanswered, self._unanswered = self._unanswered, {}
+        for sock in unanswered:
+            delay = self.network.retransmit_delay()
+            self.network.scheduler.call_later(delay, self.network.deliver, sock, RESET)
+
+    def answer_reset(self, sock: SimulatedSocket) -> None:
+        """Something came on a connection that nobody here knows of any more."""
+        if self.is_up:
+            self.network.deliver(sock, RESET)
+        else:
+            self._unanswered[sock] = None
 
     # Readiness, as an event loop tells it
 
     def watch_reading(self, sock: StreamSocket, callback: Callable[[], None]) -> None:
         assert isinstance(sock, SimulatedSocket)
-        sock._on_readable = callback
-        sock._tell_readable()
+        sock.watch_reading(callback)
 
     def unwatch_reading(self, sock: StreamSocket) -> None:
         assert isinstance(sock, SimulatedSocket)
-        sock._on_readable = None
+        sock.watch_reading(None)
 
     def watch_writing(self, sock: StreamSocket, callback: Callable[[], None]) -> None:
         assert isinstance(sock, SimulatedSocket)
-        sock._on_writable = callback
-        sock._tell_writable()
+        sock.watch_writing(callback)
 
     def unwatch_writing(self, sock: StreamSocket) -> None:
         assert isinstance(sock, SimulatedSocket)
-        sock._on_writable = None
+        sock.watch_writing(None)
+
+
+class SimulatedNetwork(SimulatedHost):
+    """All hosts and connections of a simulation; each direction of each keeps its order."""
+
+    def __init__(self, scheduler: SimulatedScheduler, chance: Chance) -> None:
+        super().__init__(self, LOCAL_NAMES[0], scheduler)
+        self.scheduler: SimulatedScheduler = scheduler
+        self._chance = chance
+        self.hosts: dict[str, SimulatedHost] = {}
+        self._links: dict[tuple[str, str], Link] = {}
+        self.delay_seconds = DELAY_SECONDS
+        """Of links that are made from now on."""
+        self.delivered = 0
+        self.on_deliver: Callable[[SimulatedSocket, bytes | None], None] = lambda _from, _data: None
+
+    def add_host(
+        self, name: str, scheduler: NodeScheduler | SimulatedScheduler | None = None
+    ) -> SimulatedHost:
+        assert name not in self.hosts, f"there is a host {name} already"
+        host = self.hosts[name] = SimulatedHost(self, name, scheduler or self.scheduler)
+        return host
+
+    def resolve(self, asking: SimulatedHost, name: str) -> SimulatedHost | None:
+        """The host of that name; where there is only one, all names lead to it."""
+        if not self.hosts or name in LOCAL_NAMES:
+            return asking
+        return self.hosts.get(name)
+
+    def link(self, source: SimulatedHost, target: SimulatedHost) -> Link:
+        key = (source.name, target.name)
+        link = self._links.get(key)
+        if link is None:
+            is_local = source is target and source is not self
+            delay_seconds = LOCAL_DELAY_SECONDS if is_local else self.delay_seconds
+            link = self._links[key] = Link(delay_seconds)
+        return link
+
+    def delay(self, link: Link) -> float:
+        return self._chance.between(*link.delay_seconds)
+
+    def retransmit_delay(self) -> float:
+        return self._chance.between(*RETRANSMIT_SECONDS)
+
+    # Connections
+
+    def connect(self, port: int, host: str = LOCAL_NAMES[0]) -> SimulatedSocket:
+        """Connect at once to whoever listens on ``port``."""
+        target = self.resolve(self, host)
+        assert target is not None
+        listening = target.listening.get(port)
+        if listening is None or not listening.started:
+            raise ConnectionRefusedError(f"nobody listens on port {port}")
+        return self.connect_to(target, port)
+
+    def cut_all(self) -> None:
+        """End every connection and every listener at once: the only process is gone."""
+        self.listening.clear()
+        for sock in list(self.sockets):
+            sock.cut()
+        self.sockets.clear()
+
+    def deliver(self, source: SimulatedSocket, data: bytes | None) -> None:
+        link = source.link
+        now = self.scheduler.now
+        at = link.arrival(now, self.delay(link), len(data or END))
+        source.arrives_at = at = max(at, source.arrives_at)
+        self.scheduler.call_later(at - now, self._arrive, source, data)
+
+    def _arrive(self, source: SimulatedSocket, data: bytes | None) -> None:
+        if source.link.is_cut or source.held:
+            source.held.append(data)
+            source.link.held[source] = None
+            return
+        self.delivered += 1
+        self.on_deliver(source, data)
+        source.peer.arrived(data)
+
+    # Cuts
+
+    def cut(self, source: SimulatedHost, target: SimulatedHost) -> None:
+        """Let nothing pass from ``source`` to ``target``."""
+        assert source is not target
+        self.link(source, target).is_cut = True
+
+    def mend(self, source: SimulatedHost, target: SimulatedHost) -> None:
+        link = self.link(source, target)
+        link.is_cut = False
+        held, link.held = link.held, {}
+        for sock in held:
+            self.scheduler.call_later(self.retransmit_delay(), self._release, sock)
+
+    def separate(self, one: Iterable[SimulatedHost], other: Iterable[SimulatedHost]) -> None:
+        """Cut both ways between two parts."""
+        others = list(other)
+        for source in one:
+            for target in others:
+                self.cut(source, target)
+                self.cut(target, source)
+
+    def mend_all(self) -> None:
+        """No way is cut, slow or longer than it was."""
+        for source, target in list(self._links):
+            link = self._links[source, target]
+            link.bytes_per_second = None
+            link.delay_seconds = LOCAL_DELAY_SECONDS if source == target else self.delay_seconds
+            if link.is_cut:
+                self.mend(self.hosts[source], self.hosts[target])
+
+    def _release(self, sock: SimulatedSocket) -> None:
+        link = sock.link
+        if link.is_cut:
+            link.held[sock] = None
+            return
+        if sock.unacknowledged:
+            size, sock.unacknowledged = sock.unacknowledged, 0
+            sock.peer.acknowledged(size)
+        held = list(sock.held)
+        sock.held.clear()
+        for data in held:
+            self._arrive(sock, data)

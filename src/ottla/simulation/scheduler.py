@@ -1,28 +1,56 @@
 """Virtual time: nothing waits, everything happens in the order of its moment.
 
 Work that a real node would hand to a thread is done on the spot, but its answer comes after a delay
-drawn from the seed, so that what happens in between is explored.
+drawn from the seed, so that what happens in between is explored. Each node of a cluster has a view
+of its own (:class:`NodeScheduler`): it can be paused, its timers end with its process, and its
+clocks may be wrong.
 """
 
+import heapq
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from ottla.common.chance import Chance
 from ottla.common.promise import Promise
-from ottla.common.timers import Timer, TimerQueue
 
 T = TypeVar("T")
 
-EPOCH_MS = 1_700_000_000_000
+EPOCH_MS: Final = 1_700_000_000_000
 """What the wall clock shows when a simulation begins."""
-BACKGROUND_SECONDS = (0.0001, 0.01)
-STEPS_LIMIT = 50_000_000
+BACKGROUND_SECONDS: Final = (0.0001, 0.01)
+STEPS_LIMIT: Final = 50_000_000
+
+
+class SimulatedTimer:
+    """A call that is to happen at a moment, unless it is cancelled or its node ends before."""
+
+    __slots__ = ("args", "callback", "life", "owner")
+
+    def __init__(
+        self,
+        callback: Callable[..., Any],
+        args: tuple[Any, ...],
+        owner: "NodeScheduler | None" = None,
+    ) -> None:
+        self.callback: Callable[..., Any] | None = callback
+        self.args = args
+        self.owner = owner
+        self.life = 0 if owner is None else owner.life
+
+    def cancel(self) -> None:
+        self.callback = None
+        self.args = ()
 
 
 class SimulatedScheduler:
+    """The one queue of everything that is to happen, and the time that all views begin from."""
+
+    is_paused: Final = False
+
     def __init__(self, chance: Chance) -> None:
         self._chance = chance
-        self._timers = TimerQueue()
+        self._heap: list[tuple[float, int, SimulatedTimer]] = []
+        self._order = 0
         self.now = 0.0
         self.steps = 0
         self.wall_skew_ms = 0
@@ -33,44 +61,64 @@ class SimulatedScheduler:
     def wall_ms(self) -> int:
         return EPOCH_MS + int(self.now * 1000) + self.wall_skew_ms
 
-    def call_soon(self, callback: Callable[..., Any], *args: Any) -> Timer:
-        return self._timers.add(self.now, lambda: callback(*args))
+    def call_at(self, at: float, timer: SimulatedTimer) -> SimulatedTimer:
+        self._order += 1
+        heapq.heappush(self._heap, (at, self._order, timer))
+        return timer
 
-    def call_later(self, seconds: float, callback: Callable[..., Any], *args: Any) -> Timer:
-        return self._timers.add(self.now + max(0.0, seconds), lambda: callback(*args))
+    def call_soon(self, callback: Callable[..., Any], *args: Any) -> SimulatedTimer:
+        return self.call_at(self.now, SimulatedTimer(callback, args))
+
+    def call_later(
+        self, seconds: float, callback: Callable[..., Any], *args: Any
+    ) -> SimulatedTimer:
+        return self.call_at(self.now + max(0.0, seconds), SimulatedTimer(callback, args))
 
     def run_in_background(self, work: Callable[[], T]) -> Promise[T]:
         promise: Promise[T] = Promise()
-
-        def done() -> None:
-            try:
-                result = work()
-            except Exception as error:  # noqa: BLE001 - it belongs to whoever reads the promise
-                promise.fail(error)
-            else:
-                promise.fulfil(result)
-
-        self.call_later(self._chance.between(*BACKGROUND_SECONDS), done)
+        delay = self._chance.between(*BACKGROUND_SECONDS)
+        self.call_later(delay, settle_by, promise, work)
         return promise
 
     def forget_all(self) -> None:
         """Nothing that was to happen happens any more: whoever waited for it is gone."""
-        self._timers = TimerQueue()
+        self._heap.clear()
+
+    def next_at(self) -> float | None:
+        """Return the moment of the next call that still counts."""
+        heap = self._heap
+        while heap and heap[0][2].callback is None:
+            heapq.heappop(heap)
+        return heap[0][0] if heap else None
 
     def step(self) -> bool:
         """Go to the next moment at which something happens; False when there is none."""
-        at = self._timers.next_at()
+        at = self.next_at()
         if at is None:
             return False
-        self.now = max(self.now, at)
-        self.steps += self._timers.run_due(self.now)
+        now = self.now = max(self.now, at)
+        heap = self._heap
+        while heap and heap[0][0] <= now:
+            timer = heapq.heappop(heap)[2]
+            callback = timer.callback
+            if callback is None:
+                continue
+            owner = timer.owner
+            if owner is not None:
+                if timer.life != owner.life:
+                    continue
+                if owner.is_paused:
+                    owner.held.append(timer)
+                    continue
+            self.steps += 1
+            callback(*timer.args)
         assert self.steps < STEPS_LIMIT, "the simulation does not come to an end"
         return True
 
     def run_for(self, seconds: float) -> None:
         end = self.now + seconds
         while True:
-            at = self._timers.next_at()
+            at = self.next_at()
             if at is None or at > end:
                 self.now = end
                 return
@@ -80,8 +128,77 @@ class SimulatedScheduler:
         """Step until ``condition`` holds; tell whether it did within ``seconds``."""
         end = self.now + seconds
         while not condition():
-            at = self._timers.next_at()
+            at = self.next_at()
             if at is None or at > end:
                 return False
             self.step()
         return True
+
+
+def settle_by(promise: Promise[T], work: Callable[[], T]) -> None:
+    """Do the work, and settle the promise with what comes of it."""
+    try:
+        result = work()
+    except Exception as error:  # noqa: BLE001 - it belongs to whoever reads the promise
+        promise.fail(error)
+    else:
+        promise.fulfil(result)
+
+
+class NodeScheduler:
+    """Time as one node has it.
+
+    ``rate`` is how fast its monotonic clock goes, ``skew_ms`` how wrong its wall clock is. While it
+    is paused nothing of the node happens; what was due then happens when it is resumed.
+    """
+
+    def __init__(self, scheduler: SimulatedScheduler, chance: Chance, *, rate: float = 1.0) -> None:
+        self._scheduler = scheduler
+        self._chance = chance
+        self._rate = rate
+        self._booted_at = chance.between(0.0, 10_000.0)
+        self.skew_ms = 0
+        self.background_seconds = BACKGROUND_SECONDS
+        """How long background work takes, at least and at most; a slow disk makes it longer."""
+        self.life = 0
+        self.is_paused = False
+        self.held: list[SimulatedTimer] = []
+        """What was due during the pause, in its order."""
+
+    def monotonic(self) -> float:
+        return self._booted_at + self._scheduler.now * self._rate
+
+    def wall_ms(self) -> int:
+        return EPOCH_MS + int(self._scheduler.now * 1000) + self.skew_ms
+
+    def call_soon(self, callback: Callable[..., Any], *args: Any) -> SimulatedTimer:
+        scheduler = self._scheduler
+        return scheduler.call_at(scheduler.now, SimulatedTimer(callback, args, self))
+
+    def call_later(
+        self, seconds: float, callback: Callable[..., Any], *args: Any
+    ) -> SimulatedTimer:
+        scheduler = self._scheduler
+        at = scheduler.now + max(0.0, seconds) / self._rate
+        return scheduler.call_at(at, SimulatedTimer(callback, args, self))
+
+    def run_in_background(self, work: Callable[[], T]) -> Promise[T]:
+        promise: Promise[T] = Promise()
+        delay = self._chance.between(*self.background_seconds)
+        self.call_later(delay, settle_by, promise, work)
+        return promise
+
+    def forget_all(self) -> None:
+        """The process is gone, and with it all that was to happen in it."""
+        self.life += 1
+        self.held.clear()
+        self.is_paused = False
+
+    def pause(self) -> None:
+        self.is_paused = True
+
+    def resume(self) -> None:
+        self.is_paused = False
+        held, self.held = self.held, []
+        for timer in held:
+            self._scheduler.call_at(self._scheduler.now, timer)

@@ -26,6 +26,10 @@ UNLIMITED = 1 << 60
 class PowerLost(BaseException):
     """The process ends here; what it was doing is not finished."""
 
+    def __init__(self, filesystem: "MemoryFilesystem | None" = None) -> None:
+        super().__init__("the power is lost")
+        self.filesystem = filesystem
+
 
 _Write: TypeAlias = tuple[int, bytes | None]
 """Bytes at a position, or with None a truncation to that size."""
@@ -222,7 +226,7 @@ class MemoryFilesystem:
 
     def before(self, operation: str, path: str, size: int = 0) -> None:
         if self._stop_at is not None and self.operations >= self._stop_at:
-            raise PowerLost
+            raise PowerLost(self)
         error = self.fail(operation, path)
         if error is not None:
             raise error

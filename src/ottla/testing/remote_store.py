@@ -21,12 +21,13 @@ CHUNK_SIZE = 1 << 20
 class MemoryStore:
     """See the module. Files that are put come from ``filesystem``; several threads may use it."""
 
-    def __init__(self, filesystem: Filesystem) -> None:
+    def __init__(self, filesystem: Filesystem, objects: dict[str, bytes] | None = None) -> None:
+        """``objects`` are those of a store that several nodes share."""
         self._filesystem = filesystem
         self._mutex = Mutex()
         self._fail_at: int | None = None
         self._takes_effect = False
-        self.objects: dict[str, bytes] = {}
+        self.objects: dict[str, bytes] = {} if objects is None else objects
         self.operations = 0
         """Calls so far, each put, get, list and delete being one."""
         self.fail: Callable[[str, str], RemoteStoreError | None] = lambda _operation, _key: None

@@ -1,0 +1,238 @@
+"""A whole cluster in a simulation: real servers on virtual time, network and disks, from one seed.
+
+Nodes are combined (each broker and controller) or separate (controllers first, then brokers). The
+quorum is dynamic (KIP-853) unless ``controller.quorum.voters`` is wanted. Each part of the world
+draws from a chance of its own, so that a change of one does not shift all the others.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, Literal, TypeAlias
+
+from ottla.common.chance import Chance
+from ottla.common.identifiers import random_uuid, uuid_text
+from ottla.common.promise import Promise
+from ottla.config.broker import BrokerConfig
+from ottla.network.sockets import DiallingNetwork
+from ottla.server.format import format_storage
+from ottla.simulation.network import SimulatedHost, SimulatedNetwork
+from ottla.simulation.node import DIRECTORY, SimulatedNode
+from ottla.simulation.scheduler import NodeScheduler, SimulatedScheduler
+from ottla.simulation.trace import Trace
+from ottla.testing.files import PowerLost
+
+Roles: TypeAlias = Literal["combined", "separate"]
+
+PORT: Final = 9092
+CONTROLLER_PORT: Final = 9093
+START_SECONDS: Final = 60.0
+SETTINGS: Final = {
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "log.dirs": DIRECTORY,
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "num.partitions": "2",
+    "offsets.topic.num.partitions": "2",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.num.partitions": "2",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "metadata.max.idle.interval.ms": "5000",
+    "replica.fetch.wait.max.ms": "2000",
+    "replica.lag.time.max.ms": "10000",
+    "broker.session.timeout.ms": "6000",
+    "broker.heartbeat.interval.ms": "1500",
+}
+"""What a simulated cluster has when nothing else is said: few partitions, long polls."""
+
+
+class SimulatedCluster:
+    """One seed, one run: ``trace`` is the same for the same seed and workload."""
+
+    def __init__(
+        self,
+        seed: int,
+        nodes: int = 3,
+        settings: Mapping[str, str] | None = None,
+        roles: Roles = "combined",
+        *,
+        controllers: int = 3,
+        static_quorum: bool = False,
+        clock_rates: tuple[float, float] = (1.0, 1.0),
+        features: Mapping[str, int] | None = None,
+    ) -> None:
+        """``nodes`` counts the brokers; with separate roles ``controllers`` are added to them."""
+        self.seed = seed
+        self.chance = Chance(seed)
+        self.scheduler = SimulatedScheduler(self.part("scheduler"))
+        self.network = SimulatedNetwork(self.scheduler, self.part("network"))
+        self.trace = Trace(self.scheduler)
+        self.network.on_deliver = self.trace.delivered
+        self.after_step: list[Callable[[], None]] = []
+        """Called after each moment at which something happened: checkers."""
+        self.on_start: list[Callable[[SimulatedNode], None]] = []
+        """Called with a node whose process begins; its server is made, and not yet started."""
+        self.on_end: list[Callable[[SimulatedNode], None]] = []
+        """Called with a node whose process has ended, however it did."""
+        self.remote_objects: dict[str, bytes] = {}
+        """What tiered storage has, when it is on: one store for all nodes."""
+        self._cluster_id = uuid_text(random_uuid(self.chance))
+        self._features = features
+        self._static = static_quorum
+        self._controllers: dict[int, bytes] = {}
+        """The directory id of each first voter."""
+        is_combined = roles == "combined"
+        all_nodes = range(1, nodes + 1 + (0 if is_combined else controllers))
+        voters = list(all_nodes) if is_combined else list(all_nodes)[:controllers]
+        self._controllers = {node_id: random_uuid(self.chance) for node_id in voters}
+        self.nodes: dict[int, SimulatedNode] = {}
+        for node_id in all_nodes:
+            text = "broker,controller" if is_combined else "broker"
+            if not is_combined and node_id in self._controllers:
+                text = "controller"
+            self.nodes[node_id] = self._make_node(node_id, text, settings or {}, clock_rates)
+
+    def part(self, name: str) -> Chance:
+        """A chance of its own for one part of the world."""
+        return Chance(int.from_bytes(f"{self.seed}/{name}".encode()))
+
+    # Making nodes
+
+    def _make_node(
+        self,
+        node_id: int,
+        process_roles: str,
+        settings: Mapping[str, str],
+        clock_rates: tuple[float, float],
+    ) -> SimulatedNode:
+        chance = self.part(f"node {node_id}")
+        scheduler = NodeScheduler(self.scheduler, chance, rate=chance.between(*clock_rates))
+        host = self.network.add_host(f"node-{node_id}", scheduler)
+        own = self._addresses(node_id, process_roles)
+        config = BrokerConfig.from_properties({**SETTINGS, **own, **settings})
+        node = SimulatedNode(self, config, host, scheduler, chance)
+        self.format(node)
+        return node
+
+    def _addresses(self, node_id: int, process_roles: str) -> dict[str, str]:
+        listeners = []
+        if "broker" in process_roles:
+            listeners.append(f"PLAINTEXT://node-{node_id}:{PORT}")
+        if "controller" in process_roles:
+            listeners.append(f"CONTROLLER://node-{node_id}:{CONTROLLER_PORT}")
+        own = {
+            "node.id": str(node_id),
+            "process.roles": process_roles,
+            "listeners": ",".join(listeners),
+        }
+        servers = [f"node-{each}:{CONTROLLER_PORT}" for each in self._controllers]
+        if self._static:
+            voters = zip(self._controllers, servers, strict=True)
+            own["controller.quorum.voters"] = ",".join(f"{i}@{at}" for i, at in voters)
+        else:
+            own["controller.quorum.bootstrap.servers"] = ",".join(servers)
+        return own
+
+    def format(self, node: SimulatedNode) -> None:
+        """Format the empty disk of a node: a first voter only for its first life."""
+        initial = None
+        if node.config.is_controller and not self._static and not node.lives:
+            initial = ",".join(
+                f"{each}@node-{each}:{CONTROLLER_PORT}:{uuid_text(directory_id)}"
+                for each, directory_id in self._controllers.items()
+            )
+        format_storage(
+            node.files,
+            node.config,
+            self._cluster_id,
+            initial_controllers=initial,
+            no_initial_controllers=initial is None and not self._static,
+            features=self._features,
+            chance=node.chance,
+            now_ms=node.scheduler.wall_ms(),
+        )
+
+    # Life
+
+    def start(self) -> None:
+        """Start all nodes, and run until all serve."""
+        started = [node.start() for node in self.nodes.values()]
+        assert self.run_until(lambda: all(each.done for each in started), START_SECONDS), (
+            "the cluster does not start"
+        )
+        for each in started:
+            each.result()
+
+    def stop(self) -> None:
+        """Stop all nodes cleanly, one after the other, the last to be started first."""
+        for node in reversed(self.nodes.values()):
+            if node.is_running:
+                self.wait_for(node.stop(), START_SECONDS)
+
+    @property
+    def running(self) -> Iterator[SimulatedNode]:
+        return (node for node in self.nodes.values() if node.is_running)
+
+    @property
+    def brokers(self) -> list[SimulatedNode]:
+        return [node for node in self.nodes.values() if node.config.is_broker]
+
+    @property
+    def controllers(self) -> list[SimulatedNode]:
+        return [node for node in self.nodes.values() if node.config.is_controller]
+
+    # Its clients
+
+    @property
+    def bootstrap(self) -> list[tuple[str, int]]:
+        return [(node.host.name, PORT) for node in self.brokers]
+
+    def client_network(self, name: str) -> DiallingNetwork:
+        """A host of that name, for clients."""
+        return self.client_host(name)
+
+    def client_host(self, name: str) -> SimulatedHost:
+        host = self.network.hosts.get(name)
+        return self.network.add_host(name) if host is None else host
+
+    # Time
+
+    def note(self, what: str) -> None:
+        """Add to the trace."""
+        self.trace.note(what)
+
+    def step(self) -> bool:
+        """Go to the next moment; a node whose disk has ended it loses its power."""
+        try:
+            stepped = self.scheduler.step()
+        except PowerLost as lost:
+            if not any(node.power_was_lost(lost) for node in self.nodes.values()):
+                raise
+            stepped = True
+        for check in self.after_step:
+            check()
+        return stepped
+
+    def run_for(self, seconds: float) -> None:
+        end = self.scheduler.now + seconds
+        while True:
+            at = self.scheduler.next_at()
+            if at is None or at > end:
+                self.scheduler.now = end
+                return
+            self.step()
+
+    def run_until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Step until ``condition`` holds; tell whether it did within ``seconds``."""
+        end = self.scheduler.now + seconds
+        while not condition():
+            at = self.scheduler.next_at()
+            if at is None or at > end:
+                return False
+            self.step()
+        return True
+
+    def wait_for(self, promise: Promise[None], seconds: float) -> None:
+        assert self.run_until(lambda: promise.done, seconds), "it takes too long"
+        promise.result()

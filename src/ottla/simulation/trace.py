@@ -1,0 +1,43 @@
+"""What happened, as a hash of all of it and the last lines of it: equal runs have equal traces."""
+
+from collections import deque
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Final
+from zlib import crc32
+
+from ottla.simulation.scheduler import SimulatedScheduler
+from ottla.simulation.sockets import SimulatedSocket
+
+LINES_KEPT: Final = 200
+
+
+class Trace:
+    def __init__(self, scheduler: SimulatedScheduler) -> None:
+        self._scheduler = scheduler
+        self._hash = sha256()
+        self.lines: deque[str] = deque(maxlen=LINES_KEPT)
+        """The last of them."""
+        self.on_line: Callable[[str], None] = lambda _line: None
+        self.tells_deliveries = False
+        """Whether each delivery becomes a line too; it counts in the hash in any case."""
+
+    def note(self, what: str) -> None:
+        line = f"{self._scheduler.now:.6f} {self._scheduler.steps} {what}"
+        self._hash.update(line.encode() + b"\n")
+        self.lines.append(line)
+        self.on_line(line)
+
+    def delivered(self, source: SimulatedSocket, data: bytes | None) -> None:
+        host, port = source.getsockname()
+        size = -1 if data is None else len(data)
+        target = source.peer.host.name
+        checksum = crc32(data or b"")
+        line = f"{self._scheduler.now:.9f} {host}:{port} {target} {size} {checksum:08x}\n"
+        self._hash.update(line.encode())
+        if self.tells_deliveries:
+            self.on_line(line.rstrip())
+
+    @property
+    def digest(self) -> str:
+        return self._hash.hexdigest()

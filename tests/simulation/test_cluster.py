@@ -1,0 +1,174 @@
+"""A quorum of three real nodes on virtual time, networks and disks: its lives and its network."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from ottla.common.promise import Promise
+from ottla.network.node_client import NodeClient, NodeClientLimits
+from ottla.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.protocol.message import Message
+from ottla.simulation.cluster import CONTROLLER_PORT, SimulatedCluster
+from ottla.simulation.node import SimulatedNode
+
+
+def started(seed: int, nodes: int = 3) -> SimulatedCluster:
+    cluster = SimulatedCluster(seed, nodes)
+    for node in cluster.nodes.values():
+        node.start()
+    assert cluster.run_until(lambda: leader_of(cluster) is not None, 30)
+    cluster.run_for(5)
+    return cluster
+
+
+def leader_of(cluster: SimulatedCluster) -> SimulatedNode | None:
+    leaders = [node for node in cluster.running if leads(node)]
+    return max(leaders, key=epoch_of) if leaders else None
+
+
+def leads(node: SimulatedNode) -> bool:
+    raft = node.raft
+    return raft is not None and raft.is_leader
+
+
+def epoch_of(node: SimulatedNode) -> int:
+    assert node.raft is not None
+    return node.raft.epoch
+
+
+def client(cluster: SimulatedCluster, node: SimulatedNode, timeout: float = 5.0) -> NodeClient:
+    return NodeClient(
+        cluster.client_network("client"),
+        cluster.scheduler,
+        node.host.name,
+        CONTROLLER_PORT,
+        client_id="c",
+        limits=NodeClientLimits(timeout_seconds=timeout, backoff_seconds=0.1),
+    )
+
+
+def answered(cluster: SimulatedCluster, asked: NodeClient) -> bool:
+    promise: Promise[Message] = asked.send(
+        ApiVersionsRequest(client_software_name="t", client_software_version="1")
+    )
+    assert cluster.run_until(lambda: promise.done, 120)
+    try:
+        return isinstance(promise.result(), ApiVersionsResponse)
+    except OSError:
+        return False
+
+
+def test_three_nodes_elect_a_leader_and_another_when_it_is_killed() -> None:
+    cluster = started(1)
+    first = leader_of(cluster)
+    assert first is not None
+    epoch = epoch_of(first)
+    first.kill()
+    assert cluster.run_until(lambda: leader_of(cluster) is not None, 60)
+    second = leader_of(cluster)
+    assert second is not None
+    assert second is not first
+    assert epoch_of(second) > epoch
+
+
+def test_a_leader_that_is_cut_off_is_replaced_and_follows_when_the_cut_is_mended() -> None:
+    cluster = started(2)
+    first = leader_of(cluster)
+    assert first is not None
+    others = [node for node in cluster.nodes.values() if node is not first]
+    cluster.network.separate([first.host], [node.host for node in others])
+    assert cluster.run_until(lambda: any(leads(node) for node in others), 60)
+    cluster.network.mend_all()
+    second = leader_of(cluster)
+    assert second is not None
+    assert cluster.run_until(lambda: not leads(first) and epoch_of(first) == epoch_of(second), 60)
+
+
+def test_a_paused_node_does_nothing_and_then_all_that_was_due() -> None:
+    cluster = started(3)
+    first = leader_of(cluster)
+    assert first is not None
+    asked = client(cluster, first, timeout=100)
+    first.pause()
+    promise = asked.send(ApiVersionsRequest(client_software_name="t", client_software_version="1"))
+    cluster.run_for(30)
+    assert not promise.done
+    assert leader_of(cluster) is not first
+    first.resume()
+    assert cluster.run_until(lambda: promise.done, 5)
+    assert isinstance(promise.result(), ApiVersionsResponse)
+    assert cluster.run_until(lambda: not leads(first), 10)
+
+
+def test_a_dead_process_refuses_and_a_machine_without_power_is_silent() -> None:
+    cluster = started(4)
+    first = leader_of(cluster)
+    assert first is not None
+    asked = client(cluster, first)
+    assert answered(cluster, asked)
+    first.kill()
+    began = cluster.scheduler.now
+    cluster.run_for(1)
+    assert not answered(cluster, asked)
+    assert cluster.scheduler.now - began < 2
+    first.start()
+    cluster.run_for(20)
+    assert answered(cluster, asked)
+    first.lose_power()
+    began = cluster.scheduler.now
+    assert not answered(cluster, asked)
+    assert cluster.scheduler.now - began >= 5
+    first.start()
+    assert cluster.run_until(lambda: answered(cluster, asked), 30)
+
+
+def test_the_metadata_of_a_majority_survives_the_loss_of_all_power() -> None:
+    cluster = started(5)
+    first = leader_of(cluster)
+    assert first is not None
+    cluster.run_for(20)
+    assert first.raft is not None
+    committed = first.raft.high_watermark
+    assert committed > 0
+    for node in cluster.nodes.values():
+        node.lose_power()
+    for node in cluster.nodes.values():
+        node.start()
+    assert cluster.run_until(lambda: leader_of(cluster) is not None, 30)
+    second = leader_of(cluster)
+    assert second is not None
+    assert second.raft is not None
+    assert second.raft.high_watermark >= committed or cluster.run_until(
+        lambda: second.raft is not None and second.raft.high_watermark > committed, 10
+    )
+
+
+def trace_of(seed: int) -> str:
+    cluster = started(seed)
+    first = leader_of(cluster)
+    assert first is not None
+    first.lose_power()
+    cluster.run_for(10)
+    first.start()
+    cluster.run_for(10)
+    return cluster.trace.digest
+
+
+def test_the_same_seed_gives_the_same_trace_whatever_the_hash_seed() -> None:
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); "
+        "from test_cluster import trace_of; print(trace_of(6))"
+    )
+    traces = {
+        subprocess.run(
+            [sys.executable, "-c", program, str(Path(__file__).parent)],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(traces) == 1
+    assert traces != {trace_of(7) + "\n"}
