@@ -54,7 +54,9 @@ class TransactionBroker(GroupBroker):
     def __init__(self, version: int = 2) -> None:
         super().__init__()
         self.version = version
-        self.markers = LedMarkers(self.replicas, self.metadata, self.groups, self.scheduler)
+        self.markers = LedMarkers(
+            self.replicas, self.metadata, self.groups, self.scheduler, timeout_ms=30_000
+        )
         self.services.markers = self.markers
         self.start_transactions()
 

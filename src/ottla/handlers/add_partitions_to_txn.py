@@ -76,10 +76,9 @@ async def _add(
     try:
         if transaction.verify_only:
             return await services.transactions.verify_partitions(asked)
-        await services.transactions.add_partitions(asked)
+        return await services.transactions.add_partitions(asked)
     except ApiError as error:
         return dict.fromkeys(partitions, error_of(error.code, FENCED_SINCE, version))
-    return dict.fromkeys(partitions, ErrorCode.NONE)
 
 
 def refuse(

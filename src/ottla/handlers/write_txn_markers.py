@@ -31,18 +31,23 @@ VERSIONS: Final = (1, 2)
 async def handle(
     request: WriteTxnMarkersRequest, _context: RequestContext, services: Services
 ) -> WriteTxnMarkersResponse:
-    response = WriteTxnMarkersResponse()
-    for asked in request.markers:
-        marker = EndTransactionMarker(
-            producer_id=asked.producer_id,
-            producer_epoch=asked.producer_epoch,
-            coordinator_epoch=asked.coordinator_epoch,
-            committed=asked.transaction_result,
-            transaction_version=asked.transaction_version,
-        )
-        codes = await services.markers.send(marker, _partitions(asked))
-        response.markers.append(_result(asked.producer_id, codes))
-    return response
+    under_way = [
+        (asked.producer_id, services.markers.send(_marker(asked), _partitions(asked)))
+        for asked in request.markers
+    ]
+    return WriteTxnMarkersResponse(
+        markers=[_result(producer_id, await codes) for producer_id, codes in under_way]
+    )
+
+
+def _marker(asked: WritableTxnMarker) -> EndTransactionMarker:
+    return EndTransactionMarker(
+        producer_id=asked.producer_id,
+        producer_epoch=asked.producer_epoch,
+        coordinator_epoch=asked.coordinator_epoch,
+        committed=asked.transaction_result,
+        transaction_version=asked.transaction_version,
+    )
 
 
 def refuse(

@@ -28,6 +28,7 @@ from ottla.handlers.dispatch import Dispatcher
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.versions import TRANSACTION_VERSION
+from ottla.network.broker_channel import BrokerChannel
 from ottla.network.channel import NetworkChannel
 from ottla.network.node_client import NodeClientLimits
 from ottla.network.server import SocketServer, SocketServerLimits
@@ -44,7 +45,8 @@ from ottla.server.producer_ids import ProducerIdBlocks
 from ottla.server.recoveries import Recoveries
 from ottla.server.registration import registration_request
 from ottla.server.settings import Settings
-from ottla.server.transaction_markers import LedMarkers
+from ottla.server.transaction_coordinators import ClusterCoordinators
+from ottla.server.transaction_markers import ClusterMarkers, LedMarkers
 from ottla.storage.cleaner_driver import CleanerDriver, CleanerSettings
 from ottla.storage.cleaner_worker import BackgroundWorker, StartWorker
 from ottla.storage.directories import LogDirectory, LogDirFailed
@@ -124,6 +126,8 @@ class Node:
                 backoff_seconds=config.controller_quorum_retry_backoff_ms / 1000,
             ),
         )
+        self._to_leaders = self._make_channel(network, "transaction-markers")
+        self._to_coordinators = self._make_channel(network, "transaction-verification")
         self._services: Services | None = None
         self._on_lost: Callable[[list[TopicPartition]], None] = lambda _lost: None
         self._groups: GroupService | None = None
@@ -134,6 +138,18 @@ class Node:
         self._remote_store = remote_store
         self._remote_background = remote_background or scheduler.run_in_background
         self._remote_logs: RemoteLogsOfNode | None = None
+
+    def _make_channel(self, network: DiallingNetwork, purpose: str) -> BrokerChannel:
+        return BrokerChannel(
+            network,
+            self._scheduler,
+            self._metadata,
+            listener_name=self.config.inter_broker_listener_name,
+            client_id=f"broker-{self.config.node_id}-{purpose}",
+            limits=NodeClientLimits(
+                timeout_seconds=self.config.request_timeout_ms / 1000, backoff_seconds=0.05
+            ),
+        )
 
     @property
     def image(self) -> MetadataImage:
@@ -295,7 +311,14 @@ class Node:
         producer_ids = ProducerIdBlocks(
             controller, self._metadata, self._scheduler, node_id=self.config.node_id
         )
-        markers = LedMarkers(self._replicas, self._metadata, groups, self._scheduler)
+        node_id, metadata, scheduler = self.config.node_id, self._metadata, self._scheduler
+        led_markers = LedMarkers(
+            self._replicas, metadata, groups, scheduler, timeout_ms=self.config.request_timeout_ms
+        )
+        markers = ClusterMarkers(
+            led_markers, metadata, self._to_leaders, scheduler, node_id=node_id
+        )
+        metadata.on_image(markers.changed)
         settings = TransactionSettings.from_broker(self.config)
         transactions = self._transactions = TransactionService(
             settings,
@@ -309,7 +332,10 @@ class Node:
                 version=lambda: self._metadata.image.features.level(TRANSACTION_VERSION),
             ),
         )
-        verification = TransactionVerification(transactions, settings, self._scheduler)
+        coordinators = ClusterCoordinators(
+            transactions, metadata, self._to_coordinators, scheduler, node_id=node_id
+        )
+        verification = TransactionVerification(coordinators, settings, scheduler)
         internal.verification = verification
         return Services(
             node_id=self.config.node_id,
@@ -323,7 +349,7 @@ class Node:
             groups=groups,
             transactions=transactions,
             verification=verification,
-            markers=markers,
+            markers=led_markers,
             auto_topics=ControllerAutoTopics(
                 controller, self._metadata, lambda: self._settings.broker
             ),
@@ -452,7 +478,8 @@ class Node:
                 await self._controller.stop()
             except LogDirFailed as failure:
                 log.error("the metadata log was not closed", reason=failure.message)
-        self._channel.close()
+        for channel in (self._channel, self._to_leaders, self._to_coordinators):
+            channel.close()
         if self._storage is not None:
             await self._storage.stop(NO_EPOCH if self._lifecycle is None else self._lifecycle.epoch)
         else:

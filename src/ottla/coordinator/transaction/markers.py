@@ -48,7 +48,8 @@ class MarkerSender(Protocol):
     ) -> Promise[Codes]:
         """Have ``marker`` written on each partition; how that went.
 
-        UNKNOWN_TOPIC_OR_PARTITION means that the cluster has no such partition any more.
+        Always answers. UNKNOWN_TOPIC_OR_PARTITION means that the cluster has no such partition
+        any more.
         """
         ...
 
@@ -94,7 +95,6 @@ class MarkersInFlight:
     def _go_on(self, transactional_id: str, sending: _Sending) -> None:
         if self._sending.get(transactional_id) is not sending:
             return
-        self._try_later(transactional_id, sending)
         if sending.remaining:
             asked = self._send(transactional_id, sending.metadata, sending.remaining)
             asked.when_done(lambda done: self._sent(transactional_id, sending, done))
@@ -111,20 +111,21 @@ class MarkersInFlight:
     def _sent(self, transactional_id: str, sending: _Sending, done: Promise[Codes]) -> None:
         if self._sending.get(transactional_id) is not sending:
             return
-        try:
-            codes = done.result()
-        except ApiError:
-            return  # tried again by the timer
+        codes = done.result()
         if any(code in _OVERTAKEN for code in codes.values()):
             self._drop(transactional_id)
             return
         sending.remaining = tuple(
             each for each in sending.remaining if codes.get(each) not in _KNOWN
         )
-        if not sending.remaining:
+        if sending.remaining:
+            self._try_later(transactional_id, sending)
+        else:
             self._finish(transactional_id, sending)
 
     def _finish(self, transactional_id: str, sending: _Sending) -> None:
+        self._try_later(transactional_id, sending)  # what is written may not be committed
+
         def completed(error: ApiError | None, _now_ms: int) -> None:
             if error is None and self._sending.get(transactional_id) is sending:
                 self._drop(transactional_id)

@@ -133,11 +133,12 @@ class TransactionService:
             raise ConcurrentTransactions
         return producer
 
-    async def add_partitions(self, request: AddPartitions) -> None:
+    async def add_partitions(self, request: AddPartitions) -> Codes:
         _check_id(request.transactional_id)
         await self._write(
             request.transactional_id, lambda shard, now_ms: shard.add(request, now_ms)
         )
+        return dict.fromkeys(sorted(request.partitions), ErrorCode.NONE)
 
     async def verify_partitions(self, request: AddPartitions) -> Codes:
         """For each partition whether it is part of the transaction, and may be written to."""

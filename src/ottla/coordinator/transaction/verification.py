@@ -9,7 +9,7 @@ after a moment, so that the client need not (``add.partitions.to.txn.retry.backo
 """
 
 from enum import Enum, auto
-from typing import Final
+from typing import Final, Protocol
 
 from ottla.common.environment import Scheduler
 from ottla.common.errors import (
@@ -22,13 +22,15 @@ from ottla.common.errors import (
     InvalidProducerIdMapping,
     InvalidRequest,
     InvalidTxnState,
+    NetworkException,
     NotCoordinator,
+    OperationNotAttempted,
     TransactionAbortable,
+    UnknownTopicOrPartition,
 )
 from ottla.common.promise import Promise
 from ottla.coordinator.transaction.markers import Codes
 from ottla.coordinator.transaction.metadata import EPOCH_BUMP_FROM
-from ottla.coordinator.transaction.service import TransactionService
 from ottla.coordinator.transaction.settings import TransactionSettings
 from ottla.coordinator.transaction.shard import AddPartitions
 
@@ -61,38 +63,54 @@ def operation_of(since: tuple[int, int], api_version: int) -> SupportedOperation
     return SupportedOperation.DEFAULT_ERROR
 
 
+class TransactionCoordinators(Protocol):
+    """The coordinator of a transactional id, whichever broker it is on."""
+
+    async def add_partitions(self, request: AddPartitions) -> Codes:
+        """Make partitions part of a transaction; how that went, or an ApiError for all of them."""
+        ...
+
+    async def verify_partitions(self, request: AddPartitions) -> Codes:
+        """Whether each partition is part of the transaction, or an ApiError for all of them."""
+        ...
+
+
 class TransactionVerification:
     def __init__(
-        self, transactions: TransactionService, settings: TransactionSettings, scheduler: Scheduler
+        self,
+        coordinators: TransactionCoordinators,
+        settings: TransactionSettings,
+        scheduler: Scheduler,
     ) -> None:
-        self._transactions = transactions
+        self._coordinators = coordinators
         self._settings = settings
         self._scheduler = scheduler
 
     async def verify(self, request: AddPartitions, operation: SupportedOperation) -> Codes:
         """Whether each partition of ``request`` may be written to within the transaction."""
-        try:
-            if operation.supports_epoch_bump:
-                await self._add(request._replace(client_version=EPOCH_BUMP_FROM))
-                return dict.fromkeys(sorted(request.partitions), ErrorCode.NONE)
-            codes = await self._transactions.verify_partitions(request)
-        except ApiError as error:
-            codes = dict.fromkeys(sorted(request.partitions), error.code)
+        if operation.supports_epoch_bump:
+            codes = await self._add(request._replace(client_version=EPOCH_BUMP_FROM))
+        else:
+            codes = await self._ask(request, verify_only=True)
         return {each: _understood(code, operation) for each, code in codes.items()}
 
-    async def _add(self, request: AddPartitions) -> None:
+    async def _add(self, request: AddPartitions) -> Codes:
         deadline = self._scheduler.monotonic() + self._settings.add_retry_max_ms / 1000
         while True:
-            try:
-                await self._transactions.add_partitions(request)
-            except ApiError as error:
-                if error.code is not ErrorCode.CONCURRENT_TRANSACTIONS:
-                    raise
-                if self._scheduler.monotonic() >= deadline:
-                    raise
-                await self._moment()
-            else:
-                return
+            codes = await self._ask(request, verify_only=False)
+            if ErrorCode.CONCURRENT_TRANSACTIONS not in codes.values():
+                return codes
+            if self._scheduler.monotonic() >= deadline:
+                return codes
+            await self._moment()
+
+    async def _ask(self, request: AddPartitions, *, verify_only: bool) -> Codes:
+        coordinators = self._coordinators
+        ask = coordinators.verify_partitions if verify_only else coordinators.add_partitions
+        try:
+            return await ask(request)
+        except ApiError as error:
+            return dict.fromkeys(sorted(request.partitions), error.code)
 
     def _moment(self) -> Promise[None]:
         passed: Promise[None] = Promise()
@@ -110,8 +128,11 @@ _REFUSALS: Final[dict[ErrorCode, type[ApiError]]] = {
         InvalidProducerIdMapping,
         InvalidRequest,
         InvalidTxnState,
+        NetworkException,
         NotCoordinator,
+        OperationNotAttempted,
         TransactionAbortable,
+        UnknownTopicOrPartition,
     )
 }
 
