@@ -1,103 +1,152 @@
-"""Clients made of what a command was told about the cluster."""
+"""``ottla cluster``: the brokers, the features, and whether all is well."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from ottla.cli.settings import ClientSettings
+from ottla.cli.output import Column, Output, output_options
+from ottla.cli.settings import ClientSettings, connection_options
 
 if TYPE_CHECKING:
-    from ottla.client.admin import Admin
-    from ottla.client.cluster import Timing
-    from ottla.client.consumer import Consumer
-    from ottla.client.producer import Producer
+    from ottla.client.quorum import QuorumDescription
 
-KNOWN: Final = frozenset(
-    {
-        "acks",
-        "bootstrap.servers",
-        "client.id",
-        "compression.type",
-        "config",
-        "enable.idempotence",
-        "fetch.max.bytes",
-        "format",
-        "isolation.level",
-        "max.partition.fetch.bytes",
-        "profile",
-        "security.protocol",
-    }
+_BROKERS: Final = (
+    Column("node_id"),
+    Column("host"),
+    Column("port"),
+    Column("rack"),
+    Column("fenced"),
+    Column("roles"),
 )
-"""Settings of clients that are understood, and variables that are options."""
+_PROBLEMS: Final = (Column("kind"), Column("subject"), Column("message"))
 
 
-def timing(client: ClientSettings) -> "Timing":
-    from ottla.client.cluster import Timing
-
-    milliseconds = int(client.timeout * 1000)
-    return Timing(
-        connect_timeout_ms=milliseconds,
-        request_timeout_ms=milliseconds,
-        call_timeout_ms=milliseconds,
-    )
+@click.group()
+def cluster() -> None:
+    """Show the cluster and whether it is well; forget brokers that are gone."""
 
 
-def open_admin(client: ClientSettings) -> "Admin":
-    from ottla.client.admin import Admin
+@cluster.command()
+@output_options
+@connection_options
+def describe(*, output: Output, client: ClientSettings) -> None:
+    """Show brokers with their racks, controllers, and the features that are switched on."""
+    from ottla.cli.clients import open_admin
+    from ottla.client.features import describe_features
+    from ottla.client.quorum import describe_quorum
 
-    _check(client)
-    return Admin(client.bootstrap_servers, client_id=client.client_id, timing=timing(client))
+    with open_admin(client) as admin:
+        described = admin.describe_cluster(fenced=True)
+        quorum = describe_quorum(admin.cluster)
+        features = describe_features(admin.cluster)
+    brokers: list[dict[str, object]] = [
+        {
+            "node_id": broker.node_id,
+            "host": broker.address.host,
+            "port": broker.address.port,
+            "rack": broker.rack,
+            "fenced": broker.fenced,
+            "roles": ["broker", *_controller_role(quorum, broker.node_id)],
+        }
+        for broker in described.brokers
+    ]
+    known = {broker.node_id for broker in described.brokers}
+    brokers += [_controller(quorum, node_id) for node_id in _controllers(quorum, known)]
+    levels = {each.name: each.level for each in features if each.level is not None}
+    if output.is_document:
+        output.document(
+            {
+                "cluster_id": described.cluster_id,
+                "controller_id": quorum.leader_id,
+                "nodes": brokers,
+                "features": levels,
+            }
+        )
+        return
+    if output.form != "tsv":
+        output.line(f"cluster-id:   {described.cluster_id}")
+        output.line(f"controller:   {quorum.leader_id}, epoch {quorum.leader_epoch}")
+        output.line(f"features:     {' '.join(f'{k}={v}' for k, v in levels.items())}")
+        output.line("")
+    output.rows("nodes", _BROKERS, brokers)
 
 
-def open_producer(client: ClientSettings, *, acks: str, compression: str) -> "Producer":
-    from ottla.client.producer import Producer
-
-    _check(client)
-    idempotent = client.properties.get("enable.idempotence")
-    return Producer(
-        client.bootstrap_servers,
-        acks=acks,
-        compression=compression,
-        idempotent=None if idempotent is None else idempotent.lower() == "true",
-        delivery_timeout_ms=int(client.timeout * 1000),
-        client_id=client.client_id,
-        timing=timing(client),
-    )
+def _controller_role(quorum: "QuorumDescription", node_id: int) -> list[str]:
+    if node_id == quorum.leader_id:
+        return ["controller (active)"]
+    return ["controller"] if any(each.node_id == node_id for each in quorum.voters) else []
 
 
-def open_consumer(client: ClientSettings, *, isolation_level: str) -> "Consumer":
-    from ottla.client.consumer import Consumer
-
-    _check(client)
-    return Consumer(
-        client.bootstrap_servers,
-        isolation_level=isolation_level,
-        fetch_bytes_max=_number(client.properties, "fetch.max.bytes", 50 << 20),
-        partition_bytes_max=_number(client.properties, "max.partition.fetch.bytes", 1 << 20),
-        client_id=client.client_id,
-        timing=timing(client),
-    )
+def _controllers(quorum: "QuorumDescription", brokers: set[int]) -> list[int]:
+    """Voters that are no brokers."""
+    return sorted(each.node_id for each in quorum.voters if each.node_id not in brokers)
 
 
-def _number(properties: Mapping[str, str], name: str, default: int) -> int:
-    text = properties.get(name, str(default))
-    if not text.isascii() or not text.isdecimal():
-        raise click.UsageError(f"{name} takes a number, not {text!r}")
-    return int(text)
+def _controller(quorum: "QuorumDescription", node_id: int) -> dict[str, object]:
+    endpoints = quorum.endpoints.get(node_id, [])
+    address = endpoints[0].address if endpoints else None
+    return {
+        "node_id": node_id,
+        "host": None if address is None else address.host,
+        "port": None if address is None else address.port,
+        "rack": None,
+        "fenced": None,
+        "roles": _controller_role(quorum, node_id),
+    }
 
 
-def _check(client: ClientSettings) -> None:
-    """Say what is not understood, and refuse what would not be kept."""
-    protocol = client.properties.get("security.protocol", "PLAINTEXT")
-    if protocol.upper() != "PLAINTEXT":
-        raise click.UsageError(f"security.protocol={protocol} is not served yet")
-    from ottla.client.cluster import parse_addresses
+@cluster.command()
+@click.option(
+    "--max-lag",
+    type=click.FloatRange(0),
+    default=10.0,
+    show_default=True,
+    help="Seconds that a controller may be behind.",
+)
+@output_options
+@connection_options
+def health(*, max_lag: float, output: Output, client: ClientSettings) -> None:
+    """Say what is wrong; end with 0 when nothing is, else with 1.
 
-    try:
-        parse_addresses(client.bootstrap_servers)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
-    unknown = sorted(client.properties.keys() - KNOWN)
-    if unknown:
-        click.echo(f"settings of the client that have no effect: {', '.join(unknown)}", err=True)
+    Partitions that nobody leads, that have too few replicas in sync for acks=all, or fewer than
+    all; brokers that are fenced or do not answer; directories that are offline; controllers that
+    are behind.
+    """
+    from ottla.cli.clients import open_admin
+    from ottla.client.health import cluster_health
+
+    with open_admin(client) as admin:
+        found = cluster_health(admin, lag_ms_max=int(max_lag * 1000))
+    problems = [problem._asdict() for problem in found.problems]
+    counts = {
+        "brokers": found.brokers,
+        "topics": found.topics,
+        "partitions": found.partitions,
+    }
+    if output.is_document:
+        output.document({"healthy": found.is_well, **counts, "problems": problems})
+    else:
+        if output.form != "tsv":
+            word = "healthy" if found.is_well else "unhealthy"
+            listed = ", ".join(f"{count} {noun}" for noun, count in counts.items())
+            output.line(f"{word}: {listed}, {len(problems)} problems")
+        if problems or output.form == "tsv":
+            output.rows("problems", _PROBLEMS, problems)
+    raise SystemExit(0 if found.is_well else 1)
+
+
+@cluster.command()
+@click.argument("node_id", type=click.IntRange(0))
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@output_options
+@connection_options
+def unregister(*, node_id: int, yes: bool, output: Output, client: ClientSettings) -> None:
+    """Forget a broker that is stopped and will not come back."""
+    from ottla.cli.clients import open_admin
+    from ottla.cli.topics import confirm
+    from ottla.client.reassignments import unregister_broker
+
+    confirm(f"Forget broker {node_id}?", yes=yes)
+    with open_admin(client) as admin:
+        unregister_broker(admin.cluster, node_id)
+    output.rows("unregistered", [Column("node_id")], [{"node_id": node_id}])

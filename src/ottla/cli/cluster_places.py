@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ottla.cli.cluster import open_admin
+from ottla.cli.clients import open_admin
 from ottla.cli.log_place import Place, place_of
 from ottla.cli.log_places import Found, Where
 from ottla.cli.output import Output

@@ -14,7 +14,7 @@ def complete_topics(
     ctx: click.Context, _: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """The topics whose names begin so."""
-    from ottla.cli.cluster import timing
+    from ottla.cli.clients import timing
     from ottla.cli.settings import client_of_options
     from ottla.client.cluster import Cluster
     from ottla.common.errors import ApiError
@@ -50,7 +50,7 @@ def complete_groups(
     ctx: click.Context, _: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """The groups whose ids begin so."""
-    from ottla.cli.cluster import timing
+    from ottla.cli.clients import timing
     from ottla.cli.settings import client_of_options
     from ottla.client.cluster import Cluster
     from ottla.client.groups import list_groups

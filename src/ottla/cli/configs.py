@@ -59,7 +59,7 @@ def describe(
     client: ClientSettings,
 ) -> None:
     """Show the settings that differ from the defaults, or all of them."""
-    from ottla.cli.cluster import open_admin
+    from ottla.cli.clients import open_admin
 
     resources = [resource_of(kind, name) for name in names]
     wide = output.form in {"wide", "json", "yaml"}
@@ -166,7 +166,7 @@ def alter(
     client: ClientSettings,
 ) -> None:
     """Change settings; the others stay as they are."""
-    from ottla.cli.cluster import open_admin
+    from ottla.cli.clients import open_admin
 
     changes = changes_of(assigned, deleted, appended, subtracted)
     if not changes:

@@ -130,7 +130,7 @@ def consume(
     Values are printed as they are, a line each; with --json each record is one JSON object on one
     line.
     """
-    from ottla.cli.cluster import open_consumer
+    from ottla.cli.clients import open_consumer
 
     start = parse_start("beginning" if from_beginning else offset)
     level = isolation_level or client.properties.get("isolation.level", "read_uncommitted")

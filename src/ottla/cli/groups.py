@@ -29,7 +29,7 @@ def list_command(
     *, states: tuple[str, ...], types: tuple[str, ...], output: Output, client: ClientSettings
 ) -> None:
     """List the groups."""
-    from ottla.cli.cluster import open_admin
+    from ottla.cli.clients import open_admin
 
     with open_admin(client) as admin:
         found = admin.list_groups(states=states, types=types)
@@ -64,7 +64,7 @@ def describe(
 
     With --members, who is in them; with --state, how they are. A document holds all three.
     """
-    from ottla.cli.cluster import open_admin
+    from ottla.cli.clients import open_admin
     from ottla.common.errors import ApiError
 
     described = []
@@ -175,7 +175,7 @@ def _partitions(admin: "Admin", description: "GroupDescription") -> list[dict[st
 @connection_options
 def delete(*, names: tuple[str, ...], yes: bool, output: Output, client: ClientSettings) -> None:
     """Delete groups that have no members, with their offsets."""
-    from ottla.cli.cluster import open_admin
+    from ottla.cli.clients import open_admin
     from ottla.client.errors import SomeRefused
 
     confirm(f"Delete {', '.join(names)} and their offsets?", yes=yes)
@@ -218,7 +218,7 @@ def reset_offsets(
 
     What would lie outside of a partition goes to its beginning or end.
     """
-    from ottla.cli.cluster import open_admin
+    from ottla.cli.clients import open_admin
     from ottla.cli.group_offsets import chosen_offsets, chosen_partitions, chosen_reset
     from ottla.client.groups import EMPTY_STATES
     from ottla.common.errors import GroupIdNotFound

@@ -15,6 +15,10 @@ COMMANDS: Final = {
     "topics": ("ottla.cli.topics:topics", "List, describe, create, change and delete topics."),
     "configs": ("ottla.cli.configs:configs", "Show and change the settings of topics and brokers."),
     "offsets": ("ottla.cli.offsets:offsets", "Show offsets of partitions, delete old records."),
+    "cluster": ("ottla.cli.cluster:cluster", "Show the cluster and whether it is well."),
+    "quorum": ("ottla.cli.quorum:quorum", "Show the controllers, add and remove voters."),
+    "reassign": ("ottla.cli.reassign:reassign", "Move replicas from broker to broker."),
+    "elect-leaders": ("ottla.cli.elect_leaders:elect_leaders", "Elect leaders of partitions."),
     "groups": ("ottla.cli.groups:groups", "List, describe and delete groups, reset offsets."),
     "transactions": (
         "ottla.cli.transactions:transactions",

@@ -76,7 +76,7 @@ def list_command(
     client: ClientSettings,
 ) -> None:
     """Show offsets of partitions, of all topics when none is named."""
-    from ottla.cli.cluster import open_admin
+    from ottla.cli.clients import open_admin
 
     columns = list(times) or ["earliest", "latest"]
     wanted = {
@@ -116,7 +116,7 @@ def delete_records(
     *, before: tuple[str, ...], yes: bool, dry_run: bool, output: Output, client: ClientSettings
 ) -> None:
     """Delete the records before an offset; `end` for all that are there."""
-    from ottla.cli.cluster import open_admin
+    from ottla.cli.clients import open_admin
 
     wanted = parse_before(before)
     confirm(f"Delete the records before {', '.join(before)}?", yes=yes or dry_run)

@@ -109,7 +109,7 @@ def produce(
     if dry_run:
         output_result(output, topic, count=sum(1 for _ in lines), dry_run=True)
         return
-    from ottla.cli.cluster import open_producer
+    from ottla.cli.clients import open_producer
 
     properties = client.properties
     producer = open_producer(

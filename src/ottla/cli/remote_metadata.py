@@ -7,7 +7,7 @@ that tell of what was asked for are read, from their beginning to where they end
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ottla.cli.cluster import open_consumer
+from ottla.cli.clients import open_consumer
 from ottla.cli.progress import Progress
 from ottla.cli.settings import ClientSettings
 from ottla.client.offsets import EARLIEST

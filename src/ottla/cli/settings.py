@@ -25,10 +25,12 @@ class ClientSettings(NamedTuple):
 
     properties: Mapping[str, str]
     timeout: float
+    controllers: str | None = None
+    """Addresses of controllers, which go before those of brokers."""
 
     @property
     def bootstrap_servers(self) -> str:
-        return self.properties["bootstrap.servers"]
+        return self.controllers or self.properties["bootstrap.servers"]
 
     @property
     def client_id(self) -> str:
@@ -110,7 +112,7 @@ def connection_options(command: F) -> F:
     """Give a command ``-b``, ``-X`` and friends, and the argument ``client`` made of them."""
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        given = {name: kwargs.pop(name) for name in _OPTIONS}
+        given = {name: kwargs.pop(name, None) for name in _OPTIONS}
         return command(*args, client=client_of_options(given), **kwargs)
 
     wrapped.__doc__ = command.__doc__
@@ -120,11 +122,31 @@ def connection_options(command: F) -> F:
     return wrapped  # type: ignore[return-value]
 
 
-_OPTIONS: Final = ("bootstrap_server", "extras", "config_file", "profile", "timeout")
+_OPTIONS: Final = (
+    "bootstrap_server",
+    "bootstrap_controller",
+    "extras",
+    "config_file",
+    "profile",
+    "timeout",
+)
+
+
+def controller_option(command: F) -> F:
+    """Give a command ``--bootstrap-controller`` beside the options above."""
+    return click.option(
+        "--bootstrap-controller",
+        metavar="HOST:PORT,...",
+        default=None,
+        help="Where the controllers are, in place of the brokers.",
+    )(command)
 
 
 def client_of_options(options: Mapping[str, Any]) -> ClientSettings:
     """How to reach the cluster, by the values of the options as far as they are given."""
+    controllers = options.get("bootstrap_controller")
+    if controllers is not None and options.get("bootstrap_server") is not None:
+        raise click.UsageError("--bootstrap-server and --bootstrap-controller exclude each other")
     properties = resolve_settings(
         flags={"bootstrap.servers": options.get("bootstrap_server")},
         extras=parse_assignments(options.get("extras") or (), "-X"),
@@ -132,4 +154,4 @@ def client_of_options(options: Mapping[str, Any]) -> ClientSettings:
         file=_file(options.get("config_file")),
         profile=options.get("profile"),
     )
-    return ClientSettings(properties, options.get("timeout") or _SECONDS)
+    return ClientSettings(properties, options.get("timeout") or _SECONDS, controllers)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ottla.cli.cluster import open_admin
+from ottla.cli.clients import open_admin
 from ottla.cli.output import Column, Output, Row
 from ottla.cli.refusals import report_refusals
 from ottla.cli.settings import ClientSettings

@@ -23,7 +23,7 @@ def topics() -> None:
 @connection_options
 def list_command(*, internal: bool, output: Output, client: ClientSettings) -> None:
     """List the topics."""
-    from ottla.cli.cluster import open_admin
+    from ottla.cli.clients import open_admin
 
     with open_admin(client) as admin:
         known = admin.cluster.refresh(None).topics.values()
@@ -104,7 +104,7 @@ def create(
     client: ClientSettings,
 ) -> None:
     """Create topics."""
-    from ottla.cli.cluster import open_admin
+    from ottla.cli.clients import open_admin
     from ottla.client.descriptions import NewTopic
     from ottla.common.errors import ErrorCode
     from ottla.common.identifiers import uuid_text
@@ -162,7 +162,7 @@ def alter(
     client: ClientSettings,
 ) -> None:
     """Give topics more partitions."""
-    from ottla.cli.cluster import open_admin
+    from ottla.cli.clients import open_admin
 
     counts = dict.fromkeys(names, partitions)
 
@@ -194,7 +194,7 @@ def delete(
     client: ClientSettings,
 ) -> None:
     """Delete topics with all their records."""
-    from ottla.cli.cluster import open_admin
+    from ottla.cli.clients import open_admin
     from ottla.common.errors import ErrorCode
 
     confirm(f"Delete {', '.join(names)} with all records?", yes=yes or dry_run)

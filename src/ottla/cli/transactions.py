@@ -61,7 +61,7 @@ def list_command(
     client: ClientSettings,
 ) -> None:
     """Show the transactional ids that coordinators know; options may be repeated."""
-    from ottla.cli.cluster import open_admin
+    from ottla.cli.clients import open_admin
     from ottla.client.transactions import list_transactions
 
     with open_admin(client) as admin:
@@ -82,7 +82,7 @@ def list_command(
 @connection_options
 def describe(*, transactional_ids: tuple[str, ...], output: Output, client: ClientSettings) -> None:
     """Show what the coordinator knows of transactional ids."""
-    from ottla.cli.cluster import open_admin
+    from ottla.cli.clients import open_admin
     from ottla.client.transactions import describe_transaction
     from ottla.common.errors import ApiError
 
@@ -129,7 +129,7 @@ def describe_producers(
     *, topic: str, chosen: tuple[int, ...], output: Output, client: ClientSettings
 ) -> None:
     """Show who writes to the partitions of a topic, and who has a transaction open."""
-    from ottla.cli.cluster import open_admin
+    from ottla.cli.clients import open_admin
 
     with open_admin(client) as admin:
         described = report_refusals(
@@ -164,7 +164,7 @@ def find_hanging(
     client: ClientSettings,
 ) -> None:
     """Show transactions that partitions hold open and no coordinator knows; of all topics."""
-    from ottla.cli.cluster import open_admin
+    from ottla.cli.clients import open_admin
     from ottla.client.transactions import find_hanging as find
 
     with open_admin(client) as admin:
@@ -197,7 +197,7 @@ def abort(
     client: ClientSettings,
 ) -> None:
     """Abort a transaction on one partition, whatever its coordinator may say."""
-    from ottla.cli.cluster import open_admin
+    from ottla.cli.clients import open_admin
     from ottla.client.transactions import OpenTransaction
     from ottla.client.transactions import abort as abort_one
     from ottla.common.topic_partition import TopicPartition

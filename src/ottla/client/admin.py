@@ -62,9 +62,16 @@ class Admin:
         timing: Timing | None = None,
         tls: ssl.SSLContext | None = None,
         clock: WaitingClock | None = None,
+        of_controllers: bool = False,
     ) -> None:
+        """``of_controllers``: the addresses are those of controllers, which know no topics."""
         self.cluster = Cluster(
-            bootstrap_servers, client_id=client_id, timing=timing, tls=tls, clock=clock
+            bootstrap_servers,
+            client_id=client_id,
+            timing=timing,
+            tls=tls,
+            clock=clock,
+            of_controllers=of_controllers,
         )
 
     def __enter__(self) -> Self:

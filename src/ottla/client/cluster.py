@@ -14,6 +14,10 @@ from ottla.client.errors import BrokerUnavailable, refusal
 from ottla.client.metadata import ClusterMetadata, TopicMetadata
 from ottla.client.system_time import Deadline, SystemTime, WaitingClock
 from ottla.common.errors import RETRIABLE, ApiError, ErrorCode, ProtocolViolation
+from ottla.protocol.generated.describe_cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
 from ottla.protocol.generated.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -26,6 +30,8 @@ M = TypeVar("M", bound=Message)
 DEFAULT_PORT: Final = 9092
 ANY: Final = -1
 """As a node id: whichever broker answers."""
+_CONTROLLERS: Final = 2
+"""The kind of endpoint, as DescribeCluster numbers them."""
 _BOOTSTRAP: Final = -1000
 """Connections to addresses whose node is not known yet have ids from here downwards."""
 
@@ -101,8 +107,11 @@ class Cluster:
         tls: ssl.SSLContext | None = None,
         response_size_max: int = 128 << 20,
         clock: WaitingClock | None = None,
+        of_controllers: bool = False,
     ) -> None:
+        """``of_controllers``: the addresses are those of controllers, which know no topics."""
         self._bootstrap = parse_addresses(bootstrap_servers)
+        self.of_controllers = of_controllers
         self._client_id = client_id
         self._tls = tls
         self._response_size_max = response_size_max
@@ -253,6 +262,8 @@ class Cluster:
 
         ``create`` lets the broker make topics that are missing, if its settings allow it.
         """
+        if self.of_controllers:
+            return self._refresh_controllers(deadline)
         names = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=names, allow_auto_topic_creation=create)
         response = self.ask_again(request, MetadataResponse, deadline=deadline)
@@ -261,6 +272,21 @@ class Cluster:
         for name in topics or ():
             self.metadata.forget(name)
         self.metadata.learn(response)
+        self._metadata_until = Deadline(self.clock, self.timing.metadata_age_max_ms)
+        self._sort_connections()
+        return self.metadata
+
+    def _refresh_controllers(self, deadline: Deadline | None) -> ClusterMetadata:
+        """Controllers tell of themselves and of the one that is active (KIP-919)."""
+        response = self.ask_again(
+            DescribeClusterRequest(endpoint_type=_CONTROLLERS),
+            DescribeClusterResponse,
+            failed=lambda answer: (
+                refusal(answer.error_code, answer.error_message) if answer.error_code else None
+            ),
+            deadline=deadline,
+        )
+        self.metadata.learn_controllers(response)
         self._metadata_until = Deadline(self.clock, self.timing.metadata_age_max_ms)
         self._sort_connections()
         return self.metadata

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from ottla.client.connection import Address
 from ottla.common.errors import ErrorCode
 from ottla.common.topic_partition import TopicPartition
+from ottla.protocol.generated.describe_cluster import DescribeClusterResponse
 from ottla.protocol.generated.metadata import MetadataResponse, MetadataResponseTopic
 
 
@@ -60,6 +61,15 @@ class ClusterMetadata:
         for topic in response.topics:
             if topic.name is not None:
                 self.topics[topic.name] = _topic(topic.name, topic)
+
+    def learn_controllers(self, response: DescribeClusterResponse) -> None:
+        """Take over what a controller says of its kind; they stand in the brokers' place."""
+        self.cluster_id = response.cluster_id
+        self.controller_id = response.controller_id
+        self.brokers = {
+            node.broker_id: BrokerMetadata(node.broker_id, Address(node.host, node.port), node.rack)
+            for node in response.brokers
+        }
 
     def forget(self, topic: str) -> None:
         """What is known of a topic has shown to be wrong."""

@@ -182,7 +182,7 @@ def _plan(
     if path != config.metadata_log_dir:
         return _Plan(path, "data directory", directory_id, None)
     if standalone:
-        voters = VoterSet([_this_voter(config, directory_id)])
+        voters = VoterSet([this_voter(config, directory_id)])
     if voters is None:
         return _Plan(path, "metadata directory", directory_id, None)
     for voter in voters:
@@ -192,7 +192,8 @@ def _plan(
     return _Plan(path, "dynamic metadata directory", directory_id, None)
 
 
-def _this_voter(config: BrokerConfig, directory_id: bytes) -> VoterNode:
+def this_voter(config: BrokerConfig, directory_id: bytes) -> VoterNode:
+    """This controller as others reach it."""
     names = [name.upper() for name in config.controller_listener_names]
     advertised = [each for each in config.advertised_listeners if each.name in names]
     endpoints = tuple(
