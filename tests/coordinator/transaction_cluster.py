@@ -4,6 +4,7 @@ The partitions are real logs on a disk in memory; the log of the coordinator is 
 """
 
 from tests.coordinator.memory_log import MemoryLog
+from tests.replication.states import lead
 
 from ottla.common.chance import Chance
 from ottla.common.errors import ApiError, ErrorCode
@@ -70,7 +71,7 @@ class Cluster:
             now_ms=self.scheduler.wall_ms(),
         )
         partition = Partition(NODE_ID, "t", bytes(16), index, log)
-        partition.lead(NODE_ID, 0, (NODE_ID,))
+        lead(partition, NODE_ID, 0, (NODE_ID,))
         return partition
 
     def start(self) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 from tests.handlers.broker import Broker
+from tests.replication.states import lead
 
 from ottla.common.buffers import Answer
 from ottla.common.errors import ErrorCode
@@ -153,6 +154,7 @@ def test_a_topic_that_is_deleted_answers_who_waits_for_it(broker: Broker) -> Non
     waiting = start(broker, asked(broker, at(3), wait_ms=500))
     assert isinstance(waiting, Promise)
     broker.replicas.remove(topic_id)
+    broker.scheduler.run_for(0.0)
     assert only(read(waiting.result(), 18)).error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
@@ -203,7 +205,7 @@ def test_readers_of_another_epoch_are_told(broker: Broker, epoch: int, code: Err
 
 @pytest.mark.parametrize("version", [12, 13, 16, 18])
 def test_from_version_16_on_a_reader_is_told_who_leads(broker: Broker, version: int) -> None:
-    broker.partition("t").lead(7, 4, (7,))
+    lead(broker.partition("t"), 7, 4, (7,))
     found = only(fetched(broker, asked(broker, at(0), version=version)))
     assert found.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     leader = found.current_leader
@@ -212,7 +214,7 @@ def test_from_version_16_on_a_reader_is_told_who_leads(broker: Broker, version: 
 
 
 def test_a_reader_whose_log_departs_from_ours_is_told_where(broker: Broker) -> None:
-    broker.partition("t").lead(1, 6, (1,))
+    lead(broker.partition("t"), 1, 6, (1,))
     broker.produce("t")
     departed = only(fetched(broker, asked(broker, at(4, last=5), wait_ms=500)))
     end = departed.diverging_epoch

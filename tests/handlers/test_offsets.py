@@ -2,6 +2,7 @@
 
 import pytest
 from tests.handlers.broker import Broker
+from tests.replication.states import lead
 
 from ottla.common.errors import ErrorCode
 from ottla.handlers import delete_records, list_offsets, offset_for_leader_epoch
@@ -239,7 +240,7 @@ def test_the_current_epoch_ends_at_the_end_of_the_log(broker: Broker, version: i
 
 
 def test_an_earlier_epoch_ends_where_the_next_began(broker: Broker) -> None:
-    broker.partition("t").lead(1, 6, (1,))
+    lead(broker.partition("t"), 1, 6, (1,))
     broker.produce("t")
     assert end_of(broker, 3) == (0, 3, 5)
     assert end_of(broker, 5) == (0, 3, 5)

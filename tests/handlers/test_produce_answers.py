@@ -2,6 +2,7 @@
 
 import pytest
 from tests.handlers.broker import Broker
+from tests.replication.states import lead
 
 from ottla.common.checksum import crc32c
 from ottla.common.errors import ErrorCode, ProtocolViolation
@@ -155,7 +156,7 @@ def test_no_records_at_all_are_refused(broker: Broker) -> None:
 
 
 def test_a_broker_that_does_not_lead_says_who_does(broker: Broker) -> None:
-    broker.partition("t").lead(7, 4, (7,))
+    lead(broker.partition("t"), 7, 4, (7,))
     refused = only(broker, batch(b"a"))
     assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     leader = refused.current_leader

@@ -2,6 +2,7 @@
 
 import pytest
 from tests.handlers.transactions import ID, V1, V2, Producer, TransactionBroker
+from tests.replication.states import lead
 
 from ottla.common.errors import ErrorCode
 from ottla.coordinator.transaction.settings import TransactionSettings
@@ -423,12 +424,12 @@ def test_an_end_that_was_decided_is_carried_out_after_a_restart(
     producer = broker.producer()
     broker.send(producer, b"a")
     partition = broker.partition("t")
-    partition.lead(-1, 1, (1,))  # nobody leads it: its marker cannot be written
+    lead(partition, -1, 1, (1,))  # nobody leads it: its marker cannot be written
     broker.ended(producer, commit=commit)
     broker.scheduler.run_for(5)
     assert state(broker).is_prepared
     broker.transactions.stop()
-    partition.lead(partition.node_id, 2, (1,))
+    lead(partition, partition.node_id, 2, (1,))
     assert broker.committed_values() == []
     broker.start_transactions()
     broker.scheduler.run_for(1)
@@ -440,11 +441,11 @@ def test_a_marker_that_failed_is_tried_again(broker: TransactionBroker) -> None:
     producer = broker.producer()
     broker.send(producer, b"a")
     partition = broker.partition("t")
-    partition.lead(-1, 1, (1,))
+    lead(partition, -1, 1, (1,))
     after = broker.ended(producer)
     assert broker.add(after, 1) == {1: ErrorCode.CONCURRENT_TRANSACTIONS}
     assert broker.begin() is ErrorCode.CONCURRENT_TRANSACTIONS
-    partition.lead(partition.node_id, 2, (1,))
+    lead(partition, partition.node_id, 2, (1,))
     broker.scheduler.run_for(1)
     assert state(broker) is TransactionState.COMPLETE_COMMIT
     assert broker.committed_values() == [b"a"]

@@ -2,6 +2,7 @@
 
 import pytest
 from tests.handlers.transactions import ID, Producer, TransactionBroker
+from tests.replication.states import lead
 
 from ottla.common.errors import ErrorCode, TransactionalIdNotFound
 from ottla.common.topic_partition import TopicPartition
@@ -152,12 +153,12 @@ def test_a_producer_whose_epochs_are_used_up_goes_on_with_another_id(
     worn = use_up(broker)
     assert broker.send(worn, b"a") is NONE
     partition = broker.partition("t")
-    partition.lead(-1, 1, (1,))
+    lead(partition, -1, 1, (1,))
     fresh = broker.ended(worn)
     assert fresh.epoch == 0
     assert fresh.producer_id > worn.producer_id
     broker.transactions.stop()  # the new id is not lost with the coordinator
-    partition.lead(partition.node_id, 2, (1,))
+    lead(partition, partition.node_id, 2, (1,))
     broker.start_transactions()
     broker.scheduler.run_for(1)
     assert broker.ended(worn) == fresh

@@ -3,6 +3,7 @@
 import errno
 
 import pytest
+from tests.replication.states import state
 from tests.storage import logs
 from tests.storage.scheduler import ManualScheduler
 
@@ -17,13 +18,6 @@ from ottla.storage.log import Log
 from ottla.storage.manager import LogManager
 
 A, B = "/data/a", "/data/b"
-
-
-class State:
-    leader, leader_epoch, isr = 1, 0, (1,)
-
-    def directory_of(self, _replica: int) -> bytes:
-        return bytes(16)
 
 
 class Moving:
@@ -51,7 +45,7 @@ class Moving:
         self.moves = LogMoves(self.manager, self.replicas, self.clock, self.files)
         self.given_up: list[ApiError] = []
         self.moves.on_given_up = lambda _which, why: self.given_up.append(why)
-        self.replicas.apply("topic", logs.TOPIC_ID, 0, State(), is_new=True)
+        self.replicas.apply("topic", logs.TOPIC_ID, 0, state(1, 0, (1,)), is_new=True)
         assert self.manager.directory_of(self.log).path == A
 
     @property
@@ -166,7 +160,7 @@ def test_a_bound_on_its_speed_is_kept(moving: Moving) -> None:
     size = moving.log.size()
     moving.moves.move(logs.TOPIC, B)
     other = TopicPartition("other", 0)
-    moving.replicas.apply("other", bytes(15) + b"\x07", 0, State(), is_new=True)
+    moving.replicas.apply("other", bytes(15) + b"\x07", 0, state(1, 0, (1,)), is_new=True)
     source = moving.manager.directory_of(moving.manager.logs[other]).path
     logs.append(moving.manager.logs[other], b"x")
     moving.moves.move(other, A if source == B else B)

@@ -4,6 +4,7 @@ The log lies on a disk in memory; everything above it is the product's own.
 """
 
 import pytest
+from tests.replication.states import lead
 
 from ottla.common.chance import Chance
 from ottla.common.errors import (
@@ -43,7 +44,7 @@ def partition(*, leader_epoch: int = 0) -> Partition:
         now_ms=NOW_MS,
     )
     made = Partition(1, "t", topic_id, 0, log)
-    made.lead(1, leader_epoch, (1,))
+    lead(made, 1, leader_epoch, (1,))
     return made
 
 
@@ -120,6 +121,7 @@ def test_what_is_below_the_log_start_offset_is_gone() -> None:
 
 def test_acks_all_is_refused_before_anything_is_written_when_too_few_are_in_sync() -> None:
     led = partition()
+    lead(led, 1, 1, (1,), replicas=(1, 2))
     led.min_insync_replicas = 2
     with pytest.raises(NotEnoughReplicas):
         append(led, b"a", acks=-1)
@@ -130,7 +132,7 @@ def test_acks_all_is_refused_before_anything_is_written_when_too_few_are_in_sync
 def test_a_broker_that_does_not_lead_neither_appends_nor_serves() -> None:
     led = partition()
     append(led, b"a")
-    led.lead(2, 1, (2,))
+    lead(led, 2, 1, (2,))
     with pytest.raises(NotLeaderOrFollower):
         append(led, b"b")
     with pytest.raises(NotLeaderOrFollower):
@@ -159,10 +161,10 @@ def test_a_fetch_in_another_epoch_is_refused() -> None:
 def test_a_new_epoch_is_known_before_anything_is_written_in_it() -> None:
     led = partition(leader_epoch=3)
     append(led, b"a")
-    led.lead(1, 4, (1,))
+    lead(led, 1, 4, (1,))
     assert led.log.end_offset_for_epoch(3).end_offset == 1
     assert led.log.latest_epoch == 4
-    led.lead(1, 4, (1,))
+    lead(led, 1, 4, (1,))
     assert led.log.latest_epoch == 4
 
 
@@ -215,6 +217,7 @@ def test_read_committed_stops_at_an_open_transaction_and_is_told_of_aborted_ones
 def test_what_the_broker_itself_says_is_held_to_the_same_number_of_replicas() -> None:
     led = partition()
     assert led.append_records(batch(b"offset"), AppendOrigin.COORDINATOR, NOW_MS) == 0
+    lead(led, 1, 1, (1,), replicas=(1, 2))
     led.min_insync_replicas = 2
     with pytest.raises(NotEnoughReplicas):
         led.append_records(batch(b"offset"), AppendOrigin.COORDINATOR, NOW_MS)
@@ -225,7 +228,7 @@ def test_an_append_wakes_those_who_wait_with_the_bytes_that_came() -> None:
     queue = WaitingRequests(SimulatedScheduler(Chance(1)))
     woken: list[int] = []
     size = len(batch(b"a"))
-    queue.add(size + 1, [led], 500, lambda: woken.append(led.log.high_watermark))
+    queue.add(size + 1, [led.waiting], 500, lambda: woken.append(led.log.high_watermark))
     append(led, b"a")
     queue.finish_ready()
     assert woken == []

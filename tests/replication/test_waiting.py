@@ -27,7 +27,7 @@ class Waiters:
     ) -> WaitingRequest:
         return self.queue.add(
             missing,
-            partitions,
+            [partition.waiting for partition in partitions],
             wait_ms,
             lambda: self.answered.append((name, round(self.scheduler.now, 3))),
         )
@@ -92,14 +92,14 @@ def test_an_answer_may_begin_another_wait() -> None:
     def begin_again() -> None:
         waiters.wait("again", 1, [partition], 100)
 
-    waiters.queue.add(1, [partition], 100, begin_again)
+    waiters.queue.add(1, [partition.waiting], 100, begin_again)
     waiters.scheduler.run_for(1.0)
     assert waiters.answered == [("again", 0.2)]
 
 
 def test_what_becomes_ready_while_others_are_answered_is_answered_in_the_same_turn() -> None:
     waiters, first, second = Waiters(), Awaited(), Awaited()
-    waiters.queue.add(1, [first], 100, lambda: second.came(1))
+    waiters.queue.add(1, [first.waiting], 100, lambda: second.came(1))
     waiters.wait("woken by an answer", 1, [second])
     first.came(1)
     waiters.queue.finish_ready()

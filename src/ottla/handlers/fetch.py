@@ -66,7 +66,7 @@ def answer(
     waits: Promise[Answer] = Promise()
     services.replicas.waiting.add(
         request.min_bytes - size,
-        fetch.partitions(),
+        [partition.waiting for partition in fetch.partitions()],
         request.max_wait_ms,
         lambda: waits.fulfil(fetch.encode(fetch.read()[0])),
     )

@@ -39,6 +39,7 @@ class FetchedPartition:
         "index",
         "last_stable_offset",
         "log_start_offset",
+        "next_offset",
         "preferred_read_replica",
         "records",
     )
@@ -60,6 +61,8 @@ class FetchedPartition:
         self.records = records
         self.aborted: list[tuple[int, int]] | None = None
         """Producer id and first offset of each aborted transaction; None for read_uncommitted."""
+        self.next_offset = -1
+        """Behind the records, where some are; not told."""
         self.preferred_read_replica = -1
         self.current_leader: tuple[int, int] | None = None
         self.diverging_epoch: tuple[int, int] | None = None

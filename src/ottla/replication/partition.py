@@ -1,15 +1,19 @@
-"""A partition that this broker leads: its epoch, its in-sync replicas, its high watermark.
+"""A partition of this broker, led or followed: its epoch, its records, its high watermark.
 
 The hot path runs through here, so it offers plain methods in place of events; they do no I/O of
-their own and take ``now_ms``.
+their own and take ``now_ms``. What a leader knows of its followers is in ``leadership``.
 
 Rules:
-1. The high watermark is the least log end offset of the in-sync replicas, and never goes back.
+1. The high watermark is the least log end offset of the in-sync replicas; it does not go back while
+   this broker leads, and a follower's is never above its leader's.
 2. acks=all is refused when fewer replicas are in sync than ``min.insync.replicas``, before anything
-   is written.
+   is written, and acknowledged when the high watermark has passed.
 3. Readers are told by their epoch when they speak to the wrong leader (KIP-320).
 4. A transactional batch is appended only while its transaction is known to be open (KIP-890).
+5. What the metadata log says is taken unless a newer partition epoch is known.
 """
+
+from typing import Final
 
 from ottla.common.errors import (
     ApiError,
@@ -23,6 +27,10 @@ from ottla.common.promise import Promise
 from ottla.protocol.fetch_response import FetchedPartition
 from ottla.records.batch import read_header
 from ottla.records.rules import AppendOrigin
+from ottla.replication.acknowledgements import Acknowledge, Acknowledgements
+from ottla.replication.isr import ProposedIsr
+from ottla.replication.leadership import Leadership
+from ottla.replication.surroundings import PartitionState, Surroundings
 from ottla.replication.verification import VerificationGuard, Verifications
 from ottla.replication.waiting import WaitingRequest
 from ottla.storage.log import Log
@@ -32,60 +40,269 @@ from ottla.storage.results import AppendInfo, FlushDue
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 NO_EPOCH = -1
+_NO_LEADER: Final = -1
+_ALL_OF_IT: Final = 0x7FFFFFFF
+ALONE: Final = Surroundings()
 
 
 class Partition:
     __slots__ = (
+        "_acknowledgements",
+        "_min_insync_replicas",
+        "_surroundings",
         "index",
-        "isr",
+        "is_under_min_isr",
         "leader",
         "leader_epoch",
+        "leadership",
         "log",
-        "min_insync_replicas",
         "node_id",
+        "partition_epoch",
+        "replicas",
         "topic",
         "topic_id",
         "verifications",
         "waiting",
+        "waiting_followers",
     )
 
-    def __init__(self, node_id: int, topic: str, topic_id: bytes, index: int, log: Log) -> None:
+    def __init__(
+        self,
+        node_id: int,
+        topic: str,
+        topic_id: bytes,
+        index: int,
+        log: Log,
+        surroundings: Surroundings = ALONE,
+    ) -> None:
         self.node_id = node_id
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
         self.log = log
-        self.leader = -1
+        self.leader = _NO_LEADER
         self.leader_epoch = NO_EPOCH
-        self.isr: tuple[int, ...] = ()
-        self.min_insync_replicas = 1
+        self.partition_epoch = NO_EPOCH
+        self.replicas: tuple[int, ...] = ()
+        self._surroundings = surroundings
+        self.leadership = Leadership(node_id, surroundings)
+        self._min_insync_replicas = 1
+        self.is_under_min_isr = False
+        """Whether fewer replicas are in sync than must be; of a follower never."""
+        self._acknowledgements = Acknowledgements()
         self.waiting: dict[WaitingRequest, None] = {}
+        """Who waits for the high watermark."""
+        self.waiting_followers: dict[WaitingRequest, None] = {}
+        """Who waits for the end of the log."""
         self.verifications = Verifications()
 
-    def lead(self, leader: int, leader_epoch: int, isr: tuple[int, ...]) -> None:
-        """Take what the metadata log says of this partition."""
-        new_epoch = leader_epoch > self.leader_epoch
-        self.leader = leader
-        self.leader_epoch = leader_epoch
-        self.isr = isr
-        if leader == self.node_id and new_epoch:
-            self.log.begin_leader_epoch(leader_epoch)
+    # What the metadata log says
+
+    def apply_state(self, state: PartitionState) -> None:
+        """Lead or follow, as the metadata log says."""
+        if state.partition_epoch < self.partition_epoch:
+            return  # the controller's own answer came before it
+        was_leader, before = self.is_leader, (self.leader, self.leader_epoch)
+        is_new_epoch = state.leader_epoch > self.leader_epoch
+        self.leader = state.leader
+        self.leader_epoch = state.leader_epoch
+        self.partition_epoch = state.partition_epoch
+        self.replicas = state.replicas
+        leadership = self.leadership
+        if self.is_leader:
+            leadership.assign(state.replicas, state.isr)
+            if is_new_epoch:
+                self.log.begin_leader_epoch(state.leader_epoch)
+                leadership.begin_epoch(self.log.log_end_offset, is_new_leader=not was_leader)
+            self._count_in_sync()
             self._advance_high_watermark()
+        else:
+            leadership.end()
+            self.is_under_min_isr = False
+            self._acknowledgements.fail(NotLeaderOrFollower())
+        if before != (self.leader, self.leader_epoch):
+            self.answer_all()
+
+    def answer_all(self) -> None:
+        """Have everybody answered who waits: what they wait for is not to be had here."""
+        for request in (*self.waiting, *self.waiting_followers):
+            request.came(request.missing)
+        self._surroundings.wake()
+
+    def removed(self, reason: ApiError) -> None:
+        """This broker has no replica any more."""
+        self.leader = _NO_LEADER
+        self.leadership.end()
+        self._acknowledgements.fail(reason)
+        self.answer_all()
 
     @property
     def is_leader(self) -> bool:
         return self.leader == self.node_id
 
+    @property
+    def isr(self) -> tuple[int, ...]:
+        """The in-sync replicas that the controller has confirmed; of a follower none."""
+        return self.leadership.in_sync.committed
+
+    @property
+    def min_insync_replicas(self) -> int:
+        return self._min_insync_replicas
+
+    @min_insync_replicas.setter
+    def min_insync_replicas(self, count: int) -> None:
+        if count != self._min_insync_replicas:
+            self._min_insync_replicas = count
+            self._count_in_sync()
+            if self.is_leader and self._advance_high_watermark():
+                self._surroundings.wake()
+
+    @property
+    def effective_min_isr(self) -> int:
+        """A partition cannot need more replicas than it has."""
+        return min(self._min_insync_replicas, len(self.leadership.followers) + 1)
+
+    def _count_in_sync(self) -> None:
+        self.is_under_min_isr = self.is_leader and len(self.isr) < self.effective_min_isr
+
+    # Followers of this leader
+
+    def fetch_as_follower(
+        self,
+        broker_id: int,
+        broker_epoch: int,
+        offset: int,
+        max_bytes: int,
+        current_leader_epoch: int,
+        *,
+        at_least_one: bool,
+        log_start_offset: int,
+        last_fetched_epoch: int = NO_EPOCH,
+        is_new: bool = True,
+    ) -> FetchedPartition:
+        """Read for a follower, up to the end of the log; by asking it says what it has.
+
+        Not so when it ``is_new`` no more: a fetch that has waited says nothing that it had not
+        said when it came.
+        """
+        if current_leader_epoch >= 0:
+            self.check_epoch(current_leader_epoch)
+        if self.leader != self.node_id:
+            raise NotLeaderOrFollower
+        follower = self.leadership.followers.get(broker_id)
+        if follower is None:
+            # It may know of a reassignment that has not come here yet: it is to ask again.
+            raise UnknownLeaderEpoch if current_leader_epoch >= 0 else NotLeaderOrFollower
+        log = self.log
+        leader_end = log.log_end_offset
+        answer = self._read(offset, max_bytes, leader_end, at_least_one, last_fetched_epoch)
+        if is_new and answer.diverging_epoch is None:
+            moved = self.leadership.fetched(
+                follower, offset, log_start_offset, leader_end, broker_epoch
+            )
+            if self.leadership.joins(follower, log.high_watermark):
+                self._propose_isr((*self.isr, broker_id))
+            if moved:
+                self._advance_high_watermark()
+        return answer
+
+    def maybe_shrink_isr(self) -> None:
+        """Have those taken out of the ISR who have been behind for too long."""
+        if self.leader == self.node_id and len(self.isr) > 1:
+            late = self.leadership.out_of_sync(self.log.log_end_offset)
+            if late:
+                self._propose_isr(tuple(member for member in self.isr if member not in late))
+
+    def _propose_isr(self, isr: tuple[int, ...]) -> None:
+        proposed = self.leadership.propose(isr, self.leader_epoch, self.partition_epoch)
+        self._surroundings.propose(self, proposed)
+
+    def isr_altered(
+        self, proposed: ProposedIsr, leader_epoch: int, partition_epoch: int, isr: tuple[int, ...]
+    ) -> None:
+        """The controller has answered a proposal; an answer that comes too late is ignored."""
+        if self.leadership.in_sync.proposed is not proposed:
+            return
+        surroundings = self._surroundings
+        if leader_epoch != self.leader_epoch or partition_epoch < self.partition_epoch:
+            surroundings.failed_isr_updates += 1
+            return
+        self.partition_epoch = partition_epoch
+        self.leadership.in_sync.commit(isr)
+        self._count_in_sync()
+        if proposed.is_expansion:
+            surroundings.isr_expands += 1
+        else:
+            surroundings.isr_shrinks += 1
+        if self._advance_high_watermark():
+            surroundings.wake()
+
+    def isr_refused(self, proposed: ProposedIsr, *, is_unchanged: bool) -> bool:
+        """The controller refuses; whether the proposal still stands.
+
+        ``is_unchanged`` when it says for certain that nothing was changed. Otherwise the proposal
+        stays until the metadata log decides.
+        """
+        if self.leadership.in_sync.proposed is not proposed:
+            return False
+        self._surroundings.failed_isr_updates += 1
+        if is_unchanged:
+            self.leadership.in_sync.take_back()
+            return False
+        return True
+
+    def low_watermark(self) -> int:
+        """Below it no replica that is alive has records."""
+        lowest = self.log.log_start_offset
+        for broker_id, follower in self.leadership.followers.items():
+            known = self._surroundings.registration(broker_id)
+            if known is not None and not known.fenced:
+                lowest = min(lowest, follower.log_start_offset)
+        return lowest
+
+    # Following
+
+    def append_as_follower(
+        self,
+        data: bytes,
+        leader_high_watermark: int,
+        leader_log_start_offset: int,
+        now_ms: int,
+    ) -> AppendInfo | None:
+        """Append what the leader sent, perhaps nothing, and follow its watermarks."""
+        log = self.log
+        info = None
+        if data:
+            info = log.append_as_follower(data, now_ms=now_ms, leader_epoch=self.leader_epoch)
+        before = log.high_watermark
+        if leader_high_watermark > before and log.log_end_offset > before:
+            log.set_high_watermark(leader_high_watermark)
+            self._wake_readers(before)
+            self._surroundings.wake()
+        if leader_log_start_offset > log.log_start_offset:
+            log.delete_records_before(min(leader_log_start_offset, log.high_watermark))
+        return info
+
+    def truncate_to(self, offset: int, now_ms: int) -> bool:
+        """Forget everything from ``offset`` on; whether there was something."""
+        assert not self.is_leader
+        return self.log.truncate_to(offset, now_ms)
+
+    def truncate_fully_and_start_at(
+        self, offset: int, now_ms: int, log_start_offset: int | None = None
+    ) -> None:
+        """Forget everything; the next record is the one at ``offset``."""
+        assert not self.is_leader
+        self.log.truncate_fully_and_start_at(offset, now_ms, log_start_offset)
+
+    # Appending
+
     def append(self, frame: memoryview, start: int, end: int, acks: int, now_ms: int) -> AppendInfo:
         log = self.log
         if self.leader != self.node_id:
             raise NotLeaderOrFollower
-        if acks == -1 and len(self.isr) < self.min_insync_replicas:
-            raise NotEnoughReplicas(
-                f"The size of the current ISR {list(self.isr)} is insufficient to satisfy the "
-                f"min.isr requirement of {self.min_insync_replicas} for partition "
-                f"{self.topic}-{self.index}"
-            )
+        if acks == -1 and self.is_under_min_isr:
+            raise self._not_enough_replicas()
         appended = log.append_as_leader(
             frame, start, end, leader_epoch=self.leader_epoch, now_ms=now_ms
         )
@@ -135,8 +352,10 @@ class Partition:
         self, batch: bytes, origin: AppendOrigin, now_ms: int, *, transaction_version: int = 0
     ) -> int:
         """Append what this broker itself has to say, as for acks=all; return its last offset."""
-        if len(self.isr) < self.min_insync_replicas:
-            raise NotEnoughReplicas
+        if self.leader != self.node_id:
+            raise NotLeaderOrFollower
+        if self.is_under_min_isr:
+            raise self._not_enough_replicas()
         info = self.log.append_as_leader(
             bytearray(batch),
             0,
@@ -147,6 +366,7 @@ class Partition:
             transaction_version=transaction_version,
         )
         self.appended(len(batch))
+        self._surroundings.wake()
         return info.last_offset
 
     def append_verified(self, batch: bytes, now_ms: int, guard: VerificationGuard | None) -> int:
@@ -165,18 +385,83 @@ class Partition:
         self.verifications.end(read_header(batch).producer_id)
         return offset
 
+    def _not_enough_replicas(self) -> NotEnoughReplicas:
+        return NotEnoughReplicas(
+            f"The size of the current ISR {list(self.isr)} is insufficient to satisfy the "
+            f"min.isr requirement of {self.effective_min_isr} for partition "
+            f"{self.topic}-{self.index}"
+        )
+
     def appended(self, size: int) -> None:
         """Records came: move the high watermark and tell who waits."""
-        self._advance_high_watermark()
+        if self.leadership.followers:
+            if self.waiting_followers:
+                for request in tuple(self.waiting_followers):
+                    request.came(size)
+            self._advance_high_watermark()
+            return
+        log = self.log
+        if log.high_watermark < log.log_end_offset and not self.is_under_min_isr:
+            log.set_high_watermark(log.log_end_offset)
         if self.waiting:
             for request in tuple(self.waiting):
                 request.came(size)
 
-    def _advance_high_watermark(self) -> None:
+    def _advance_high_watermark(self) -> bool:
+        """Move the high watermark to where the ISR is; whether it has moved."""
+        if self.is_under_min_isr:
+            return False
         log = self.log
-        # A follower's position would hold it back here; a partition of one replica has none.
-        if log.high_watermark < log.log_end_offset:
-            log.set_high_watermark(log.log_end_offset)
+        before = log.high_watermark
+        reached = self.leadership.least_end_offset(log.log_end_offset)
+        if reached <= before:
+            return False
+        log.set_high_watermark(reached)
+        if self.waiting:
+            self._wake_readers(before)
+        self._acknowledgements.passed(reached)
+        return True
+
+    def _wake_readers(self, before: int) -> None:
+        """The high watermark was at ``before``: tell those who wait for it how much has come."""
+        if not self.waiting:
+            return
+        log = self.log
+        came = 1
+        if any(request.missing > 1 for request in self.waiting):
+            fetched = log.read(
+                max(before, log.log_start_offset),
+                _ALL_OF_IT,
+                upper_bound_offset=log.high_watermark,
+                at_least_one=True,
+            )
+            came = 1 if fetched.region is None else fetched.region.size
+        for request in tuple(self.waiting):
+            request.came(came)
+
+    def acknowledge(self, last_offset: int, acknowledge: Acknowledge) -> None:
+        """Tell when the high watermark is above ``last_offset``, or this broker leads no more."""
+        self._acknowledgements.add(last_offset, acknowledge)
+
+    def when_committed(self, last_offset: int) -> Promise[None]:
+        """Promise that every in-sync replica has ``last_offset``; or NOT_LEADER_OR_FOLLOWER."""
+        promise: Promise[None] = Promise()
+        if self.leader != self.node_id:
+            promise.fail(NotLeaderOrFollower())
+        elif self.log.high_watermark > last_offset:
+            promise.fulfil(None)
+        else:
+
+            def acknowledge(error: ApiError | None) -> None:
+                if error is None:
+                    promise.fulfil(None)
+                else:
+                    promise.fail(error)
+
+            self._acknowledgements.add(last_offset, acknowledge)
+        return promise
+
+    # Reading
 
     def check_epoch(self, current_leader_epoch: int) -> None:
         """Compare the epoch that a client believes in with ours; -1 is one that does not say."""
@@ -195,30 +480,37 @@ class Partition:
         *,
         at_least_one: bool,
         last_fetched_epoch: int = NO_EPOCH,
+        from_leader_only: bool = True,
     ) -> FetchedPartition:
+        """Read for a consumer: what is committed, as far as this broker knows."""
         if current_leader_epoch >= 0:
             self.check_epoch(current_leader_epoch)
-        if self.leader != self.node_id:
+        if from_leader_only and self.leader != self.node_id:
             raise NotLeaderOrFollower
         log = self.log
-        high_watermark = log.high_watermark
-        last_stable = log.last_stable_offset
-        if offset < log.log_start_offset or offset > log.log_end_offset:
-            raise OffsetOutOfRange(
-                f"Received request for offset {offset} for partition {self.topic}-{self.index}, "
-                f"but we only have log segments from offset {log.log_start_offset} to "
-                f"{log.log_end_offset}."
+        if isolation_level != READ_COMMITTED:
+            return self._read(
+                offset, max_bytes, log.high_watermark, at_least_one, last_fetched_epoch
             )
-        upper = last_stable if isolation_level == READ_COMMITTED else high_watermark
-        answer = FetchedPartition(
-            self.index, 0, high_watermark, last_stable, log.log_start_offset, b""
+        answer = self._read(
+            offset, max_bytes, log.last_stable_offset, at_least_one, last_fetched_epoch
         )
-        if isolation_level == READ_COMMITTED:
-            answer.aborted = []
+        answer.aborted = log.aborted_transactions(offset, answer.next_offset) if answer.size else []
+        return answer
+
+    def _read(
+        self, offset: int, max_bytes: int, upper: int, at_least_one: bool, last_fetched_epoch: int
+    ) -> FetchedPartition:
+        log = self.log
+        answer = FetchedPartition(
+            self.index, 0, log.high_watermark, log.last_stable_offset, log.log_start_offset, b""
+        )
         if last_fetched_epoch >= 0:
             answer.diverging_epoch = self._diverging_epoch(offset, last_fetched_epoch)
             if answer.diverging_epoch is not None:
                 return answer
+        if offset < log.log_start_offset or offset > log.log_end_offset:
+            raise self._out_of_range(offset)
         if max_bytes < 0:
             raise ApiError(f"a limit of {max_bytes} bytes")
         if offset < upper:
@@ -227,9 +519,16 @@ class Partition:
             )
             if fetched.region is not None:
                 answer.records = fetched.region
-                if isolation_level == READ_COMMITTED:
-                    answer.aborted = log.aborted_transactions(offset, fetched.next_offset)
+                answer.next_offset = fetched.next_offset
         return answer
+
+    def _out_of_range(self, offset: int) -> OffsetOutOfRange:
+        log = self.log
+        return OffsetOutOfRange(
+            f"Received request for offset {offset} for partition {self.topic}-{self.index}, "
+            f"but we only have log segments from offset {log.log_start_offset} to "
+            f"{log.log_end_offset}."
+        )
 
     def read_remote(
         self, remote_logs: RemoteLogs, offset: int, max_bytes: int, isolation_level: int
@@ -267,4 +566,6 @@ class Partition:
         end = self.log.end_offset_for_epoch(epoch)
         if end.epoch == NO_EPOCH:
             raise OffsetOutOfRange(f"nothing is known of leader epoch {epoch}")
+        if offset < self.log.log_start_offset:
+            raise self._out_of_range(offset)
         return (end.epoch, end.end_offset) if end.epoch < epoch or end.end_offset < offset else None

@@ -6,13 +6,14 @@ partitions.
 
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Protocol
+from typing import Final, Protocol
 
 from ottla.common.chance import Chance
 from ottla.common.environment import Scheduler
 from ottla.common.errors import (
     ApiError,
     KafkaStorageError,
+    NotLeaderOrFollower,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
@@ -20,23 +21,11 @@ from ottla.common.promise import Promise
 from ottla.common.topic_partition import TopicPartition
 from ottla.replication.fetch_sessions import SESSION_EVICTION_MS, FetchSessions
 from ottla.replication.partition import Partition
+from ottla.replication.surroundings import PartitionState, Surroundings
 from ottla.replication.waiting import WaitingRequests
 from ottla.storage.log import Log
 
-
-class PartitionState(Protocol):
-    """What the metadata log says of a partition."""
-
-    @property
-    def leader(self) -> int: ...
-
-    @property
-    def leader_epoch(self) -> int: ...
-
-    @property
-    def isr(self) -> tuple[int, ...]: ...
-
-    def directory_of(self, replica: int) -> bytes: ...
+NO_LEADER: Final = -1
 
 
 class Logs(Protocol):
@@ -75,12 +64,19 @@ class Replicas:
         self._offline: dict[tuple[bytes, int], None] = {}
         """Partitions whose log lies in a directory that has failed."""
         self.waiting = WaitingRequests(scheduler)
+        self.surroundings = Surroundings()
+        self.surroundings.monotonic = scheduler.monotonic
+        self.surroundings.wake = self.waiting.wake
         self.fetch_sessions = FetchSessions(
             slots=fetch_session_slots, eviction_ms=SESSION_EVICTION_MS, chance=chance
         )
         self.produce_refused = 0
         self.flush: Callable[[Log], Promise[None]] = self._flush_at_once
         """Have all of a log on disk, off the loop where something else can do it."""
+        self.on_follow: Callable[[Partition], None] = lambda _partition: None
+        """Called when a partition has a leader elsewhere: a new one, or a new epoch of it."""
+        self.on_unfollow: Callable[[Partition], None] = lambda _partition: None
+        """Called when a partition that was followed is so no more."""
         self.topic = self._by_name.get
         """The partitions of a topic that this broker has, by name or topic id."""
 
@@ -126,7 +122,7 @@ class Replicas:
             partition = self._by_name.get(topic, {}).pop(index, None)
             if partition is not None:
                 self._offline[partition.topic_id, index] = None
-                self.waiting.finish_soon(partition.waiting)
+                self._stopped(partition, KafkaStorageError())
 
     def postpone(self, topic: str, topic_id: bytes, index: int, make: Callable[[], None]) -> None:
         """Note a partition that ``make`` will apply: when it is asked for, or in ``make_some``."""
@@ -170,10 +166,36 @@ class Replicas:
                 self._offline[topic_id, index] = None
                 raise
             self._offline.pop((topic_id, index), None)
-            partition = Partition(self._node_id, topic, topic_id, index, log)
+            partition = Partition(self._node_id, topic, topic_id, index, log, self.surroundings)
             partitions[index] = partition
-        partition.lead(state.leader, state.leader_epoch, state.isr)
+        before = self._followed(partition)
+        partition.apply_state(state)
+        now = self._followed(partition)
+        if before is not None and before != now:
+            self.on_unfollow(partition)
+        if now is not None and before != now:
+            self.on_follow(partition)
         return partition
+
+    def _followed(self, partition: Partition) -> tuple[int, int] | None:
+        """Whom a partition follows, and in which epoch."""
+        if partition.leader in (NO_LEADER, self._node_id):
+            return None
+        return partition.leader, partition.leader_epoch
+
+    def stop(self, topic_id: bytes, index: int) -> None:
+        """Remove one partition and its log: this broker is none of its replicas any more."""
+        self._unmade.pop((topic_id, index), None)
+        self._offline.pop((topic_id, index), None)
+        partition = self._by_name.get(topic_id, {}).pop(index, None)
+        if partition is not None:
+            self._stopped(partition, NotLeaderOrFollower())
+            self._logs.delete(TopicPartition(partition.topic, index))
+
+    def _stopped(self, partition: Partition, reason: ApiError) -> None:
+        if self._followed(partition) is not None:
+            self.on_unfollow(partition)
+        partition.removed(reason)
 
     def remove(self, topic_id: bytes) -> None:
         """Remove a topic's partitions and their logs; who waits for them is answered."""
@@ -187,6 +209,5 @@ class Replicas:
         for name in [name for name, known in self._ids.items() if known == topic_id]:
             del self._by_name[name], self._ids[name]
         for partition in partitions.values():
-            for request in list(partition.waiting):
-                request.finish()
+            self._stopped(partition, UnknownTopicOrPartition())
             self._logs.delete(TopicPartition(partition.topic, partition.index))

@@ -1,44 +1,40 @@
 """Requests that cannot be answered yet (Kafka: purgatory), by partition and deadline.
 
-A waiting request costs nothing while it waits: it lies in the ``waiting`` of each partition it asks
+A waiting request costs nothing while it waits: it lies in a dictionary of each partition it asks
 for, and in one queue of deadlines. An append tells the partition's waiters how many bytes came; the
 one that has enough goes to ``ready`` and is answered at the end of the turn, so that the appends of
 one read of a socket wake it once.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import TypeAlias
 
 from ottla.common.environment import Cancellable, Scheduler
 from ottla.common.timers import Timer, TimerQueue
 
-
-class WaitedFor(Protocol):
-    """A partition, as far as those who wait for it are concerned."""
-
-    @property
-    def waiting(self) -> dict["WaitingRequest", None]: ...
+WaitingAt: TypeAlias = "dict[WaitingRequest, None]"
+"""Those who wait for one thing: the high watermark of a partition, or the end of its log."""
 
 
 class WaitingRequest:
     """A request that waits for ``missing`` bytes (or acknowledgements), or its deadline."""
 
-    __slots__ = ("_answer", "_partitions", "_queue", "_timer", "missing")
+    __slots__ = ("_answer", "_places", "_queue", "_timer", "missing")
 
     def __init__(
         self,
         queue: "WaitingRequests",
         missing: int,
-        partitions: Iterable[WaitedFor],
+        places: Iterable[WaitingAt],
         answer: Callable[[], None],
     ) -> None:
         self._queue = queue
-        self._partitions = list(partitions)
+        self._places = list(places)
         self._answer: Callable[[], None] | None = answer
         self._timer: Timer | None = None
         self.missing = missing
-        for partition in self._partitions:
-            partition.waiting[self] = None
+        for place in self._places:
+            place[self] = None
 
     def came(self, amount: int) -> None:
         """Something came for which this request waits."""
@@ -51,8 +47,8 @@ class WaitingRequest:
         answer, self._answer = self._answer, None
         if answer is None:
             return
-        for partition in self._partitions:
-            partition.waiting.pop(self, None)
+        for place in self._places:
+            place.pop(self, None)
         if self._timer is not None:
             self._timer.cancel()
         answer()
@@ -71,11 +67,11 @@ class WaitingRequests:
     def add(
         self,
         missing: int,
-        partitions: Iterable[WaitedFor],
+        places: Iterable[WaitingAt],
         wait_ms: int,
         answer: Callable[[], None],
     ) -> WaitingRequest:
-        request = WaitingRequest(self, missing, partitions, answer)
+        request = WaitingRequest(self, missing, places, answer)
         at = self._scheduler.monotonic() + wait_ms / 1000
         request._timer = self._deadlines.add(at, request.finish)
         if self._wake_up is None or at < self._wake_up_at:
@@ -101,6 +97,11 @@ class WaitingRequests:
         """Answer them in a turn of their own: what they wait for will not come."""
         self.ready += requests
         self._scheduler.call_soon(self.finish_ready)
+
+    def wake(self) -> None:
+        """Answer what has got enough, in a turn of its own; for what no request has brought."""
+        if self.ready:
+            self._scheduler.call_soon(self.finish_ready)
 
     def finish_ready(self) -> None:
         """Answer what has got enough; called at the end of each turn."""

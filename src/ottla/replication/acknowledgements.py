@@ -1,0 +1,41 @@
+"""Who waits for the high watermark of a partition to pass an offset, the lowest offset first.
+
+Thousands may wait: the high watermark's step costs only those that it releases.
+"""
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import TypeAlias
+
+from ottla.common.errors import ApiError
+
+Acknowledge: TypeAlias = Callable[[ApiError | None], None]
+"""Called once: with None when the offset is committed, or with why it never will be heard of."""
+
+
+class Acknowledgements:
+    __slots__ = ("_count", "_waiting")
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[int, int, Acknowledge]] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, offset: int, acknowledge: Acknowledge) -> None:
+        """Call ``acknowledge`` when the high watermark is above ``offset``."""
+        self._count += 1
+        heappush(self._waiting, (offset, self._count, acknowledge))
+
+    def passed(self, high_watermark: int) -> None:
+        """Everything below ``high_watermark`` is committed."""
+        waiting = self._waiting
+        while waiting and waiting[0][0] < high_watermark:
+            heappop(waiting)[2](None)
+
+    def fail(self, error: ApiError) -> None:
+        """Nobody will tell here: this broker leads no more."""
+        waiting, self._waiting = self._waiting, []
+        for _, _, acknowledge in sorted(waiting, key=lambda entry: entry[:2]):
+            acknowledge(error)

@@ -1,0 +1,64 @@
+"""What the partitions of a broker have around them: time, the other brokers, the controller.
+
+One object for all of them, filled by the server. By itself it is the world of a broker that is
+alone, where nobody can join an ISR.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from ottla.replication.isr import ProposedIsr
+    from ottla.replication.partition import Partition
+
+
+class Registration(Protocol):
+    """What the metadata log says of a broker."""
+
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def fenced(self) -> bool: ...
+
+    @property
+    def in_controlled_shutdown(self) -> bool: ...
+
+
+class PartitionState(Protocol):
+    """What the metadata log says of a partition."""
+
+    @property
+    def leader(self) -> int: ...
+
+    @property
+    def leader_epoch(self) -> int: ...
+
+    @property
+    def partition_epoch(self) -> int: ...
+
+    @property
+    def replicas(self) -> tuple[int, ...]: ...
+
+    @property
+    def isr(self) -> tuple[int, ...]: ...
+
+    def directory_of(self, replica: int) -> bytes: ...
+
+
+class Surroundings:
+    def __init__(self) -> None:
+        self.monotonic: Callable[[], float] = lambda: 0.0
+        self.registration: Callable[[int], Registration | None] = lambda _broker_id: None
+        """Of a broker, the newest that is known."""
+        self.broker_epoch: Callable[[], int] = lambda: -1
+        """This broker's own."""
+        self.propose: Callable[[Partition, ProposedIsr], None] = lambda _partition, _isr: None
+        """Ask the controller for another ISR; ``Partition.isr_answered`` hears of the outcome."""
+        self.wake: Callable[[], None] = lambda: None
+        """Have those answered that have got enough, soon; for what no client's request began."""
+        self.lag_time_max = 30.0
+        """``replica.lag.time.max.ms``, in seconds."""
+        self.isr_expands = 0
+        self.isr_shrinks = 0
+        self.failed_isr_updates = 0
