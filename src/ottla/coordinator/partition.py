@@ -121,6 +121,8 @@ class CoordinatorPartition(Generic[S]):
 
     def load(self) -> None:
         """Replay the log slice by slice, a turn of the loop each."""
+        if self.state is not PartitionState.LOADING:
+            return
         try:
             self._next_offset = self._outside.reader.log_start_offset(*self.topic_partition)
         except ApiError:

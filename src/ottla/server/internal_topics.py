@@ -5,7 +5,7 @@ from typing import Final
 
 from ottla.common.environment import Scheduler
 from ottla.common.errors import ApiError, ErrorCode, KafkaStorageError, NotLeaderOrFollower
-from ottla.common.promise import Promise, fulfilled, run
+from ottla.common.promise import Promise, run
 from ottla.common.topic_partition import TopicPartition
 from ottla.coordinator.outside import Verification
 from ottla.coordinator.transaction.shard import AddPartitions
@@ -80,24 +80,40 @@ class InternalTopics:
         verification: Verification | None = None,
         transaction_version: int = 0,
     ) -> Promise[int]:
-        now_ms = self._scheduler.wall_ms()
-        attributes = batch[_ATTRIBUTES]
+        appended: Promise[int] = Promise()
         try:
             led = self._partition(topic, partition)
-            if attributes & CONTROL_BIT:
-                last_offset = led.append_marker(batch, now_ms, transaction_version)
-            elif attributes & TRANSACTIONAL_BIT and verification is not UNVERIFIED:
-                assert verification is None or isinstance(verification, VerificationGuard)
-                last_offset = led.append_verified(batch, now_ms, verification)
-            else:
-                last_offset = led.append_records(batch, AppendOrigin.COORDINATOR, now_ms)
+            last_offset = self._append(led, batch, verification, transaction_version)
         except ApiError as error:
-            refused: Promise[int] = Promise()
-            refused.fail(error)
-            return refused
-        # With one replica, what is written is committed.
-        assert led.log.high_watermark > last_offset
-        return fulfilled(last_offset)
+            appended.fail(error)
+            return appended
+
+        def committed(done: Promise[None]) -> None:
+            try:
+                done.result()
+            except ApiError as error:
+                appended.fail(error)
+            else:
+                appended.fulfil(last_offset)
+
+        led.when_committed(last_offset).when_done(committed)
+        return appended
+
+    def _append(
+        self,
+        led: Partition,
+        batch: bytes,
+        verification: Verification | None,
+        transaction_version: int,
+    ) -> int:
+        now_ms = self._scheduler.wall_ms()
+        attributes = batch[_ATTRIBUTES]
+        if attributes & CONTROL_BIT:
+            return led.append_marker(batch, now_ms, transaction_version)
+        if attributes & TRANSACTIONAL_BIT and verification is not UNVERIFIED:
+            assert verification is None or isinstance(verification, VerificationGuard)
+            return led.append_verified(batch, now_ms, verification)
+        return led.append_records(batch, AppendOrigin.COORDINATOR, now_ms)
 
     def verify(
         self,

@@ -89,9 +89,7 @@ class LedMarkers:
             offset = partition.append_marker(bytes(batch), now_ms, marker.transaction_version)
         except ApiError as error:
             return _refused(error)
-        # With one replica, what is written is committed.
-        assert partition.log.high_watermark > offset
-        return self._in_time(fulfilled(None))
+        return self._in_time(partition.when_committed(offset))
 
     def _in_time(self, committed: Promise[None]) -> Promise[None]:
         if committed.done:

@@ -1,0 +1,234 @@
+"""A coordinator whose log has three replicas, under elections in any order.
+
+The state machine is the smallest: numbers that requests add one to. Replicas fetch when they like,
+a leader may be replaced while it does not know it, and whoever is elected has all that is
+committed. Whatever happens:
+
+- an addition that was acknowledged is in the state of every later coordinator,
+- what a coordinator shows as committed never goes back, and
+- one that was replaced acknowledges nothing more, and says so when it hears of it.
+"""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.coordinator.test_runtime import TOPIC, NumberFormat, Numbers
+
+from ottla.common.chance import Chance
+from ottla.common.errors import (
+    CoordinatorLoadInProgress,
+    NotCoordinator,
+    NotLeaderOrFollower,
+    RequestTimedOut,
+)
+from ottla.common.promise import Promise
+from ottla.coordinator.outside import Surroundings, Verification
+from ottla.coordinator.partition import PartitionState
+from ottla.coordinator.runtime import CoordinatorRuntime
+from ottla.records.batch import read_header, set_base_offset_and_epoch
+from ottla.simulation.scheduler import SimulatedScheduler
+
+NODES = 3
+REFUSALS = (NotCoordinator, CoordinatorLoadInProgress, RequestTimedOut, NotLeaderOrFollower)
+
+
+class Replica:
+    """One replica of the log, with the coordinator of the node that has it."""
+
+    def __init__(self, scheduler: SimulatedScheduler) -> None:
+        self.batches: list[bytes] = []
+        self.high_watermark_now = 0
+        self.epoch = -1
+        """Since when it leads, as it knows; -1 when it does not."""
+        self.ends: list[int] = []
+        """How far the others have what it has."""
+        self.waiting: list[tuple[int, Promise[int]]] = []
+        surroundings = Surroundings(
+            writer=self,
+            reader=self,
+            scheduler=scheduler,
+            commit_timeout_ms=5_000,
+            load_bytes=200,
+            batch_bytes=1 << 16,
+        )
+        self.runtime: CoordinatorRuntime[Numbers] = CoordinatorRuntime(
+            TOPIC, surroundings, Numbers, NumberFormat()
+        )
+
+    @property
+    def end(self) -> int:
+        return read_header(self.batches[-1]).last_offset + 1 if self.batches else 0
+
+    def _check(self) -> None:
+        if self.epoch < 0:
+            raise NotLeaderOrFollower
+
+    def append(
+        self,
+        topic: str,
+        partition: int,
+        batch: bytes,
+        *,
+        verification: Verification | None = None,
+        transaction_version: int = 0,
+    ) -> Promise[int]:
+        promise: Promise[int] = Promise()
+        if self.epoch < 0:
+            promise.fail(NotLeaderOrFollower())
+            return promise
+        stamped = bytearray(batch)
+        set_base_offset_and_epoch(stamped, 0, self.end, self.epoch)
+        self.batches.append(bytes(stamped))
+        self.waiting.append((self.end - 1, promise))
+        return promise
+
+    def advance(self) -> None:
+        """As far as all have it, it is committed."""
+        reached = min([self.end, *self.ends])
+        if reached > self.high_watermark_now:
+            self.high_watermark_now = reached
+            due = [each for each in self.waiting if each[0] < reached]
+            self.waiting = [each for each in self.waiting if each[0] >= reached]
+            for last_offset, promise in due:
+                promise.fulfil(last_offset)
+
+    def resign(self, epoch: int) -> None:
+        if self.epoch >= 0:
+            self.epoch = -1
+            waiting, self.waiting = self.waiting, []
+            for _, promise in waiting:
+                promise.fail(NotLeaderOrFollower())
+        self.runtime.resigned(0, epoch)
+
+    def log_start_offset(self, topic: str, partition: int) -> int:
+        self._check()
+        return 0
+
+    def high_watermark(self, topic: str, partition: int) -> int:
+        self._check()
+        return self.high_watermark_now
+
+    def log_end_offset(self, topic: str, partition: int) -> int:
+        self._check()
+        return self.end
+
+    def read(self, topic: str, partition: int, offset: int, max_bytes: int) -> bytes:
+        self._check()
+        data = b""
+        for batch in self.batches:
+            if read_header(batch).last_offset >= offset:
+                if data and len(data) + len(batch) > max_bytes:
+                    break
+                data += batch
+        return data
+
+
+class Replicated(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scheduler = SimulatedScheduler(Chance(5))
+        self.replicas = [Replica(self.scheduler) for _ in range(NODES)]
+        self.epoch = 0
+        self.leader = 0
+        self.unaware: set[int] = set()
+        """Who was replaced and does not know it."""
+        self.acknowledged = 0
+        self.asked = 0
+        self.shown = 0
+        self.elect(0)
+
+    def elect(self, index: int) -> None:
+        self.epoch += 1
+        self.leader = index
+        self.unaware.discard(index)
+        replica = self.replicas[index]
+        if replica.epoch < 0:
+            replica.ends = [0] * NODES
+            replica.ends[index] = 1 << 40
+        replica.epoch = self.epoch
+        replica.runtime.elected(0, self.epoch)
+
+    @rule(index=st.integers(0, NODES - 1))
+    def ask(self, index: int) -> None:
+        """A client may believe anybody to be the coordinator."""
+        self.asked += 1
+        replica = self.replicas[index]
+        leads = index == self.leader
+        answer = replica.runtime.write(0, lambda shard, _now_ms: shard.add("a"))
+        answer.when_done(lambda done: self._answered(done, index, leads))
+
+    def _answered(self, done: Promise[int], index: int, leads: bool) -> None:
+        try:
+            total = done.result()
+        except REFUSALS:
+            return
+        assert leads, "somebody who was replaced has acknowledged"
+        assert index == self.leader
+        assert total > self.acknowledged
+        self.acknowledged = total
+
+    @rule(index=st.integers(0, NODES - 1))
+    def fetch(self, index: int) -> None:
+        """A follower takes what the leader has, and forgets what it has not."""
+        leader, replica = self.replicas[self.leader], self.replicas[index]
+        if index == self.leader or index in self.unaware:
+            return
+        replica.batches = list(leader.batches)
+        replica.high_watermark_now = min(leader.high_watermark_now, replica.end)
+        leader.ends[index] = replica.end
+        leader.advance()
+
+    @rule()
+    def turn(self) -> None:
+        self.scheduler.run_for(0)
+
+    @rule(seconds=st.sampled_from([0.06, 6]))
+    def wait(self, seconds: float) -> None:
+        self.scheduler.run_for(seconds)
+
+    @rule(index=st.integers(0, NODES - 1))
+    def replace(self, index: int) -> None:
+        """Somebody else in sync is elected; the one before may hear of it later."""
+        if index == self.leader or index in self.unaware:
+            return
+        old = self.leader
+        self.elect(index)
+        self.unaware.add(old)
+
+    @precondition(lambda self: self.unaware)
+    @rule(data=st.data())
+    def hear(self, data: st.DataObject) -> None:
+        index = data.draw(st.sampled_from(sorted(self.unaware)))
+        self.unaware.discard(index)
+        self.replicas[index].resign(self.epoch)
+
+    @rule()
+    def elect_again(self) -> None:
+        self.elect(self.leader)
+
+    @invariant()
+    def what_is_committed_does_not_go_back(self) -> None:
+        replica = self.replicas[self.leader]
+        if replica.runtime.state(0) is PartitionState.ACTIVE:
+            shown = replica.runtime.read(0, lambda shard: shard.numbers.committed("a")) or 0
+            newest = replica.runtime.read(0, lambda shard: shard.numbers.get("a")) or 0
+            assert newest >= self.acknowledged
+            assert shown >= self.shown or replica.high_watermark_now < replica.end
+            self.shown = max(self.shown, shown)
+
+    def teardown(self) -> None:
+        for index in sorted(self.unaware):
+            self.replicas[index].resign(self.epoch)
+        self.unaware.clear()
+        for _ in range(3):
+            self.scheduler.run_for(0.1)
+            for index in range(NODES):
+                self.fetch(index)
+        leader = self.replicas[self.leader]
+        assert leader.runtime.state(0) is PartitionState.ACTIVE
+        shown = leader.runtime.read(0, lambda shard: shard.numbers.committed("a")) or 0
+        assert self.acknowledged <= shown <= self.asked
+
+
+TestReplicated = Replicated.TestCase
+TestReplicated.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
