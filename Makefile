@@ -16,7 +16,7 @@ help: ## what there is to make
 $(READY): pyproject.toml setup.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev,fast]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev,fast,spark,lake]'
 	@touch $@
 
 run: $(READY) ## a broker on embedded defaults: `ottla dev`

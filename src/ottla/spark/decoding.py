@@ -1,0 +1,331 @@
+"""Record batches to Arrow, a whole fetch at a time.
+
+Each batch is checked by its CRC and unpacked; then one call of a compiled kernel lays all records
+into columns. Only the columns that are asked for are made. A range may begin and end inside a
+batch: compaction and transactions leave gaps, so readers go on by ``next_offset``, which counts
+batches, and never by the records they got.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from ottla.common.checksum import crc32c
+from ottla.common.errors import CorruptMessage
+from ottla.records import legacy
+from ottla.records.batch import (
+    ATTRIBUTES_POSITION,
+    CODEC_MASK,
+    CONTROL_BIT,
+    HEADER_SIZE,
+    MAGIC,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+    legacy_crc_is_valid,
+    read_header,
+)
+from ottla.records.builder import build_batch
+from ottla.records.compression import decompress
+from ottla.spark import kernels as k
+from ottla.spark.schema import HEADERS, TYPES, Columns
+
+BATCHES_AT_ONCE: Final = 1_024
+UNPACKED_MAX: Final = 64 << 20
+"""What one batch may unpack to; more than any broker accepts by default."""
+_OFFSETS_MAX: Final = 1 << 31
+
+
+class AbortedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+
+
+class Decoded(NamedTuple):
+    table: pa.RecordBatch
+    next_offset: int
+    """Behind the last batch that was looked at."""
+    consumed: int
+    """Bytes of whole batches."""
+
+
+class _Sections:
+    """The records of several batches, unpacked: in the fetched bytes themselves, or behind them."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[int, int, int, int, int, int]] = []
+        self.unpacked: list[bytes] = []
+        self.unpacked_size = 0
+
+    def add(self, records: tuple[int, int], count: int, offset: int, stamp: int, at: int) -> None:
+        if not 0 <= count <= (records[1] - records[0]) // k.RECORD_BYTES_MIN:
+            size = records[1] - records[0]
+            raise CorruptMessage(f"{count} records in {size} bytes")
+        self.rows.append((*records, count, offset, stamp, at))
+
+    def unpack(self, data: bytes) -> tuple[int, int]:
+        start = self.unpacked_size
+        self.unpacked.append(data)
+        self.unpacked_size += len(data)
+        return start, self.unpacked_size
+
+
+class BatchDecoder:
+    """Decodes the batches of one partition; its buffers are used again for the next fetch.
+
+    So what :meth:`decode` gave is overwritten by the next call, unless ``keep`` is asked for.
+    """
+
+    def __init__(self, columns: Columns, topic: str, partition: int) -> None:
+        self._columns = columns
+        self._topic = topic
+        self._partition = partition
+        self._found = np.empty((BATCHES_AT_ONCE, k.SCANNED), np.int64)
+        self._buffers = _Buffers()
+        self._constants: dict[tuple[str, str | int], pa.Array] = {}
+
+    def decode(
+        self,
+        data: bytes | bytearray | memoryview,
+        low: int,
+        high: int,
+        *,
+        aborted: Sequence[AbortedTransaction] | None = None,
+        keep: bool = False,
+    ) -> Decoded:
+        """The records of ``data`` with ``low <= offset < high``.
+
+        ``aborted`` are the aborted transactions that reach into ``data``, for a reader of what is
+        committed; None for one that reads everything.
+        """
+        array = np.frombuffer(data, np.uint8)
+        # A list grows with what is there; all of a fetch is told of in one or a few calls.
+        found, end = self._scan(array)
+        skipped = _Aborted(aborted)
+        sections = [_Sections(), _Sections()]  # as they came, and unpacked
+        next_offset = low
+        for row in found.tolist():
+            next_offset = row[k.BASE_OFFSET] + max(row[k.LAST_DELTA], 0) + 1
+            if row[k.MAGIC_BYTE] < MAGIC:
+                self._add_legacy(data, row, sections[1])
+                continue
+            self._check(data, row)
+            if skipped.skips(row) or next_offset <= low or row[k.BASE_OFFSET] >= high:
+                continue
+            self._add(data, row, sections)
+        if keep:
+            self._buffers = _Buffers()
+        table = self._table(array, sections, (low, high))
+        return Decoded(table, next_offset, end)
+
+    def _scan(self, array: k.Bytes) -> tuple[k.Longs, int]:
+        parts: list[k.Longs] = []
+        pos = 0
+        while True:
+            count, pos, fault = k.scan(array, pos, len(array), self._found)
+            if fault != k.SOUND:
+                raise self._corrupt(f"no batch at byte {pos}")
+            if count < BATCHES_AT_ONCE:
+                last = self._found[:count]
+                return (np.concatenate([*parts, last]) if parts else last), pos
+            parts.append(self._found.copy())
+
+    def _check(self, data: bytes | bytearray | memoryview, row: list[int]) -> None:
+        start, end = row[k.POSITION] + ATTRIBUTES_POSITION, row[k.POSITION] + row[k.SIZE]
+        if crc32c(memoryview(data)[start:end]) != row[k.CRC]:
+            raise self._corrupt(f"the batch at offset {row[k.BASE_OFFSET]} fails its checksum")
+
+    def _add(
+        self, data: bytes | bytearray | memoryview, row: list[int], sections: list[_Sections]
+    ) -> None:
+        attributes = row[k.ATTRIBUTES]
+        records = (row[k.POSITION] + HEADER_SIZE, row[k.POSITION] + row[k.SIZE])
+        into = sections[0]
+        if attributes & CODEC_MASK:
+            payload = bytes(memoryview(data)[records[0] : records[1]])
+            into = sections[1]
+            try:
+                records = into.unpack(decompress(attributes & CODEC_MASK, payload, UNPACKED_MAX))
+            except CorruptMessage as error:
+                text = f"the batch at offset {row[k.BASE_OFFSET]}: {error}"
+                raise self._corrupt(text) from error
+        append_time = k.NO_APPEND_TIME
+        if attributes & TIMESTAMP_TYPE_BIT:
+            append_time = row[k.MAX_TIMESTAMP]
+        into.add(records, row[k.COUNT], row[k.BASE_OFFSET], row[k.BASE_TIMESTAMP], int(append_time))
+
+    def _add_legacy(
+        self, data: bytes | bytearray | memoryview, row: list[int], into: _Sections
+    ) -> None:
+        """A message of the formats before magic 2: told anew in this one. Rare, and slow."""
+        message = bytes(memoryview(data)[row[k.POSITION] : row[k.POSITION] + row[k.SIZE]])
+        if not legacy_crc_is_valid(message):
+            raise self._corrupt(f"the message at offset {row[k.BASE_OFFSET]} fails its checksum")
+        for record in legacy.iterate(message):
+            batch = bytes(build_batch([record], base_offset=record.offset))
+            header = read_header(batch)
+            records = into.unpack(batch[HEADER_SIZE:])
+            into.add(records, 1, header.base_offset, header.base_timestamp, int(k.NO_APPEND_TIME))
+
+    def _corrupt(self, what: str) -> CorruptMessage:
+        return CorruptMessage(f"{self._topic}-{self._partition}: {what}")
+
+    # Columns
+
+    def _table(
+        self, array: k.Bytes, sections: list[_Sections], bounds: tuple[int, int]
+    ) -> pa.RecordBatch:
+        """One table of both kinds of sections, in the order of their offsets."""
+        plain, unpacked = sections
+        if unpacked.rows and plain.rows:
+            # Kinds may change within a fetch; then all is copied together, to be decoded in order.
+            for start, end, *rest in plain.rows:
+                place = unpacked.unpack(array[start:end].tobytes())
+                unpacked.rows.append((*place, *rest))  # type: ignore[arg-type]
+            unpacked.rows.sort(key=lambda row: row[k.FIRST_OFFSET])
+        if unpacked.rows:
+            array, rows = np.frombuffer(b"".join(unpacked.unpacked), np.uint8), unpacked.rows
+        else:
+            rows = plain.rows
+        found = np.array(rows, np.int64).reshape(len(rows), k.SECTION)
+        count = int(found[:, k.RECORDS].sum())
+        size = int((found[:, k.END] - found[:, k.START]).sum())
+        if size >= _OFFSETS_MAX:
+            raise self._corrupt(f"{size} bytes are more than a table of Arrow can hold")
+        buffers = self._buffers
+        buffers.reserve(count)
+        rows_made, fault, section = k.locate(
+            array, found, *bounds, buffers.offsets, buffers.timestamps, buffers.places
+        )
+        if fault != k.SOUND:
+            where = int(found[section, k.FIRST_OFFSET])
+            raise self._corrupt(f"the batch at offset {where} holds a record that is none")
+        types = self._timestamp_types(found, rows_made)
+        return self._arrow(array, rows_made, types)
+
+    def _timestamp_types(self, sections: k.Longs, rows: int) -> pa.Array:
+        """One for all records of a fetch, nearly always."""
+        of_broker = sections[:, k.APPEND_TIME] != k.NO_APPEND_TIME
+        if not of_broker.any() or of_broker.all():
+            return self._constant("timestampType", rows, int(of_broker.any()))
+        firsts = sections[:, k.FIRST_OFFSET]
+        owner = np.searchsorted(firsts, self._buffers.offsets[:rows], side="right") - 1
+        return pa.array(of_broker[owner].astype(np.int32))
+
+    def _arrow(self, array: k.Bytes, rows: int, types: pa.Array) -> pa.RecordBatch:
+        buffers = self._buffers
+        make: dict[str, Callable[[], pa.Array]] = {
+            "key": lambda: buffers.binary("key", array, buffers.places, k.KEY_AT, rows),
+            "value": lambda: buffers.binary("value", array, buffers.places, k.VALUE_AT, rows),
+            "topic": lambda: self._constant("topic", rows, self._topic),
+            "partition": lambda: self._constant("partition", rows, self._partition),
+            "offset": lambda: _numbers(pa.int64(), buffers.offsets, rows),
+            "timestamp": lambda: _numbers(TYPES["timestamp"], buffers.timestamps, rows),
+            "timestampType": lambda: types,
+            "headers": lambda: self._headers(array, rows),
+        }
+        arrays = [make[name]() for name in self._columns.names]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._columns.schema)
+
+    def _constant(self, name: str, rows: int, value: str | int) -> pa.Array:
+        """A column of one value; as long as the longest that was needed, and cut to size."""
+        known = self._constants.get((name, value))
+        if known is None or len(known) < rows:
+            known = pa.repeat(pa.scalar(value, TYPES[name]), rows)
+            self._constants[name, value] = known
+        return known.slice(0, rows)
+
+    def _headers(self, array: k.Bytes, rows: int) -> pa.Array:
+        """Null where a record has none, as Spark's own connector says it."""
+        buffers = self._buffers
+        places = buffers.places[:rows]
+        most = int((places[:, k.HEADERS_END] - places[:, k.HEADERS_AT]).sum()) // 2
+        ends = np.empty(rows + 1, np.int32)
+        found = np.empty((most, k.PLACES), np.int64)
+        count, bad = k.locate_headers(array, places, rows, ends, found)
+        if bad >= 0:
+            offset = int(buffers.offsets[bad])
+            raise self._corrupt(f"the record at offset {offset} has headers that are none")
+        names = buffers.binary("name", array, found, k.KEY_AT, count, pa.string())
+        contents = buffers.binary("content", array, found, k.VALUE_AT, count)
+        entries = pa.StructArray.from_arrays([names, contents], fields=list(HEADERS.value_type))
+        empty = ends[1:] == ends[:-1]
+        bits = np.packbits(~empty, bitorder="little")
+        return pa.Array.from_buffers(
+            HEADERS,
+            rows,
+            [pa.py_buffer(bits), pa.py_buffer(ends)],
+            null_count=int(empty.sum()),
+            children=[entries],
+        )
+
+
+class _Aborted:
+    """Which batches belong to transactions that were aborted; control batches are nobody's."""
+
+    def __init__(self, aborted: Iterable[AbortedTransaction] | None) -> None:
+        self._filters = aborted is not None
+        self._waiting = sorted(aborted or (), key=lambda each: each.first_offset, reverse=True)
+        self._open: set[int] = set()
+
+    def skips(self, row: list[int]) -> bool:
+        attributes, producer = row[k.ATTRIBUTES], row[k.PRODUCER_ID]
+        if attributes & CONTROL_BIT:
+            if self._filters and attributes & TRANSACTIONAL_BIT:
+                # The marker ends what this producer had aborted; the next is another transaction.
+                self._enter(row[k.BASE_OFFSET])
+                self._open.discard(producer)
+            return True
+        if not self._filters or not attributes & TRANSACTIONAL_BIT:
+            return False
+        self._enter(row[k.BASE_OFFSET] + row[k.LAST_DELTA])
+        return producer in self._open
+
+    def _enter(self, last_offset: int) -> None:
+        while self._waiting and self._waiting[-1].first_offset <= last_offset:
+            self._open.add(self._waiting.pop().producer_id)
+
+
+def _numbers(kind: pa.DataType, values: k.Longs | k.Ints, rows: int) -> pa.Array:
+    return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(values[:rows])])
+
+
+class _Buffers:
+    """Room for the columns of one table, used again and again."""
+
+    def __init__(self) -> None:
+        self._rows = -1
+        self._columns: dict[str, tuple[k.Ints, k.Bytes, k.Bytes]] = {}
+        self.reserve(0)
+
+    def reserve(self, rows: int) -> None:
+        if rows > self._rows:
+            self._rows = rows
+            self.offsets = np.empty(rows, np.int64)
+            self.timestamps = np.empty(rows, np.int64)
+            self.places = np.empty((rows, k.PLACES), np.int64)
+
+    def binary(
+        self,
+        name: str,
+        data: k.Bytes,
+        places: k.Longs,
+        at: int,
+        rows: int,
+        kind: pa.DataType = TYPES["value"],
+    ) -> pa.Array:
+        """A column of bytes, copied out of ``data``."""
+        size = k.total_size(places, at + 1, rows)
+        known = self._columns.get(name)
+        if known is None or len(known[0]) <= rows or len(known[1]) < size:
+            ends = np.empty(rows + 1, np.int32)
+            known = ends, np.empty(size, np.uint8), np.empty(rows // 8 + 1, np.uint8)
+            self._columns[name] = known
+        ends, content, bits = known
+        bits[: rows // 8 + 1] = 0xFF
+        nulls = k.gather(data, places, at, rows, ends, content, bits)
+        validity = None if nulls == 0 else pa.py_buffer(bits)
+        return pa.Array.from_buffers(
+            kind, rows, [validity, pa.py_buffer(ends), pa.py_buffer(content)], null_count=nulls
+        )
