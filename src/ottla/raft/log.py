@@ -160,6 +160,11 @@ class MetadataLog:
         return MetadataLog(log)
 
     @property
+    def log(self) -> Log:
+        """What it stands on."""
+        return self._log
+
+    @property
     def start_offset(self) -> int:
         return self._log.log_start_offset
 

@@ -12,19 +12,32 @@ from ottla.common.chance import Chance
 from ottla.common.identifiers import random_uuid, uuid_text
 from ottla.common.promise import Promise
 from ottla.config.broker import BrokerConfig
+from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
 from ottla.network.sockets import DiallingNetwork
 from ottla.server.format import format_storage
+from ottla.simulation.checkers.facts import Anomaly
 from ottla.simulation.network import SimulatedHost, SimulatedNetwork
 from ottla.simulation.node import DIRECTORY, SimulatedNode
 from ottla.simulation.scheduler import NodeScheduler, SimulatedScheduler
 from ottla.simulation.trace import Trace
 from ottla.testing.files import PowerLost
 
+
+class Violation(Exception):
+    """Something happened that must never happen."""
+
+    def __init__(self, anomaly: Anomaly) -> None:
+        super().__init__(str(anomaly))
+        self.anomaly = anomaly
+
+
 Roles: TypeAlias = Literal["combined", "separate"]
 
 PORT: Final = 9092
 CONTROLLER_PORT: Final = 9093
 START_SECONDS: Final = 60.0
+OPERATOR: Final = "operator"
+"""The host from which changes are asked for; no partition of the network touches it."""
 SETTINGS: Final = {
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
@@ -38,6 +51,7 @@ SETTINGS: Final = {
     "transaction.state.log.replication.factor": "3",
     "transaction.state.log.min.isr": "2",
     "group.initial.rebalance.delay.ms": "0",
+    "log.cleaner.enable": "false",
     "metadata.max.idle.interval.ms": "5000",
     "replica.fetch.wait.max.ms": "2000",
     "replica.lag.time.max.ms": "10000",
@@ -75,9 +89,10 @@ class SimulatedCluster:
         """Called with a node whose process begins; its server is made, and not yet started."""
         self.on_end: list[Callable[[SimulatedNode], None]] = []
         """Called with a node whose process has ended, however it did."""
+        self.violations: list[Anomaly] = []
         self.remote_objects: dict[str, bytes] = {}
         """What tiered storage has, when it is on: one store for all nodes."""
-        self._cluster_id = uuid_text(random_uuid(self.chance))
+        self.cluster_id = uuid_text(random_uuid(self.chance))
         self._features = features
         self._static = static_quorum
         self._controllers: dict[int, bytes] = {}
@@ -145,7 +160,7 @@ class SimulatedCluster:
         format_storage(
             node.files,
             node.config,
-            self._cluster_id,
+            self.cluster_id,
             initial_controllers=initial,
             no_initial_controllers=initial is None and not self._static,
             features=self._features,
@@ -182,6 +197,44 @@ class SimulatedCluster:
     def controllers(self) -> list[SimulatedNode]:
         return [node for node in self.nodes.values() if node.config.is_controller]
 
+    # What it is like
+
+    def raft_leader(self) -> SimulatedNode | None:
+        """Who leads the quorum, or thinks so, in the highest epoch."""
+        found: tuple[int, SimulatedNode] | None = None
+        for node in self.running:
+            raft = node.raft
+            if raft is not None and raft.is_leader and (found is None or raft.epoch > found[0]):
+                found = (raft.epoch, node)
+        return None if found is None else found[1]
+
+    def newest_image(self) -> MetadataImage:
+        images = [node.image for node in self.running]
+        return max(images, key=lambda image: image.offset, default=EMPTY_IMAGE)
+
+    def is_in_sync(self) -> bool:
+        """Whether all brokers serve and all replicas of all partitions are in sync."""
+        return self.unrest() is None
+
+    def unrest(self) -> str | None:
+        """Why the cluster is not at rest, in a few words; None when it is."""
+        image = self.newest_image()
+        for node in self.nodes.values():
+            if not node.is_running or not node.has_served:
+                return f"{node} does not serve"
+            if node.config.is_broker and not image.is_active(node.node_id):
+                return f"{node} is fenced"
+            if node.image.offset < image.offset:
+                return f"{node} is at {node.image.offset} of {image.offset} of the metadata log"
+        for topic in image.topics:
+            for index, partition in topic.partitions.items():
+                name = f"{topic.name}-{index}"
+                if partition.leader < 0:
+                    return f"{name} has no leader"
+                if len(partition.isr) < len(partition.replicas) or partition.is_reassigning:
+                    return f"{name} has only {partition.isr} of {partition.replicas} in sync"
+        return None
+
     # Its clients
 
     @property
@@ -191,6 +244,15 @@ class SimulatedCluster:
     def client_network(self, name: str) -> DiallingNetwork:
         """A host of that name, for clients."""
         return self.client_host(name)
+
+    def client_hosts(self) -> list[SimulatedHost]:
+        """Those that are on the same network as the nodes, and cut off as they are."""
+        own = {node.host for node in self.nodes.values()}
+        return [
+            host
+            for host in self.network.hosts.values()
+            if host not in own and host.name != OPERATOR
+        ]
 
     def client_host(self, name: str) -> SimulatedHost:
         host = self.network.hosts.get(name)
@@ -212,7 +274,14 @@ class SimulatedCluster:
             stepped = True
         for check in self.after_step:
             check()
+        if self.violations:
+            raise Violation(self.violations[0])
         return stepped
+
+    def violation(self, kind: str, what: str) -> None:
+        """A checker has found something that must not be; the run ends after this step."""
+        self.note(f"VIOLATION {kind}: {what}")
+        self.violations.append(Anomaly(kind, what))
 
     def run_for(self, seconds: float) -> None:
         end = self.scheduler.now + seconds
@@ -232,6 +301,11 @@ class SimulatedCluster:
                 return False
             self.step()
         return True
+
+    def sleep(self, seconds: float) -> Promise[None]:
+        promise: Promise[None] = Promise()
+        self.scheduler.call_later(seconds, promise.fulfil, None)
+        return promise
 
     def wait_for(self, promise: Promise[None], seconds: float) -> None:
         assert self.run_until(lambda: promise.done, seconds), "it takes too long"

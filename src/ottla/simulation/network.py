@@ -46,6 +46,7 @@ class SimulatedListening:
         if self.host.scheduler.is_paused:
             self.host.scheduler.call_soon(self.accepted, sock)
         else:
+            self.host.scheduler.steps += 1
             self.accepted(sock)
 
     def close(self) -> None:

@@ -5,16 +5,19 @@ was not synced, and tells nobody. After either, ``start`` begins a new life on w
 here waits: the promises are settled as the simulation goes on.
 """
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from ottla.common.chance import Chance
 from ottla.common.promise import Promise
 from ottla.config.broker import BrokerConfig
+from ottla.metadata.cache import MetadataCache
 from ottla.metadata.image import MetadataImage
 from ottla.raft.driver import RaftDriver
+from ottla.replication.partition import Partition
 from ottla.server.node import Node
 from ottla.simulation.network import SimulatedHost
-from ottla.simulation.scheduler import NodeScheduler
+from ottla.simulation.scheduler import BACKGROUND_SECONDS, NodeScheduler
 from ottla.testing.files import MemoryFilesystem, PowerLost
 from ottla.testing.remote_store import MemoryStore
 
@@ -40,12 +43,16 @@ class SimulatedNode:
         self.scheduler = scheduler
         self.chance = chance
         self.files = MemoryFilesystem()
+        self.disks = 1
+        """How many it has had so far."""
         self.lives = 0
         self.node: Node | None = None
         """The server, while its process runs."""
         self.failure: BaseException | None = None
         """Why the last process ended by itself, if it did."""
         self.is_stopping = False
+        self.has_served = False
+        """Whether the last process came as far as to serve."""
 
     def __str__(self) -> str:
         return f"node {self.node_id}"
@@ -66,12 +73,25 @@ class SimulatedNode:
         controller = None if self.node is None else self.node._controller
         return None if controller is None or not controller.raft.is_started else controller.raft
 
+    @property
+    def has_slow_disk(self) -> bool:
+        return self.scheduler.background_seconds != BACKGROUND_SECONDS
+
+    @property
+    def metadata(self) -> MetadataCache:
+        assert self.node is not None, f"{self} does not run"
+        return self.node._metadata
+
+    def partitions(self) -> Iterable[Partition]:
+        """The replicas that this broker has."""
+        return () if self.node is None else self.node._replicas.partitions()
+
     def start(self) -> Promise[None]:
         """Begin a life; the promise is settled when the node serves, or cannot."""
         assert self.node is None, f"{self} runs already"
         self.lives += 1
         self.failure = None
-        self.is_stopping = False
+        self.is_stopping = self.has_served = False
         self.host.come_up()
         node = self.node = Node(
             self.config,
@@ -99,6 +119,7 @@ class SimulatedNode:
                     self._failed()
                 started.fail(error)
             else:
+                self.has_served = True
                 self.cluster.note(f"{self} serves")
                 started.fulfil(None)
 
@@ -153,6 +174,7 @@ class SimulatedNode:
         """Put an empty, newly formatted disk into a node that does not run."""
         assert self.node is None, f"{self} runs"
         self.files = MemoryFilesystem()
+        self.disks += 1
         self.cluster.format(self)
         self.cluster.note(f"{self} has a new disk")
 

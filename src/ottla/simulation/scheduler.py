@@ -110,6 +110,7 @@ class SimulatedScheduler:
                 if owner.is_paused:
                     owner.held.append(timer)
                     continue
+                owner.steps += 1
             self.steps += 1
             callback(*timer.args)
         assert self.steps < STEPS_LIMIT, "the simulation does not come to an end"
@@ -162,6 +163,8 @@ class NodeScheduler:
         """How long background work takes, at least and at most; a slow disk makes it longer."""
         self.life = 0
         self.is_paused = False
+        self.steps = 0
+        """How often something of the node happened."""
         self.held: list[SimulatedTimer] = []
         """What was due during the pause, in its order."""
 

@@ -133,6 +133,7 @@ class SimulatedSocket:
         if self._scheduler.is_paused:
             self._tell_readable()
         else:
+            self._scheduler.steps += 1
             self._readable()
 
     @property

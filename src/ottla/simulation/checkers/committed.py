@@ -1,0 +1,56 @@
+"""What was ever committed of one log, batch by batch, for comparison with what replicas have."""
+
+from ottla.records.batch import batches, read_header
+from ottla.simulation.checkers.facts import Anomaly
+from ottla.storage.log import Log
+
+
+class CommittedLog:
+    """Whole batches by their base offset; it only grows."""
+
+    __slots__ = ("_batches", "end_offset", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.end_offset = 0
+        """Everything before it is committed."""
+        self._batches: dict[int, bytes] = {}
+
+    def commit(self, data: bytes, high_watermark: int) -> None:
+        """Take what ``data`` has below ``high_watermark`` and was not committed before."""
+        for position, size in batches(data):
+            header = read_header(data, position)
+            if header.last_offset >= high_watermark:
+                break
+            if header.last_offset >= self.end_offset:
+                self._batches[header.base_offset] = data[position : position + size]
+        self.end_offset = max(self.end_offset, high_watermark)
+
+    def compare(self, who: str, data: bytes, end_offset: int) -> Anomaly | None:
+        """Whether what is committed stands in ``data``, below ``end_offset``, as it was."""
+        for position, size in batches(data):
+            base_offset = read_header(data, position).base_offset
+            if base_offset >= end_offset:
+                break
+            known = self._batches.get(base_offset)
+            if known is not None and known != data[position : position + size]:
+                what = f"{who} has another batch at {base_offset} than was committed"
+                return Anomaly("log-matching", f"{self.name}: {what}")
+        return None
+
+
+def read_between(log: Log, start: int, end: int) -> bytes:
+    """The bytes of the batches with the offsets from ``start`` to ``end``, as they stand."""
+    parts = []
+    start = max(start, log.log_start_offset, log.segments[0].base_offset)
+    end = min(end, log.log_end_offset)
+    while start < end:
+        data = log.read_bytes(start, 1 << 20)
+        last = start
+        for position, _ in batches(data):
+            last = read_header(data, position).last_offset
+        if not data or last < start:
+            break
+        parts.append(data)
+        start = last + 1
+    return b"".join(parts)

@@ -1,0 +1,206 @@
+"""What must hold of the replicas of partitions, at every moment.
+
+- One leader per leader epoch, and its high watermark only grows.
+- What is committed (below a leader's high watermark) is never lost or changed: each later leader
+  has it, each replica has the same bytes below its own high watermark, and each running member of
+  the ISR has all of it.
+- A follower never takes more for committed than its leader has.
+- At rest all replicas are equal, byte for byte.
+
+Topics that are compacted are left out where bytes are compared, unless no cleaner runs: each
+replica cleans for itself.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ottla.common.topic_partition import TopicPartition
+from ottla.replication.partition import Partition
+from ottla.simulation.checkers.committed import CommittedLog, read_between
+from ottla.simulation.cluster import SimulatedCluster
+from ottla.simulation.node import SimulatedNode
+from ottla.storage.log import Log
+
+
+class Key(NamedTuple):
+    topic_id: bytes
+    partition: int
+
+
+@dataclass(slots=True)
+class _Replica:
+    """What was last seen of a replica in this life of its node."""
+
+    partition: Partition
+    log: Log
+    end_offset: int = -1
+    high_watermark: int = -1
+    leader_epoch: int = -1
+    is_leader: bool = False
+    checked_to: int = 0
+
+
+class _Node:
+    __slots__ = ("is_changed", "node", "replicas", "steps")
+
+    def __init__(self, node: SimulatedNode) -> None:
+        self.node = node
+        self.is_changed = True
+        self.steps = -1
+        self.replicas: dict[Key, _Replica] = {}
+
+    def file_changed(self, operation: str, path: str) -> None:
+        if operation in {"create", "rename", "remove_directory"} and "/__cluster" not in path:
+            self.is_changed = True
+
+
+class ReplicaChecker:
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+        self._nodes: dict[int, _Node] = {}
+        self._committed: dict[Key, CommittedLog] = {}
+        self._leaders: dict[tuple[Key, int], int] = {}
+        self.allows_loss = False
+        """Set by whoever elects unclean leaders, or takes the power of too many at once."""
+        self._cleans = any(node.config.log_cleaner_enable for node in cluster.brokers)
+        cluster.on_start.append(self._started)
+        cluster.on_end.append(self._ended)
+        cluster.after_step.append(self.check)
+
+    def _started(self, node: SimulatedNode) -> None:
+        if node.config.is_broker:
+            watched = self._nodes[node.node_id] = _Node(node)
+            node.files.after = watched.file_changed
+
+    def _ended(self, node: SimulatedNode) -> None:
+        self._nodes.pop(node.node_id, None)
+
+    def check(self) -> None:
+        """Look at the replicas of all nodes that did something since the last look."""
+        for watched in self._nodes.values():
+            steps = watched.node.scheduler.steps
+            if steps == watched.steps:
+                continue
+            watched.steps = steps
+            if watched.is_changed:
+                self._list(watched)
+            for key, replica in watched.replicas.items():
+                log, partition = replica.log, replica.partition
+                if (
+                    log.high_watermark != replica.high_watermark
+                    or log.log_end_offset != replica.end_offset
+                    or partition.leader_epoch != replica.leader_epoch
+                    or partition.is_leader != replica.is_leader
+                ):
+                    self._changed(watched.node, key, replica)
+
+    def _list(self, watched: _Node) -> None:
+        watched.is_changed = False
+        before, watched.replicas = watched.replicas, {}
+        for partition in watched.node.partitions():
+            key = Key(partition.topic_id, partition.index)
+            old = before.get(key)
+            if old is not None and old.partition is partition and old.log is partition.log:
+                watched.replicas[key] = old
+            else:
+                watched.replicas[key] = _Replica(partition, partition.log)
+
+    def _changed(self, node: SimulatedNode, key: Key, replica: _Replica) -> None:
+        partition, log = replica.partition, replica.log
+        name = f"{partition.topic}-{partition.index}"
+        committed = self._committed.setdefault(key, CommittedLog(name))
+        if log.log_end_offset < replica.end_offset:
+            replica.checked_to = min(replica.checked_to, log.log_end_offset)
+        if partition.is_leader:
+            self._check_leader(node, key, replica, committed)
+        elif log.high_watermark > committed.end_offset and not self.allows_loss:
+            what = f"{node} follows with {log.high_watermark}, {committed.end_offset} is committed"
+            self._cluster.violation("follower-high-watermark", f"{name}: {what}")
+        self._compare(node, replica, committed, log.high_watermark)
+        replica.end_offset = log.log_end_offset
+        replica.high_watermark = log.high_watermark
+        replica.leader_epoch = partition.leader_epoch
+        replica.is_leader = partition.is_leader
+
+    def _check_leader(
+        self, node: SimulatedNode, key: Key, replica: _Replica, committed: CommittedLog
+    ) -> None:
+        partition, log = replica.partition, replica.log
+        epoch = partition.leader_epoch
+        if not replica.is_leader or epoch != replica.leader_epoch:
+            leader = self._leaders.setdefault((key, epoch), node.node_id)
+            if leader != node.node_id:
+                what = f"nodes {leader} and {node.node_id} lead at epoch {epoch}"
+                self._cluster.violation("one-leader", f"{committed.name}: {what}")
+            self._check_complete(node, replica, committed)
+        elif log.high_watermark < replica.high_watermark:
+            what = f"{node} has gone back to {log.high_watermark} from {replica.high_watermark}"
+            self._cluster.violation("monotone-high-watermark", f"{committed.name}: {what}")
+        if log.high_watermark > committed.end_offset:
+            self._check_isr(key, partition, log.high_watermark)
+            with node.files.untroubled():
+                data = read_between(log, committed.end_offset, log.high_watermark)
+            committed.commit(data, log.high_watermark)
+
+    def _check_complete(
+        self, node: SimulatedNode, replica: _Replica, committed: CommittedLog
+    ) -> None:
+        """A new leader has everything that is committed."""
+        if self.allows_loss:
+            committed.end_offset = min(committed.end_offset, replica.log.log_end_offset)
+            return
+        if replica.log.log_end_offset < committed.end_offset:
+            what = f"{node} leads at epoch {replica.partition.leader_epoch} with an end of"
+            what = f"{what} {replica.log.log_end_offset}, {committed.end_offset} is committed"
+            self._cluster.violation("leader-completeness", f"{committed.name}: {what}")
+        self._compare(node, replica, committed, committed.end_offset)
+
+    def _check_isr(self, key: Key, partition: Partition, high_watermark: int) -> None:
+        for node_id in partition.isr:
+            watched = self._nodes.get(node_id)
+            replica = None if watched is None else watched.replicas.get(key)
+            if replica is not None and replica.log.log_end_offset < high_watermark:
+                what = f"{high_watermark} is committed, and node {node_id} of the ISR"
+                what = f"{what} ends at {replica.log.log_end_offset}"
+                name = f"{partition.topic}-{partition.index}"
+                self._cluster.violation("isr-superset", f"{name}: {what}")
+
+    def _compare(
+        self, node: SimulatedNode, replica: _Replica, committed: CommittedLog, end_offset: int
+    ) -> None:
+        end_offset = min(end_offset, replica.log.log_end_offset, committed.end_offset)
+        if end_offset <= replica.checked_to or self.allows_loss or self._differs(replica.log):
+            return
+        with node.files.untroubled():
+            data = read_between(replica.log, replica.checked_to, end_offset)
+        anomaly = committed.compare(str(node), data, end_offset)
+        if anomaly is not None:
+            self._cluster.violation(*anomaly)
+        replica.checked_to = end_offset
+
+    # At rest
+
+    def check_rest(self) -> None:
+        """All replicas have the same bytes, from the latest start of any to the one end."""
+        replicas: dict[Key, list[tuple[SimulatedNode, _Replica]]] = {}
+        for watched in self._nodes.values():
+            self._list(watched)
+            for key, replica in watched.replicas.items():
+                replicas.setdefault(key, []).append((watched.node, replica))
+        for key, all_of_it in replicas.items():
+            logs = [replica.log for _, replica in all_of_it]
+            start = max(log.log_start_offset for log in logs)
+            end = max(log.log_end_offset for log in logs)
+            if self._differs(logs[0]):
+                continue
+            contents = set()
+            for node, replica in all_of_it:
+                with node.files.untroubled():
+                    contents.add(read_between(replica.log, start, end))
+            if len(contents) > 1:
+                name = TopicPartition(all_of_it[0][1].partition.topic, key.partition)
+                what = [f"{node} {replica.log.log_end_offset}" for node, replica in all_of_it]
+                self._cluster.violation("equal-replicas", f"{name}: {', '.join(what)}")
+
+    def _differs(self, log: Log) -> bool:
+        return self._cleans and "compact" in log.config.cleanup_policy

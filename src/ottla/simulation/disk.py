@@ -1,0 +1,57 @@
+"""What a disk may do to its node: be full, fail, be slow. Each is taken back by :func:`mend`.
+
+A node that loses its only log directory ends; once the disk is mended it may start again on what
+the disk has. Losing power, and torn writes with it, is the node's business
+(:meth:`~ottla.simulation.node.SimulatedNode.lose_power`).
+"""
+
+import errno
+from typing import Final
+
+from ottla.common.chance import Chance
+from ottla.simulation.node import SimulatedNode
+from ottla.simulation.scheduler import BACKGROUND_SECONDS
+from ottla.testing.files import UNLIMITED
+
+SLOW_SECONDS: Final = (0.2, 3.0)
+OPERATIONS: Final = ("write", "sync", "read", "create", "rename", "sync_directory", "truncate")
+ROOM_BYTES_MAX: Final = 20_000
+
+
+def fill(node: SimulatedNode, chance: Chance) -> None:
+    """Leave room for a little more, and then for nothing."""
+    node.files.capacity = node.files.used() + chance.below(ROOM_BYTES_MAX)
+    node.cluster.note(f"{node}: its disk is full soon")
+
+
+def fail(node: SimulatedNode, chance: Chance) -> None:
+    """Let one kind of operation fail, on all files or on those of the metadata log or the others.
+
+    It may be fine a few times more: disks fail in the midst of things.
+    """
+    operation = chance.choose(OPERATIONS)
+    part = chance.choose(("", "/__cluster_metadata", ".log", ".checkpoint", "/quorum-state"))
+    left = chance.below(20)
+
+    def failing(asked: str, path: str) -> OSError | None:
+        nonlocal left
+        if asked != operation or part not in path:
+            return None
+        left -= 1
+        return OSError(errno.EIO, "Input/output error", path) if left < 0 else None
+
+    node.files.fail = failing
+    node.cluster.note(f"{node}: {operation} of {part or 'everything'} fails soon")
+
+
+def slow(node: SimulatedNode) -> None:
+    """Let each sync, and all other work in the background, take seconds."""
+    node.scheduler.background_seconds = SLOW_SECONDS
+    node.cluster.note(f"{node}: its disk is slow")
+
+
+def mend(node: SimulatedNode) -> None:
+    node.files.capacity = UNLIMITED
+    node.files.fail = lambda _operation, _path: None
+    node.scheduler.background_seconds = BACKGROUND_SECONDS
+    node.cluster.note(f"{node}: its disk is well")

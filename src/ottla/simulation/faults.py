@@ -1,0 +1,293 @@
+"""The kinds of faults: each begins at once and returns how it ends, or None if it cannot be now.
+
+Two rules keep to what Kafka promises, so that whatever is lost nevertheless is a bug: power is
+taken, and a disk replaced, only while all replicas are in sync (records that are not synced survive
+on the others; KIP-966), and the disk of a voter is never replaced.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Final, TypeAlias
+
+from ottla.common.chance import Chance
+from ottla.common.promise import Promise, run
+from ottla.simulation import disk
+from ottla.simulation.cluster import SimulatedCluster
+from ottla.simulation.membership import leave_and_join
+from ottla.simulation.network import SimulatedHost
+from ottla.simulation.node import SimulatedNode
+
+End: TypeAlias = Callable[[], None]
+Nodes: TypeAlias = list[SimulatedNode]
+
+DELAYS_SECONDS: Final = ((0.01, 0.05), (0.05, 0.5), (0.2, 2.0))
+SLOW_BYTES_PER_SECOND: Final = (2_000.0, 50_000.0, 500_000.0)
+SKEWS_MS: Final = (-86_400_000, -60_000, -500, 500, 60_000, 86_400_000)
+STOP_SECONDS: Final = 30.0
+SYNC_SECONDS: Final = 20.0
+
+
+class Faults:
+    """Does things to a cluster, and knows what is to be undone."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+        self._cuts: Counter[tuple[str, str]] = Counter()
+        """How many faults have cut each way."""
+        self._bad_disks: set[int] = set()
+        self.tasks: list[Promise[None]] = []
+        """What takes its time: rolling restarts, changes of the voters."""
+        self.is_over = False
+
+    def heal(self) -> None:
+        """End all that is wrong, and start whoever is down."""
+        self.is_over = True
+        self._cuts.clear()
+        self._cluster.network.mend_all()
+        for node in self._cluster.nodes.values():
+            if node.scheduler.is_paused:
+                node.resume()
+            if node.scheduler.skew_ms:
+                node.skew(0)
+            self._mend_disk(node)
+            self.start(node)
+
+    def start(self, node: SimulatedNode) -> None:
+        if node.node is None:
+            self._bad_disks.discard(node.node_id)
+            node.start()
+
+    def may_end(self, node: SimulatedNode) -> bool:
+        """Whether there is a reason for a node to end by itself."""
+        return node.node_id in self._bad_disks or not node.has_served
+
+    # Processes and machines
+
+    def kill(self, nodes: Nodes, chance: Chance) -> End | None:
+        return self.kill_all(nodes[: 1 + chance.below(2)], chance)
+
+    def kill_all(self, nodes: Nodes, _chance: Chance) -> End | None:
+        killed = [node for node in nodes if node.node is not None]
+        for node in killed:
+            node.kill()
+        return self._starting(killed)
+
+    def _starting(self, nodes: Nodes) -> End | None:
+        def end() -> None:
+            for node in nodes:
+                self.start(node)
+
+        return end if nodes else None
+
+    def lose_power(self, nodes: Nodes, chance: Chance) -> End | None:
+        node = nodes[0]
+        if node.node is None or not self._cluster.is_in_sync():
+            return None
+        if chance.below(2):
+            node.lose_power()
+        else:
+            # Within the next writes; should it still be there at the end, it is over then.
+            node.lose_power_after(chance.below(30))
+
+        def end() -> None:
+            node.files.go_on()
+            self.start(node)
+
+        return end
+
+    def pause(self, nodes: Nodes, _chance: Chance) -> End | None:
+        node = nodes[0]
+        if node.node is None or node.scheduler.is_paused:
+            return None
+        node.pause()
+        life = node.lives
+
+        def end() -> None:
+            if node.lives == life and node.scheduler.is_paused:
+                node.resume()
+
+        return end
+
+    def skew(self, nodes: Nodes, chance: Chance) -> End | None:
+        nodes[0].skew(chance.choose(SKEWS_MS))
+        return lambda: nodes[0].skew(0)
+
+    # The network
+
+    def _cut(self, ways: Iterable[tuple[SimulatedHost, SimulatedHost]]) -> End:
+        cut = [(source, target) for source, target in ways if source is not target]
+        names = ", ".join(f"{source.name}>{target.name}" for source, target in cut)
+        self._cluster.note(f"cut: {names}")
+        for source, target in cut:
+            self._cuts[source.name, target.name] += 1
+            self._cluster.network.cut(source, target)
+
+        def end() -> None:
+            self._cluster.note(f"mended: {names}")
+            for source, target in cut:
+                self._cuts[source.name, target.name] -= 1
+                if not self._cuts[source.name, target.name]:
+                    self._cluster.network.mend(source, target)
+
+        return end
+
+    def _part(self, one: Nodes, other: Nodes, chance: Chance) -> End:
+        """Cut both ways between two parts; each client stands on one side, or on both."""
+        sides: tuple[list[SimulatedHost], list[SimulatedHost]]
+        sides = ([node.host for node in one], [node.host for node in other])
+        for client in self._cluster.client_hosts():
+            side = chance.below(3)
+            if side < 2:
+                sides[side].append(client)
+        ways = [(near, far) for near in sides[0] for far in sides[1]]
+        return self._cut([*ways, *((far, near) for near, far in ways)])
+
+    def isolate(self, nodes: Nodes, chance: Chance) -> End | None:
+        return self._part(nodes[:1], nodes[1:], chance)
+
+    def halves(self, nodes: Nodes, chance: Chance) -> End | None:
+        middle = (len(nodes) + chance.below(2)) // 2
+        return self._part(nodes[:middle], nodes[middle:], chance)
+
+    def ring(self, nodes: Nodes, _chance: Chance) -> End | None:
+        """Each node reaches its two neighbours only; of three, two are cut from each other."""
+        count = len(nodes)
+        far = [
+            (one.host, other.host)
+            for i, one in enumerate(nodes)
+            for j, other in enumerate(nodes)
+            if (i - j) % count not in {0, 1, count - 1} or (count == 3 and {i, j} == {0, 2})
+        ]
+        return self._cut(far)
+
+    def one_way(self, nodes: Nodes, chance: Chance) -> End | None:
+        one, others = nodes[0], nodes[1 : 2 + chance.below(len(nodes) - 1)]
+        ways = [(one.host, other.host) for other in others]
+        return self._cut(ways if chance.below(2) else [(b, a) for a, b in ways])
+
+    def delay(self, nodes: Nodes, chance: Chance) -> End | None:
+        delay = chance.choose(DELAYS_SECONDS)
+        links = [
+            self._cluster.network.link(*way)
+            for node in nodes[1:]
+            for way in ((nodes[0].host, node.host), (node.host, nodes[0].host))
+        ]
+        for link in links:
+            link.delay_seconds = delay
+        self._cluster.note(f"{nodes[0]} is {delay[1]} s away")
+
+        def end() -> None:
+            self._cluster.note(f"{nodes[0]} is near again")
+            for link in links:
+                link.delay_seconds = self._cluster.network.delay_seconds
+
+        return end
+
+    def slow_link(self, nodes: Nodes, chance: Chance) -> End | None:
+        link = self._cluster.network.link(nodes[0].host, nodes[1].host)
+        link.bytes_per_second = chance.choose(SLOW_BYTES_PER_SECOND)
+        ways = f"{nodes[0]} to {nodes[1]}"
+        self._cluster.note(f"{ways}: {link.bytes_per_second:.0f} bytes a second")
+
+        def end() -> None:
+            self._cluster.note(f"{ways}: fast again")
+            link.bytes_per_second = None
+
+        return end
+
+    # Disks
+
+    def full_disk(self, nodes: Nodes, chance: Chance) -> End | None:
+        self._bad_disks.add(nodes[0].node_id)
+        disk.fill(nodes[0], chance)
+        return lambda: self._mend_and_start(nodes[0])
+
+    def bad_disk(self, nodes: Nodes, chance: Chance) -> End | None:
+        self._bad_disks.add(nodes[0].node_id)
+        disk.fail(nodes[0], chance)
+        return lambda: self._mend_and_start(nodes[0])
+
+    def slow_disk(self, nodes: Nodes, _chance: Chance) -> End | None:
+        disk.slow(nodes[0])
+        return lambda: disk.mend(nodes[0])
+
+    def new_disk(self, nodes: Nodes, _chance: Chance) -> End | None:
+        node = nodes[0]
+        if node.config.is_controller or node.node is None or not self._cluster.is_in_sync():
+            return None
+        node.kill()
+        node.wipe()
+        return self._starting([node])
+
+    def _mend_disk(self, node: SimulatedNode) -> None:
+        node.files.go_on()
+        if node.node_id in self._bad_disks or node.has_slow_disk:
+            disk.mend(node)
+
+    def _mend_and_start(self, node: SimulatedNode) -> None:
+        """A node that has noticed is down by now; one that has not is restarted, and does."""
+        disk.mend(node)
+        if node.node is not None:
+            node.kill()
+        self.start(node)
+
+    # What operators do
+
+    def rolling_restart(self, nodes: Nodes, _chance: Chance) -> End | None:
+        if self.tasks and not self.tasks[-1].done:
+            return None
+        self.tasks.append(run(self._roll(nodes)))
+        return lambda: None
+
+    async def _roll(self, nodes: Nodes) -> None:
+        cluster = self._cluster
+        for node in nodes:
+            if node.node is None or node.is_stopping or node.scheduler.is_paused or self.is_over:
+                continue
+            life = node.lives
+            node.stop()
+            for _ in range(int(STOP_SECONDS)):
+                if node.lives != life or node.node is None:
+                    break
+                await cluster.sleep(1.0)
+            if node.lives == life:
+                if node.node is not None:
+                    node.kill()
+                self.start(node)
+            for _ in range(int(SYNC_SECONDS)):
+                await cluster.sleep(1.0)
+                if cluster.is_in_sync() or self.is_over:
+                    break
+
+    def change_voters(self, nodes: Nodes, _chance: Chance) -> End | None:
+        if self.tasks and not self.tasks[-1].done:
+            return None
+        for node in nodes:
+            raft = node.raft
+            if node.config.is_controller and raft is not None and not raft.is_leader:
+                if raft.kraft_version == 0:
+                    return None
+                self.tasks.append(run(leave_and_join(self._cluster, node)))
+                return lambda: None
+        return None
+
+
+KINDS: Final[dict[str, Callable[[Faults, Nodes, Chance], End | None]]] = {
+    "kill": Faults.kill,
+    "kill-all": Faults.kill_all,
+    "power": Faults.lose_power,
+    "pause": Faults.pause,
+    "skew": Faults.skew,
+    "isolate": Faults.isolate,
+    "halves": Faults.halves,
+    "ring": Faults.ring,
+    "one-way": Faults.one_way,
+    "delay": Faults.delay,
+    "slow-link": Faults.slow_link,
+    "full-disk": Faults.full_disk,
+    "bad-disk": Faults.bad_disk,
+    "slow-disk": Faults.slow_disk,
+    "new-disk": Faults.new_disk,
+    "rolling": Faults.rolling_restart,
+    "voters": Faults.change_voters,
+}

@@ -1,0 +1,247 @@
+"""One seed, one run: a cluster under a workload, first with faults, then without.
+
+In the safety phase faults come and go, and nothing that must never be may be seen. Then all is
+healed, and in the liveness phase the cluster must come to rest: all brokers serve, all replicas are
+in sync, and the workload gets on. At the end the histories of the clients are checked, and all
+replicas are equal.
+"""
+
+import logging
+import time
+import traceback
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Protocol
+
+from ottla.common.promise import Promise, run
+from ottla.simulation.checkers.facts import Anomaly
+from ottla.simulation.checkers.metadata import MetadataChecker
+from ottla.simulation.checkers.replicas import ReplicaChecker
+from ottla.simulation.checkers.suite import check
+from ottla.simulation.cluster import SimulatedCluster, Violation
+from ottla.simulation.history import History
+from ottla.simulation.nemesis import Nemesis
+from ottla.simulation.scenario import SWARM, Scenario, draw_scenario
+
+LIVENESS_SECONDS: Final = 180.0
+"""What a healed cluster has to come to rest, with the longest of all timeouts and back-offs."""
+FINISH_SECONDS: Final = 120.0
+LINES_TOLD: Final = 40
+
+
+class Workload(Protocol):
+    """Clients of the cluster, on hosts of their own, who write down what they do and see."""
+
+    def prepare(self) -> Coroutine[Any, None, None]:
+        """Make what is needed while all is well."""
+        ...
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None:
+        """Begin nothing new."""
+        ...
+
+    @property
+    def still_running(self) -> list[str]: ...
+
+    def conclude(self) -> Coroutine[Any, None, None]:
+        """Read what is there to be judged."""
+        ...
+
+    def close(self) -> None: ...
+
+
+MakeWorkload = Callable[[SimulatedCluster, History], Workload]
+
+
+@dataclass
+class Report:
+    """What came of a run."""
+
+    seed: int
+    scenario: str
+    failure: str | None = None
+    trace: str = ""
+    simulated_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    steps: int = 0
+    deliveries: int = 0
+    progress: int = 0
+    faults: dict[str, int] = field(default_factory=dict)
+    details: list[str] = field(default_factory=list)
+    """Of a failure: where it happened, and the last that happened before."""
+
+    @property
+    def is_ok(self) -> bool:
+        return self.failure is None
+
+    def as_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+
+class _Mistakes(logging.Handler):
+    """Errors of ours that the server survives, and tells its log of, are failures of a run."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        super().__init__(logging.ERROR)
+        self._cluster = cluster
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info:
+            error = record.exc_info[1]
+            what = f"{record.getMessage()}: {type(error).__name__}: {error}"
+            if not isinstance(error, OSError):
+                text = "".join(traceback.format_exception(error))
+                self._cluster.note(text)
+                self._cluster.violation("mistake", what)
+
+
+@contextmanager
+def _no_mistakes(cluster: SimulatedCluster) -> Iterator[None]:
+    handler = _Mistakes(cluster)
+    root = logging.getLogger("ottla")
+    root.addHandler(handler)
+    propagate, root.propagate = root.propagate, False
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        root.propagate = propagate
+
+
+class Run:
+    """The phases, in their order."""
+
+    def __init__(
+        self,
+        seed: int,
+        scenario: Scenario,
+        workloads: Sequence[MakeWorkload],
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        self.scenario = scenario
+        self.cluster = SimulatedCluster(
+            seed,
+            settings=scenario.settings,
+            roles=scenario.roles,
+            static_quorum=scenario.static_quorum,
+            clock_rates=scenario.clock_rates,
+            features=scenario.features,
+        )
+        if tell is not None:
+            self.cluster.trace.on_line = tell
+        self.metadata = MetadataChecker(self.cluster)
+        self.replicas = ReplicaChecker(self.cluster)
+        self.nemesis = Nemesis(self.cluster, scenario.faults)
+        self.history = History(lambda: self.cluster.scheduler.now)
+        self.workloads = [make(self.cluster, self.history) for make in workloads]
+
+    @property
+    def progress(self) -> int:
+        """Operations that have succeeded."""
+        return sum(operation.is_ok for operation in self.history)
+
+    def go(self) -> None:
+        cluster = self.cluster
+        cluster.note(str(self.scenario))
+        with _no_mistakes(cluster):
+            cluster.start()
+            self._all([run(workload.prepare()) for workload in self.workloads], "are not prepared")
+            for workload in self.workloads:
+                workload.start()
+            self.nemesis.start(self.scenario.seconds)
+            cluster.run_for(self.scenario.seconds)
+            self.nemesis.heal()
+            self._come_to_rest()
+            self._finish()
+
+    def _all(self, promises: list[Promise[None]], what: str) -> None:
+        if not _eventually(self.cluster, lambda: all(p.done for p in promises), FINISH_SECONDS):
+            raise Violation(Anomaly("liveness", f"the workloads {what}"))
+        for promise in promises:
+            promise.result()
+
+    def _come_to_rest(self) -> None:
+        begun = len(self.history)
+
+        def gets_on() -> bool:
+            return not self.workloads or any(
+                operation.is_ok for operation in self.history.operations[begun:]
+            )
+
+        def is_well() -> bool:
+            return self.nemesis.is_done and self.cluster.is_in_sync() and gets_on()
+
+        if not _eventually(self.cluster, is_well, LIVENESS_SECONDS):
+            why = self.cluster.unrest() or "nothing that was begun after the faults succeeds"
+            raise Violation(Anomaly("liveness", why))
+        self.cluster.note("at rest")
+
+    def _finish(self) -> None:
+        for workload in self.workloads:
+            workload.stop()
+        ended = _eventually(
+            self.cluster,
+            lambda: not any(workload.still_running for workload in self.workloads),
+            FINISH_SECONDS,
+        )
+        if not ended:
+            running = [name for workload in self.workloads for name in workload.still_running]
+            raise Violation(Anomaly("liveness", f"{', '.join(running)} do not end"))
+        self._all([run(workload.conclude()) for workload in self.workloads], "read nothing")
+        for workload in self.workloads:
+            workload.close()
+        if not _eventually(self.cluster, self.cluster.is_in_sync, LIVENESS_SECONDS):
+            raise Violation(Anomaly("liveness", self.cluster.unrest() or "no rest at the end"))
+        # Followers learn of the last high watermark by their next fetch.
+        self.cluster.run_for(5.0)
+        self.replicas.check_rest()
+        for anomaly in check(self.history):
+            self.cluster.violation(*anomaly)
+        if self.cluster.violations:
+            raise Violation(self.cluster.violations[0])
+        self.cluster.note("all is well")
+
+
+def _eventually(cluster: SimulatedCluster, condition: Callable[[], bool], seconds: float) -> bool:
+    """Whether it holds within ``seconds``; looked at a few times a second, as it costs."""
+    end = cluster.scheduler.now + seconds
+    while not condition():
+        if cluster.scheduler.now >= end:
+            return False
+        cluster.run_for(0.25)
+    return True
+
+
+def run_seed(
+    seed: int,
+    name: str = SWARM,
+    seconds: float | None = None,
+    workloads: Sequence[MakeWorkload] = (),
+    tell: Callable[[str], None] | None = None,
+) -> Report:
+    """Run a seed, and report; whatever goes wrong is in the report."""
+    began = time.process_time()
+    scenario = draw_scenario(seed, name, seconds)
+    report = Report(seed, str(scenario))
+    whole = Run(seed, scenario, workloads, tell)
+    try:
+        whole.go()
+    except Violation as violation:
+        report.failure = str(violation)
+    except Exception as error:  # noqa: BLE001 - any error of the server is a finding
+        report.failure = f"{type(error).__name__}: {error}"
+        report.details = traceback.format_exc().splitlines()
+    cluster = whole.cluster
+    if report.failure is not None:
+        report.details += list(cluster.trace.lines)[-LINES_TOLD:]
+    report.trace = cluster.trace.digest
+    report.simulated_seconds = round(cluster.scheduler.now, 3)
+    report.cpu_seconds = round(time.process_time() - began, 3)
+    report.steps = cluster.scheduler.steps
+    report.deliveries = cluster.network.delivered
+    report.progress = whole.progress
+    report.faults = dict(sorted(whole.nemesis.begun.items()))
+    return report

@@ -1,0 +1,94 @@
+"""What kind of a cluster, with which settings and faults: drawn from the seed, or chosen by name.
+
+By default each seed has its own subset of all faults ("swarm"): a run in which only two things go
+wrong finds what one drowns in which all do.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ottla.common.chance import Chance
+from ottla.simulation.cluster import Roles
+from ottla.simulation.faults import KINDS
+
+SWARM: Final = "swarm"
+SCENARIOS: Final[dict[str, tuple[str, ...]]] = {
+    SWARM: tuple(KINDS),
+    "all": tuple(KINDS),
+    "calm": (),
+    "kills": ("kill", "kill-all"),
+    "power": ("power", "kill"),
+    "network": ("isolate", "halves", "ring", "one-way", "delay", "slow-link"),
+    "pauses": ("pause", "skew"),
+    "disks": ("full-disk", "bad-disk", "slow-disk", "new-disk"),
+    "restarts": ("rolling", "kill"),
+    "voters": ("voters", "kill", "isolate"),
+}
+"""The faults of each, by name."""
+SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True)
+class Scenario:
+    name: str
+    faults: tuple[str, ...]
+    seconds: float
+    """How long faults go on."""
+    roles: Roles = "combined"
+    static_quorum: bool = False
+    clock_rates: tuple[float, float] = (1.0, 1.0)
+    settings: dict[str, str] = field(default_factory=dict)
+    features: dict[str, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        quorum = "static" if self.static_quorum else "dynamic"
+        return (
+            f"{self.name}: {self.roles}, {quorum} quorum, {', '.join(self.faults) or 'no faults'}"
+        )
+
+
+def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) -> Scenario:
+    chance = Chance(int.from_bytes(f"{seed}/scenario".encode()))
+    faults = SCENARIOS[name]
+    if name == SWARM:
+        faults = _subset(chance, faults, 1 + chance.below(5))
+    static = "voters" not in faults and chance.below(4) == 0
+    return Scenario(
+        name=name,
+        faults=faults,
+        seconds=SECONDS if seconds is None else seconds,
+        roles="separate" if chance.below(4) == 0 else "combined",
+        static_quorum=static,
+        clock_rates=(0.99, 1.01) if chance.below(2) else (1.0, 1.0),
+        settings=_settings(chance),
+        features={"eligible.leader.replicas.version": chance.below(4) and 1},
+    )
+
+
+def _subset(chance: Chance, items: Sequence[str], count: int) -> tuple[str, ...]:
+    left = list(items)
+    return tuple(left.pop(chance.below(len(left))) for _ in range(count))
+
+
+def _settings(chance: Chance) -> dict[str, str]:
+    """Settings within what people use, drawn so that short runs see their effects."""
+    session_ms = chance.choose((3_000, 6_000, 9_000))
+    choices = {
+        "log.segment.bytes": (1 << 20,),
+        "replica.lag.time.max.ms": (5_000, 10_000, 30_000),
+        "replica.fetch.wait.max.ms": (500, 2_000, 4_000),
+        "replica.fetch.max.bytes": (10_000, 1 << 20),
+        "metadata.log.max.record.bytes.between.snapshots": (2_000, 20_000, 20 << 20),
+        "metadata.max.retention.bytes": (4_000, 100 << 20),
+        "internal.metadata.log.segment.bytes": (1_024, 8 << 20),
+        "controller.quorum.fetch.timeout.ms": (1_000, 2_000, 4_000),
+        "controller.quorum.election.timeout.ms": (500, 1_000),
+        "replica.high.watermark.checkpoint.interval.ms": (1_000, 5_000),
+        "log.flush.offset.checkpoint.interval.ms": (1_000, 60_000),
+        "max.incremental.fetch.session.cache.slots": (2, 1_000),
+    }
+    settings = {key: str(chance.choose(values)) for key, values in choices.items()}
+    settings["broker.session.timeout.ms"] = str(session_ms)
+    settings["broker.heartbeat.interval.ms"] = str(session_ms // 4)
+    return settings
