@@ -100,6 +100,13 @@ def test_aborted_transactions_are_left_out_up_to_their_marker() -> None:
     assert fetched.position == 10
 
 
+def test_a_fetch_may_begin_with_the_marker_of_an_aborted_transaction() -> None:
+    begin = len(data(0, b"plain") + data(1, b"aborted", producer_id=7))
+    begin += len(data(2, b"committed", producer_id=8))
+    fetched = FetchedRecords(LOG[begin:], 3, aborted=[(7, 1), (8, 7)], decompressed_max=LIMIT)
+    assert [value for _, value in values(fetched)] == [b"now committed", b"end"]
+
+
 def test_without_a_list_of_aborted_ones_all_is_shown() -> None:
     fetched = FetchedRecords(LOG, 0, decompressed_max=LIMIT)
     assert len(values(fetched)) == 6

@@ -63,13 +63,14 @@ class FetchedRecords:
         return None
 
     def _records(self, header: BatchHeader, pos: int) -> list[Record]:
+        # Before the marker: a fetch may begin with the one that ends such a transaction.
+        while self._upcoming and self._upcoming[0][1] <= header.last_offset:
+            self._aborted.add(self._upcoming.popleft()[0])
         if header.is_control:
             records = iterate(self._data, pos, limit=self._limit, check_crc=self._check_crc)
             if records and read_control_type(records[0].key) is ControlType.ABORT:
                 self._aborted.discard(header.producer_id)
             return []
-        while self._upcoming and self._upcoming[0][1] <= header.last_offset:
-            self._aborted.add(self._upcoming.popleft()[0])
         if header.is_transactional and header.producer_id in self._aborted:
             return []
         return iterate(self._data, pos, limit=self._limit, check_crc=self._check_crc)

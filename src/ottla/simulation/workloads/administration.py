@@ -1,0 +1,141 @@
+"""Changes by an administrator beside all that others do: topics come, grow and go; leaders move.
+
+Nothing here is judged by itself: what counts is that nobody else loses anything by it.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import ClassVar, Final
+
+from ottla.protocol.generated.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from ottla.protocol.generated.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from ottla.protocol.generated.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from ottla.protocol.generated.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    TopicPartitions,
+)
+from ottla.protocol.generated.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from ottla.protocol.generated.metadata import MetadataRequest, MetadataResponse
+from ottla.simulation.cluster_client import ClusterClient, World
+from ottla.simulation.history import History
+from ottla.simulation.workloads.workload import Workload
+
+OWN_TOPICS: Final = 4
+TOPIC: Final = 2
+"""Of a resource with configs."""
+
+
+class Administration(Workload):
+    NAME: ClassVar[str] = "administration"
+
+    def __init__(self, world: World, history: History) -> None:
+        super().__init__(world, history)
+        self._partitions: dict[str, int] = {}
+        """How many each topic of all others has, as far as is known."""
+        self._brokers: list[int] = []
+
+    async def prepare(self) -> None:
+        """Has nothing to prepare: it works with what others have made."""
+
+    def start(self) -> None:
+        self.begin("admin", self._administer())
+
+    async def conclude(self) -> None:
+        """Has nothing to read: others tell what was lost."""
+
+    async def _administer(self) -> None:
+        client = self.client("admin")
+        acts: list[Callable[[ClusterClient], Awaitable[object]]] = [
+            self._create,
+            self._delete,
+            self._grow,
+            self._configure,
+            self._reassign,
+            self._elect,
+        ]
+        while not self.is_stopping:
+            await client.pause(0.0, 6.0)
+            try:
+                await self._look(client)
+                await client.chance.choose(acts)(client)
+            except OSError:
+                await client.back_off()
+
+    async def _look(self, client: ClusterClient) -> None:
+        answer = await client.ask_any(MetadataRequest(topics=None), MetadataResponse)
+        self._brokers = sorted(each.node_id for each in answer.brokers)
+        self._partitions = {
+            topic.name: len(topic.partitions) for topic in answer.topics if topic.name
+        }
+
+    def _own(self, client: ClusterClient) -> str:
+        return f"{self.NAME}-{client.chance.below(OWN_TOPICS)}"
+
+    def _any(self, client: ClusterClient) -> tuple[str, int]:
+        """A partition of whomever."""
+        name = client.chance.choose(sorted(self._partitions) or [self._own(client)])
+        return name, client.chance.below(self._partitions.get(name, 1) or 1)
+
+    async def _create(self, client: ClusterClient) -> None:
+        await client.create_topic(self._own(client), 2, self.replication_factor, {})
+
+    async def _delete(self, client: ClusterClient) -> None:
+        topics = [DeleteTopicState(name=self._own(client))]
+        await client.ask_any(
+            DeleteTopicsRequest(topics=topics, timeout_ms=3000), DeleteTopicsResponse
+        )
+
+    async def _grow(self, client: ClusterClient) -> None:
+        topics = [CreatePartitionsTopic(name=self._own(client), count=3 + client.chance.below(3))]
+        request = CreatePartitionsRequest(topics=topics, timeout_ms=3000)
+        await client.ask_any(request, CreatePartitionsResponse)
+
+    async def _configure(self, client: ClusterClient) -> None:
+        value = str(100_000 + client.chance.below(100_000))
+        resource = AlterConfigsResource(
+            resource_type=TOPIC,
+            resource_name=self._own(client),
+            configs=[AlterableConfig(name="max.message.bytes", config_operation=0, value=value)],
+        )
+        request = IncrementalAlterConfigsRequest(resources=[resource])
+        await client.ask_any(request, IncrementalAlterConfigsResponse)
+
+    async def _reassign(self, client: ClusterClient) -> None:
+        """Other replicas, in another order, or what was to be reassigned stays as it is."""
+        name, partition = self._any(client)
+        first = client.chance.below(len(self._brokers) or 1)
+        replicas = [*self._brokers[first:], *self._brokers[:first]][: self.replication_factor]
+        wanted = ReassignablePartition(
+            partition_index=partition, replicas=replicas if client.chance.below(5) else None
+        )
+        request = AlterPartitionReassignmentsRequest(
+            topics=[ReassignableTopic(name=name, partitions=[wanted])], timeout_ms=3000
+        )
+        await client.ask_any(request, AlterPartitionReassignmentsResponse)
+
+    async def _elect(self, client: ClusterClient) -> None:
+        name, partition = self._any(client)
+        request = ElectLeadersRequest(
+            election_type=0,
+            topic_partitions=[TopicPartitions(topic=name, partitions=[partition])],
+            timeout_ms=3000,
+        )
+        await client.ask_any(request, ElectLeadersResponse)

@@ -1,0 +1,195 @@
+"""Reading partitions: one fetch at a time, from the leader or from whom it names (KIP-392)."""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from ottla.client.fetched import FetchedRecords
+from ottla.common.errors import ErrorCode
+from ottla.protocol.generated.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from ottla.protocol.generated.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from ottla.simulation.cluster_client import ClusterClient, Place
+from ottla.simulation.history import History, Isolation, Poll, Read, ReadAll
+from ottla.simulation.workloads.workload import Workload
+
+PARTITION_BYTES: Final = 2_000
+"""Little, so that there are many fetches."""
+WAIT_MS: Final = 300
+EARLIEST: Final = -2
+
+
+class Fetched(NamedTuple):
+    records: list[Read]
+    next_position: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start: int
+
+
+class Cursor:
+    """A position in one partition, and how to go on from it."""
+
+    def __init__(
+        self, client: ClusterClient, place: Place, isolation: Isolation, *, rack: str = ""
+    ) -> None:
+        self._client = client
+        self.place = place
+        self.isolation = isolation
+        self._rack = rack
+        self._replica = -1
+        self.position = 0
+        self.is_fresh = True
+
+    def seek(self, position: int) -> None:
+        self.position = position
+        self.is_fresh = True
+
+    async def fetch(self) -> Fetched | None:
+        """What comes next; None when the attempt was in vain, and another may not be."""
+        try:
+            leader, epoch = await self._client.leader(self.place)
+            node_id = leader if self._replica < 0 else self._replica
+            answer = await self._client.ask(node_id, self._request(epoch), FetchResponse)
+        except OSError:
+            self._replica = -1
+            await self._client.renew(self.place)
+            return None
+        if answer.error_code != ErrorCode.NONE or not answer.responses:
+            await self._client.renew(self.place)
+            return None
+        data = answer.responses[0].partitions[0]
+        if data.error_code == ErrorCode.NONE:
+            return self._fetched(data)
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and self._replica < 0:
+            await self._reset()
+        self._replica = -1
+        await self._client.renew(self.place)
+        return None
+
+    def _request(self, leader_epoch: int) -> FetchRequest:
+        topic, partition = self.place
+        wanted = FetchPartition(
+            partition=partition,
+            current_leader_epoch=leader_epoch,
+            fetch_offset=self.position,
+            partition_max_bytes=PARTITION_BYTES,
+        )
+        return FetchRequest(
+            max_wait_ms=WAIT_MS,
+            min_bytes=1,
+            max_bytes=1 << 20,
+            isolation_level=int(self.isolation is Isolation.COMMITTED),
+            rack_id=self._rack,
+            topics=[
+                FetchTopic(
+                    topic=topic,
+                    topic_id=self._client.topic_ids[topic],
+                    partitions=[wanted],
+                )
+            ],
+        )
+
+    def _fetched(self, data: PartitionData) -> Fetched | None:
+        if data.preferred_read_replica >= 0:
+            self._replica = data.preferred_read_replica
+            return None
+        aborted = [
+            (each.producer_id, each.first_offset) for each in data.aborted_transactions or ()
+        ]
+        fetched = FetchedRecords(
+            bytes(data.records or b""), self.position, aborted=aborted, decompressed_max=1 << 20
+        )
+        records: list[Read] = []
+        while (batch := fetched.next_records()) is not None:
+            records += [(each.offset, _text(each.key), _text(each.value)) for each in batch]
+        return Fetched(
+            records,
+            fetched.position,
+            data.high_watermark,
+            data.last_stable_offset,
+            data.log_start_offset,
+        )
+
+    async def _reset(self) -> None:
+        """The position is not there: begin at the earliest, as auto.offset.reset has it."""
+        topic, partition = self.place
+        wanted = ListOffsetsPartition(partition_index=partition, timestamp=EARLIEST)
+        request = ListOffsetsRequest(
+            replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[wanted])]
+        )
+        try:
+            leader, _ = await self._client.leader(self.place)
+            answer = await self._client.ask(leader, request, ListOffsetsResponse)
+        except OSError:
+            return
+        found = answer.topics[0].partitions[0]
+        if found.error_code == ErrorCode.NONE and found.offset > self.position:
+            self.seek(found.offset)
+
+    async def poll(self, history: History, process: str) -> Poll | None:
+        """Fetch once, go on, and tell the history."""
+        topic, partition = self.place
+        poll = Poll(
+            process=process,
+            topic=topic,
+            partition=partition,
+            isolation=self.isolation,
+            position=self.position,
+            next_position=self.position,
+            begin=self._client.now,
+        )
+        fetched = await self.fetch()
+        if fetched is None or fetched.next_position == poll.position:
+            return None
+        poll.is_fresh, self.is_fresh = self.is_fresh, False
+        poll.records = fetched.records
+        poll.next_position = self.position = fetched.next_position
+        begin = poll.begin
+        history.add(poll)
+        poll.begin = begin
+        return poll
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else bytes(data).decode()
+
+
+async def read_all(workload: Workload, places: Iterable[Place]) -> None:
+    """Read partitions from start to end at both isolations, for the history."""
+    client = workload.client("final")
+    for place in places:
+        for isolation in Isolation:
+            read = workload.history.begin(
+                ReadAll(
+                    process=client.name,
+                    topic=place[0],
+                    partition=place[1],
+                    isolation=isolation,
+                    log_start=-1,
+                    log_end=-1,
+                )
+            )
+            cursor = Cursor(client, place, isolation)
+            while True:
+                fetched = await cursor.fetch()
+                if fetched is None:
+                    continue
+                read.log_start = fetched.log_start
+                read.records += fetched.records
+                cursor.position = fetched.next_position
+                read.log_end = fetched.high_watermark
+                if isolation is Isolation.COMMITTED:
+                    read.log_end = fetched.last_stable_offset
+                if cursor.position >= read.log_end:
+                    break
+            workload.history.end(read)

@@ -1,0 +1,99 @@
+"""Committed offsets of a group: asked for by whoever begins, committed by whoever goes on."""
+
+from ottla.common.errors import RETRIABLE, ErrorCode
+from ottla.protocol.generated.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from ottla.protocol.generated.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from ottla.simulation.cluster_client import GROUP, ClusterClient, Place
+from ottla.simulation.history import CommitOffset, FetchOffset, History, Outcome
+from ottla.simulation.workloads.membership import Member
+
+
+async def fetch_offset(
+    client: ClusterClient, history: History, group: str, place: Place, *, is_final: bool = False
+) -> int | None:
+    """The stable committed offset, -1 when there is none; None when the attempt was in vain."""
+    topic, partition = place
+    if topic not in client.topic_ids:
+        try:
+            await client.refresh(topic)
+        except OSError:
+            return None
+    wanted = OffsetFetchRequestTopics(
+        name=topic, topic_id=client.topic_ids[topic], partition_indexes=[partition]
+    )
+    request = OffsetFetchRequest(
+        groups=[OffsetFetchRequestGroup(group_id=group, topics=[wanted])], require_stable=True
+    )
+    operation = history.begin(
+        FetchOffset(
+            process=client.name, group=group, topic=topic, partition=partition, is_final=is_final
+        )
+    )
+    code: int = ErrorCode.NETWORK_EXCEPTION
+    try:
+        answer = await client.ask_coordinator(GROUP, group, request, OffsetFetchResponse)
+        code = answer.groups[0].error_code
+        if code == ErrorCode.NONE:
+            found = answer.groups[0].topics[0].partitions[0]
+            code = found.error_code
+            operation.offset = found.committed_offset
+    except OSError:
+        pass
+    if code == ErrorCode.NONE:
+        history.end(operation)
+        return operation.offset
+    history.end(operation, Outcome.FAILED)
+    client.forget_coordinator(GROUP, group)
+    await client.back_off()
+    return None
+
+
+async def commit_offset(
+    client: ClusterClient, history: History, member: Member, place: Place, offset: int
+) -> Outcome:
+    """Commit once: whoever is not sure of it must not commit another with the same identity."""
+    topic, partition = place
+    operation = history.begin(
+        CommitOffset(
+            process=client.name,
+            group=member.group,
+            member=member.member_id,
+            epoch=member.epoch,
+            topic=topic,
+            partition=partition,
+            offset=offset,
+        )
+    )
+    committed = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
+    request = OffsetCommitRequest(
+        group_id=member.group,
+        generation_id_or_member_epoch=member.epoch,
+        member_id=member.member_id,
+        topics=[
+            OffsetCommitRequestTopic(
+                name=topic, topic_id=client.topic_ids[topic], partitions=[committed]
+            )
+        ],
+    )
+    outcome = Outcome.UNKNOWN
+    try:
+        answer = await client.ask_coordinator(GROUP, member.group, request, OffsetCommitResponse)
+        code = answer.topics[0].partitions[0].error_code
+        if code == ErrorCode.NONE:
+            outcome = Outcome.OK
+        elif code not in RETRIABLE:
+            outcome = Outcome.FAILED
+    except OSError:
+        pass
+    history.end(operation, outcome)
+    return outcome

@@ -1,0 +1,71 @@
+"""Transactions of versions 1 and 2: committed, aborted, abandoned, and taken over from zombies."""
+
+from typing import Any, ClassVar, Final
+
+from ottla.simulation.history import Isolation, Outcome
+from ottla.simulation.workloads.records import Records
+from ottla.simulation.workloads.transactional import (
+    VERSION_1,
+    Fenced,
+    Spoilt,
+    TransactionalProducer,
+)
+
+IDS: Final = {"one": 1, "two": 2, "too": 2}
+"""Transactional ids, and the version that their clients speak."""
+
+
+def options(version: int) -> dict[str, Any]:
+    return {"highest": VERSION_1} if version == 1 else {}
+
+
+class Transactions(Records):
+    NAME: ClassVar[str] = "transactions"
+
+    def start(self) -> None:
+        for transactional_id in IDS:
+            self.begin(transactional_id, self._incarnate(transactional_id))
+        for isolation in Isolation:
+            self.begin(f"reader {isolation}", self._read(f"reader-{isolation}", isolation))
+
+    async def _incarnate(self, transactional_id: str) -> None:
+        """Begin one producer after the other with the same id, the last one dead or not."""
+        lives = 0
+        client = self.client(transactional_id)
+        while not self.is_stopping:
+            lives += 1
+            name = f"{transactional_id}-{lives}"
+            self.begin(name, self._produce_in_transactions(name, transactional_id))
+            await client.pause(3.0, 40.0)
+            if client.chance.below(3) > 0:
+                while name in self.still_running and not self.is_stopping:
+                    await client.pause(1.0)
+
+    async def _produce_in_transactions(self, name: str, transactional_id: str) -> None:
+        version = IDS[transactional_id]
+        client = self.client(name, **options(version))
+        producer = TransactionalProducer(client, self.history, transactional_id, version)
+        try:
+            await producer.init()
+            while not self.is_stopping:
+                await self._transact(producer, name)
+                await client.pause(0.0, 0.5)
+                if client.chance.below(40) == 0:
+                    return  # as a process that dies: perhaps with a transaction open
+        except Fenced:
+            return
+
+    async def _transact(self, producer: TransactionalProducer, name: str) -> Outcome | None:
+        transaction = producer.begin()
+        chance = self._clients[name].chance
+        commit = chance.below(4) > 0
+        try:
+            for number in range(chance.below(4) + 1):
+                values = [f"{transaction}/{number}/{each}" for each in range(chance.below(3) + 1)]
+                await producer.send(chance.choose(self.places), values)
+                await self._clients[name].pause(0.0, 0.3)
+            if chance.below(30) == 0:
+                raise Fenced  # it dies
+        except Spoilt:
+            commit = False
+        return None if producer.is_empty else await producer.end(commit=commit)

@@ -1,0 +1,113 @@
+"""Workloads on a small simulated cluster that nothing troubles: all goes well, and is checked."""
+
+from ottla.common.promise import run
+from ottla.simulation.checkers.suite import check
+from ottla.simulation.cluster import SimulatedCluster
+from ottla.simulation.history import (
+    Assign,
+    CommitOffset,
+    Copy,
+    EndTransaction,
+    FetchOffset,
+    History,
+    Poll,
+    ReadAll,
+    Send,
+    to_lines,
+)
+from ottla.simulation.workloads.administration import Administration
+from ottla.simulation.workloads.copies import Copies
+from ottla.simulation.workloads.groups import Groups
+from ottla.simulation.workloads.mix import SETTINGS
+from ottla.simulation.workloads.records import CompactedRecords, ExpiringRecords, Records
+from ottla.simulation.workloads.transactions import Transactions
+from ottla.simulation.workloads.workload import Workload
+
+ALONE = {
+    "default.replication.factor": "1",
+    "min.insync.replicas": "1",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+}
+
+
+def perform(kind: type[Workload], seed: int, seconds: float = 30.0) -> History:
+    cluster = SimulatedCluster(seed, nodes=1, settings={**SETTINGS, **ALONE})
+    cluster.start()
+    history = History(lambda: cluster.scheduler.now)
+    workload = kind(cluster, history)
+    prepared = run(workload.prepare())
+    assert cluster.run_until(lambda: prepared.done, 60)
+    prepared.result()
+    workload.start()
+    cluster.run_for(seconds)
+    workload.stop()
+    assert cluster.run_until(lambda: not workload.still_running, 120), workload.still_running
+    concluded = run(workload.conclude())
+    assert cluster.run_until(lambda: concluded.done, 60)
+    concluded.result()
+    assert check(history) == []
+    return history
+
+
+def records_sent(history: History) -> int:
+    sent = sum(isinstance(each, Send) and each.is_ok for each in history)
+    assert sent > 100
+    assert sum(isinstance(each, Poll) for each in history) > 20
+    return sent
+
+
+def logs(history: History) -> list[ReadAll]:
+    return [each for each in history if isinstance(each, ReadAll)]
+
+
+def test_records_are_kept() -> None:
+    history = perform(Records, 1)
+    assert records_sent(history) == sum(len(log.records) for log in logs(history)) // 2
+
+
+def test_records_expire() -> None:
+    history = perform(ExpiringRecords, 1)
+    assert records_sent(history)
+    assert all(log.log_start > 0 for log in logs(history))
+
+
+def test_records_are_compacted() -> None:
+    history = perform(CompactedRecords, 1)
+    assert records_sent(history) > 3 * sum(len(log.records) for log in logs(history)) // 2
+
+
+def test_transactions() -> None:
+    history = perform(Transactions, 1, seconds=60)
+    ends = [each for each in history if isinstance(each, EndTransaction)]
+    assert sum(each.commit and each.is_ok for each in ends) > 50
+    assert sum(not each.commit and each.is_ok for each in ends) > 10
+
+
+def test_groups() -> None:
+    history = perform(Groups, 1, seconds=60)
+    assert records_sent(history)
+    for group in ("classic", "consumer"):
+        assigns = [each for each in history if isinstance(each, Assign) and each.group == group]
+        assert len({each.member for each in assigns if each.partitions}) > 3
+        commits = [each for each in history if isinstance(each, CommitOffset)]
+        assert sum(each.group == group and each.is_ok for each in commits) > 20
+
+
+def test_copies() -> None:
+    history = perform(Copies, 1, seconds=60)
+    copied = {each.group for each in history if isinstance(each, Copy)}
+    assert copied == {"classic-copiers", "consumer-copiers"}
+    finals = [each for each in history if isinstance(each, FetchOffset) and each.is_final]
+    assert all(each.offset > 10 for each in finals)
+
+
+def test_administration() -> None:
+    perform(Administration, 1)
+
+
+def test_the_same_seed_gives_the_same_history() -> None:
+    histories = [list(to_lines(perform(Transactions, 7, seconds=10))) for _ in range(2)]
+    assert histories[0] == histories[1]
+    assert histories[0] != list(to_lines(perform(Transactions, 8, seconds=10)))
