@@ -35,8 +35,8 @@ class Ideal:
         self.hidden: set[str] = set()
         """Values of transactions that are not committed."""
         self.sequences: dict[tuple[str, str], int] = {}
-        self.offset = 0
-        self.copied_up_to = -1
+        self.offset = -1
+        self.copied_up_to = -2
         self.numbers = 0
         for topic in self.logs:
             policy = Policy.COMPACT if topic == COMPACTED else Policy.KEEP
@@ -186,7 +186,7 @@ class Ideal:
                     group=group,
                     topic=TOPIC,
                     partition=0,
-                    offset=offset or -1,
+                    offset=offset,
                     is_final=True,
                 )
             )
