@@ -220,7 +220,7 @@ def test_a_deleted_topic_leaves_nothing_behind() -> None:
     tier.manager.deleted(OWNER)
     tier.run(5)
     assert tier.store.objects == {}
-    data = tier.topic.read(REMOTE_LOG_METADATA, INDEX, 0, 1 << 20)
+    data = tier.topic.fetch(REMOTE_LOG_METADATA, INDEX, 0, 1 << 20).result().records
     values = [decode(record.value or b"") for record in logs.records_of(data)]
     states = [record.state for record in values if isinstance(record, PartitionDeletion)]
     assert [state.name for state in states] == [
@@ -236,7 +236,19 @@ def test_the_deletion_of_a_topic_that_was_never_copied_writes_nothing() -> None:
     tier.exists = False
     tier.manager.deleted(OWNER)
     tier.run(5)
-    assert tier.topic.high_watermark(REMOTE_LOG_METADATA, INDEX) == 0
+    assert tier.topic.fetch(REMOTE_LOG_METADATA, INDEX, 0, 1).result().high_watermark == 0
+
+
+def test_only_the_leader_of_what_tells_of_a_deleted_topic_empties_the_store() -> None:
+    tier = copied()
+    tier.metadata.resigned(INDEX)
+    tier.exists = False
+    tier.manager.deleted(OWNER)
+    tier.run(5)
+    assert tier.store.objects != {}
+    tier.metadata.elected(INDEX)
+    tier.run(5)
+    assert tier.store.objects == {}
 
 
 def test_disabling_empties_the_store_and_the_log_begins_on_this_disk() -> None:

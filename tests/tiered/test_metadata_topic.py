@@ -7,13 +7,20 @@ from tests.coordinator.memory_log import MemoryLog
 from tests.tiered.histories import FINISHED, PARTITION, STARTED, segment, segment_id, update
 
 from ottla.common.chance import Chance
-from ottla.common.errors import NotLeaderOrFollower, ReplicaNotAvailable, UnknownTopicOrPartition
+from ottla.common.errors import (
+    ApiError,
+    LeaderNotAvailable,
+    NotLeaderOrFollower,
+    ReplicaNotAvailable,
+    UnknownTopicOrPartition,
+)
 from ottla.common.promise import Promise, fulfilled, run
+from ottla.common.topic_partition import TopicPartition
 from ottla.records.builder import BatchBuilder
 from ottla.simulation.scheduler import SimulatedScheduler
 from ottla.tiered import metadata_topic
 from ottla.tiered.machine import RemotePartition
-from ottla.tiered.metadata_topic import MetadataTopic
+from ottla.tiered.metadata_topic import POLL_SECONDS, MetadataSlice, MetadataTopic
 from ottla.tiered.records import encode
 from ottla.tiered.segments import REMOTE_LOG_METADATA, RemoteLogMetadata
 
@@ -27,10 +34,36 @@ class OnePartition(MemoryLog):
         self.code = 0
         self.late: Promise[int] | None = None
         """Told in place of the promise of an append."""
+        self.slow: Promise[MetadataSlice] | None = None
+        """Told in place of the next promise of a fetch."""
+        self.fetch_error: ApiError | None = None
+        self.fetches: list[int] = []
 
     def append(self, topic: str, partition: int, batch: bytes, **options: Any) -> Promise[int]:
         appended = super().append(topic, partition, batch, **options)
         return appended if self.late is None else self.late
+
+    def fetch(
+        self, topic: str, partition: int, offset: int, max_bytes: int
+    ) -> Promise[MetadataSlice]:
+        self.fetches.append(offset)
+        answer: Promise[MetadataSlice] = Promise()
+        if self.fetch_error is not None:
+            answer.fail(self.fetch_error)
+            return answer
+        records = b""
+        if offset >= self.log_start_offset(topic, partition):
+            records = self.read(topic, partition, offset, max_bytes)
+        answer.fulfil(
+            MetadataSlice(
+                records,
+                self.log_start_offset(topic, partition),
+                self.high_watermark(topic, partition),
+            )
+        )
+        if self.slow is not None:
+            answer, self.slow = self.slow, None
+        return answer
 
     def partition_count(self, topic: str) -> int | None:
         return 1 if self.exists else None
@@ -46,7 +79,7 @@ class Topic:
         self.scheduler = SimulatedScheduler(Chance(1))
         self.topic = MetadataTopic(self.log, self.log.ensure, self.scheduler)
         self.loaded: list[list[RemotePartition]] = []
-        self.topic.on_loaded = self.loaded.append
+        self.topic.on_led = self.loaded.append
 
     def elected(self) -> "Topic":
         self.topic.elected(0)
@@ -80,6 +113,7 @@ def test_what_is_not_committed_is_not_replayed() -> None:
     assert not written.done
     assert topic.state() is None
     topic.log.commit(REMOTE_LOG_METADATA, 0)
+    topic.scheduler.run_for(0)
     assert written.result()
     assert topic.state() is STARTED
 
@@ -116,11 +150,11 @@ def test_a_long_partition_is_read_slice_by_slice(monkeypatch: pytest.MonkeyPatch
     assert [[each.partition for each in known] for known in topic.loaded] == [[PARTITION]]
 
 
-def test_whoever_waits_is_told_when_somebody_else_leads() -> None:
+def test_whoever_waits_is_told_when_the_topic_is_gone() -> None:
     topic = Topic().elected()
     topic.log.hold = True
     written = topic.topic.write(segment(1, 0, 9))
-    topic.topic.resigned(0)
+    topic.topic.gone(0)
     topic.log.commit(REMOTE_LOG_METADATA, 0)
     with pytest.raises(NotLeaderOrFollower):
         written.result()
@@ -131,6 +165,62 @@ def test_whoever_waits_is_told_when_somebody_else_leads() -> None:
     assert topic.elected().state() is STARTED
 
 
+def test_what_somebody_else_leads_is_read_on() -> None:
+    topic = Topic().elected()
+    topic.topic.resigned(0)
+    assert topic.topic.write(segment(1, 0, 9)).result()
+    topic.appended(encode(update(1, FINISHED)))
+    topic.scheduler.run_for(2 * POLL_SECONDS)
+    assert topic.state() is FINISHED
+
+
+def test_only_who_leads_what_tells_of_them_is_told_of_partitions_that_may_be_gone() -> None:
+    topic = Topic()
+    topic.appended(encode(segment(1, 0, 9)))
+    run(topic.topic.load(PARTITION))
+    topic.scheduler.run_for(0.1)
+    assert topic.loaded == []
+    assert not topic.topic.is_led(PARTITION)
+    topic.topic.elected(0)
+    assert [[each.partition for each in known] for known in topic.loaded] == [[PARTITION]]
+    assert topic.topic.is_led(PARTITION)
+    topic.topic.resigned(0)
+    topic.topic.elected(0)
+    assert len(topic.loaded) == 2
+
+
+def test_without_a_leader_it_is_looked_again() -> None:
+    topic = Topic()
+    topic.appended(encode(segment(1, 0, 9)))
+    topic.log.fetch_error = LeaderNotAvailable()
+    loading = run(topic.topic.load(PARTITION))
+    topic.scheduler.run_for(POLL_SECONDS + 0.1)
+    assert not loading.done
+    topic.log.fetch_error = None
+    topic.scheduler.run_for(POLL_SECONDS)
+    assert len(loading.result().segments) == 1
+
+
+def test_a_log_that_begins_later_is_read_from_there() -> None:
+    topic = Topic()
+    topic.appended(encode(segment(1, 0, 9)))
+    topic.appended(encode(segment(2, 10, 19)))
+    topic.log._logs[TopicPartition(REMOTE_LOG_METADATA, 0)].start = 1
+    topic.elected()
+    assert [each.segment_id for each in topic.topic.find(PARTITION).segments] == [segment_id(2)]
+
+
+def test_a_write_behind_a_slow_answer_is_fetched_after_it() -> None:
+    topic = Topic().elected()
+    slow = topic.log.slow = Promise()
+    topic.scheduler.run_for(POLL_SECONDS)
+    written = topic.topic.write(segment(1, 0, 9))
+    assert not written.done
+    slow.fulfil(MetadataSlice(b"", 0, 0))
+    topic.scheduler.run_for(0)
+    assert written.result()
+
+
 def test_the_topic_is_made_when_it_is_needed() -> None:
     log = OnePartition(exists=False)
     topic = Topic(log)
@@ -139,9 +229,6 @@ def test_the_topic_is_made_when_it_is_needed() -> None:
     with pytest.raises(UnknownTopicOrPartition):
         run(topic.topic.load(PARTITION)).result()
     log.code = 0
-    with pytest.raises(NotLeaderOrFollower):
-        run(topic.topic.load(PARTITION)).result()
-    topic.topic.elected(0)
     loading = run(topic.topic.load(PARTITION))
     assert not loading.done
     topic.scheduler.run_for(0.1)

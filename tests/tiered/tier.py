@@ -26,7 +26,7 @@ from ottla.tiered.index_cache import IndexCache
 from ottla.tiered.layout import parse_key
 from ottla.tiered.machine import RemotePartition
 from ottla.tiered.manifests import Manifests
-from ottla.tiered.metadata_topic import MetadataTopic
+from ottla.tiered.metadata_topic import MetadataSlice, MetadataTopic
 from ottla.tiered.reader import RemoteReader
 from ottla.tiered.records import metadata_partition
 from ottla.tiered.segments import REMOTE_LOG_METADATA, SegmentState, TopicIdPartition
@@ -110,14 +110,12 @@ class MetadataLogs:
             raise NotLeaderOrFollower
         return self._logs[partition]
 
-    def log_start_offset(self, topic: str, partition: int) -> int:
-        return self._log(partition).log_start_offset
-
-    def high_watermark(self, topic: str, partition: int) -> int:
-        return self._log(partition).high_watermark
-
-    def read(self, topic: str, partition: int, offset: int, max_bytes: int) -> bytes:
-        return logs.read_bytes(self._log(partition), offset, max_bytes=max_bytes)
+    def fetch(
+        self, topic: str, partition: int, offset: int, max_bytes: int
+    ) -> Promise[MetadataSlice]:
+        log = self._log(partition)
+        records = logs.read_bytes(log, offset, max_bytes=max_bytes)
+        return fulfilled(MetadataSlice(records, log.log_start_offset, log.high_watermark))
 
 
 class Tier:

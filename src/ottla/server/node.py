@@ -128,6 +128,7 @@ class Node:
         )
         self._to_leaders = self._make_channel(network, "transaction-markers")
         self._to_coordinators = self._make_channel(network, "transaction-verification")
+        self._to_metadata = self._make_channel(network, "remote-log-metadata")
         self._services: Services | None = None
         self._on_lost: Callable[[list[TopicPartition]], None] = lambda _lost: None
         self._groups: GroupService | None = None
@@ -378,6 +379,7 @@ class Node:
                 metadata=self._metadata,
                 internal=internal,
                 auto_topics=services.auto_topics,
+                channel=self._to_metadata,
                 store=store,
                 background=self._remote_background,
             )
@@ -478,7 +480,8 @@ class Node:
                 await self._controller.stop()
             except LogDirFailed as failure:
                 log.error("the metadata log was not closed", reason=failure.message)
-        for channel in (self._channel, self._to_leaders, self._to_coordinators):
+        self._channel.close()
+        for channel in (self._to_leaders, self._to_coordinators, self._to_metadata):
             channel.close()
         if self._storage is not None:
             await self._storage.stop(NO_EPOCH if self._lifecycle is None else self._lifecycle.epoch)

@@ -15,7 +15,9 @@ from ottla.handlers.context import AutoTopics, MetadataSource
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.observability.metrics import Registry
+from ottla.server.broker_batches import Channel
 from ottla.server.internal_topics import InternalTopics
+from ottla.server.remote_metadata_log import RemoteMetadataLog
 from ottla.server.settings import Settings
 from ottla.storage.config import has_remote_part
 from ottla.storage.files import Filesystem
@@ -47,6 +49,8 @@ class RemoteSurroundings(NamedTuple):
     metadata: MetadataSource
     internal: InternalTopics
     auto_topics: AutoTopics
+    channel: Channel
+    """To the other brokers, for what is written and read of the metadata topic."""
     store: RemoteStore
     background: Background
 
@@ -57,9 +61,15 @@ class RemoteLogsOfNode:
     def __init__(self, outside: RemoteSurroundings) -> None:
         self._outside = outside
         config, scheduler = outside.config, outside.scheduler
-        self._topic = MetadataTopic(
-            outside.internal, outside.auto_topics.ensure_internal, scheduler
+        log = RemoteMetadataLog(
+            outside.internal,
+            outside.metadata,
+            outside.channel,
+            scheduler,
+            node_id=config.node_id,
+            timeout_ms=config.request_timeout_ms,
         )
+        self._topic = MetadataTopic(log, outside.auto_topics.ensure_internal, scheduler)
         manifests = Manifests(outside.store)
         self._indexes = IndexCache(
             outside.filesystem,
@@ -98,7 +108,7 @@ class RemoteLogsOfNode:
         for topic_id, gone in delta.topics.deleted.items():
             for index in gone.partitions:
                 if gone.name == REMOTE_LOG_METADATA:
-                    self._topic.resigned(index)
+                    self._topic.gone(index)
                 else:
                     self.manager.deleted(TopicIdPartition(topic_id, gone.name, index))
         touched = {

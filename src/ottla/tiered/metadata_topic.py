@@ -1,17 +1,19 @@
 """``__remote_log_metadata``: what the remote segments of all partitions are, as a topic.
 
-It is made when it is first needed. A broker reads the partitions of it that it leads from the start
-and goes on with what is appended, by whomever: a job that rewrites segments writes records too.
+It is made when it is first needed. A broker reads those partitions of it that tell of its own logs,
+led or followed, whoever leads them: from the start, and on with what is appended, by whomever; a
+job that rewrites segments writes records too.
 
 Rules:
 1. State is what was replayed. A write is done when its record has come back from the log, and then
    it is known whether it took effect or said what cannot be.
-2. Only committed records are replayed.
+2. Only committed records are replayed, so that nothing is taken back when leaders change.
 3. Long partitions are replayed slice by slice, a turn of the loop each.
+4. Of what no topic has any more, the leader of the partition that tells of it takes care.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from ottla.common.environment import Cancellable, Scheduler
 from ottla.common.errors import (
@@ -38,19 +40,26 @@ Key = tuple[bytes, int]
 """A topic id and a partition: the name of a topic may be used again."""
 
 
+class MetadataSlice(NamedTuple):
+    """A piece of a partition of the topic."""
+
+    records: bytes
+    """Whole batches, from the one that holds the offset asked for on; at least one if there is."""
+    start_offset: int
+    high_watermark: int
+
+
 class MetadataLog(Protocol):
-    """The topic, as far as this broker leads it, and the topics of the cluster."""
+    """The topic, whoever leads it. Promises fail with an ApiError, and may be asked for again."""
 
     def append(self, topic: str, partition: int, batch: bytes) -> Promise[int]:
         """Append a batch; the promise holds its last offset once that is committed."""
         ...
 
-    def log_start_offset(self, topic: str, partition: int) -> int: ...
-
-    def high_watermark(self, topic: str, partition: int) -> int: ...
-
-    def read(self, topic: str, partition: int, offset: int, max_bytes: int) -> bytes:
-        """Whole batches, from the one that holds ``offset`` on, at least one."""
+    def fetch(
+        self, topic: str, partition: int, offset: int, max_bytes: int
+    ) -> Promise[MetadataSlice]:
+        """What is committed from ``offset`` on; nothing when the log begins later."""
         ...
 
     def partition_count(self, topic: str) -> int | None: ...
@@ -59,10 +68,23 @@ class MetadataLog(Protocol):
 class _Reading:
     """How far a partition of the topic was replayed."""
 
-    __slots__ = ("in_flight", "loaded", "outcomes", "position", "waiting")
+    __slots__ = (
+        "in_flight",
+        "is_asked",
+        "is_asked_again",
+        "is_led",
+        "loaded",
+        "outcomes",
+        "position",
+        "waiting",
+    )
 
-    def __init__(self, position: int) -> None:
-        self.position = position
+    def __init__(self) -> None:
+        self.position = 0
+        self.is_led = False
+        self.is_asked = False
+        """Whether a slice is on its way, and whether another is wanted after it."""
+        self.is_asked_again = False
         self.loaded: Promise[None] = Promise()
         self.waiting: dict[int, Promise[bool]] = {}
         """Who wants to know what became of the record at an offset."""
@@ -87,43 +109,67 @@ class MetadataTopic:
         self._poll: Cancellable | None = None
         self.unreadable = 0
         """Records that are none of this kind, and were passed over."""
-        self.on_loaded: Callable[[list[RemotePartition]], None] = lambda _: None
-        """Told of all partitions that a partition of the topic tells of, once it is read."""
+        self.on_led: Callable[[list[RemotePartition]], None] = lambda _: None
+        """Told of all partitions that a partition of the topic tells of, once it is led and read.
+        """
 
     # Which partitions are read
 
     def elected(self, index: int) -> None:
-        """This broker leads a partition of the topic: read it from the start."""
-        if index in self._readings:
-            return
-        try:
-            reading = _Reading(self._log.log_start_offset(REMOTE_LOG_METADATA, index))
-        except ApiError:
-            return  # its log is not to be had: somebody else will lead it
-        self._readings[index] = reading
-        self._scheduler.call_soon(self._replay, index, reading)
-        if self._poll is None:
-            self._poll = self._scheduler.call_later(POLL_SECONDS, self._look)
+        """This broker leads a partition of the topic."""
+        reading = self._follow(index)
+        if not reading.is_led:
+            reading.is_led = True
+            if reading.loaded.done:
+                self.on_led(self._told_by(index))
 
     def resigned(self, index: int) -> None:
-        """Somebody else leads it, or it is gone."""
+        """Somebody else leads it: it is read on, as it may tell of logs of this broker."""
+        reading = self._readings.get(index)
+        if reading is not None:
+            reading.is_led = False
+
+    def is_led(self, partition: TopicIdPartition) -> bool:
+        """Whether this broker leads what tells of ``partition``."""
+        index = self._index_of(partition)
+        reading = None if index is None else self._readings.get(index)
+        return reading is not None and reading.is_led
+
+    def gone(self, index: int) -> None:
+        """The topic was deleted, or is read no longer."""
         reading = self._readings.pop(index, None)
         if reading is None:
             return
-        for key, remote in list(self._partitions.items()):
-            if self._index_of(remote.partition) in (index, None):
-                del self._partitions[key]
+        for remote in self._told_by(index, None):
+            self.forget(remote.partition)
         for waits in reading.waiting.values():
             waits.fail(NotLeaderOrFollower())
         if not reading.loaded.done:
             reading.loaded.fail(NotLeaderOrFollower())
+
+    def _follow(self, index: int) -> _Reading:
+        """Read a partition from the start, if it is not read already."""
+        reading = self._readings.get(index)
+        if reading is None:
+            reading = self._readings[index] = _Reading()
+            self._scheduler.call_soon(self._fetch, index, reading)
+            if self._poll is None:
+                self._poll = self._scheduler.call_later(POLL_SECONDS, self._look)
+        return reading
+
+    def _told_by(self, *indexes: int | None) -> list[RemotePartition]:
+        return [
+            remote
+            for remote in self._partitions.values()
+            if self._index_of(remote.partition) in indexes
+        ]
 
     def close(self) -> None:
         if self._poll is not None:
             self._poll.cancel()
         self._poll = None
         for index in list(self._readings):
-            self.resigned(index)
+            self.gone(index)
 
     def _index_of(self, partition: TopicIdPartition) -> int | None:
         count = self._log.partition_count(REMOTE_LOG_METADATA)
@@ -147,10 +193,8 @@ class MetadataTopic:
                 reason = ErrorCode(code).name
                 raise UnknownTopicOrPartition(f"{REMOTE_LOG_METADATA} is not made: {reason}")
         index = self._index_of(partition)
-        reading = None if index is None else self._readings.get(index)
-        if reading is None:
-            raise NotLeaderOrFollower(f"partition {index} of {REMOTE_LOG_METADATA} is not led here")
-        await reading.loaded
+        assert index is not None
+        await self._follow(index).loaded
         return self._remote(partition)
 
     @property
@@ -171,7 +215,10 @@ class MetadataTopic:
     # Writing
 
     def write(self, record: RemoteLogMetadata) -> Promise[bool]:
-        """Append a record; answers, when it has been replayed, whether it took effect."""
+        """Append a record; answers, when it has been replayed, whether it took effect.
+
+        The partition that tells of it must have been loaded.
+        """
         outcome: Promise[bool] = Promise()
         index = self._index_of(record.partition)
         reading = None if index is None else self._readings.get(index)
@@ -200,7 +247,7 @@ class MetadataTopic:
             outcome.fulfil(reading.outcomes.pop(offset))
         else:
             reading.waiting[offset] = outcome
-            self._replay(index, reading)
+            self._fetch(index, reading)
         if not reading.in_flight:
             reading.outcomes.clear()
 
@@ -209,38 +256,41 @@ class MetadataTopic:
     def _look(self) -> None:
         self._poll = self._scheduler.call_later(POLL_SECONDS, self._look)
         for index, reading in list(self._readings.items()):
-            self._replay(index, reading)
+            self._fetch(index, reading)
 
-    def _replay(self, index: int, reading: _Reading) -> None:
-        """Take the next slice of what is committed, and go on soon if there is more."""
+    def _fetch(self, index: int, reading: _Reading) -> None:
+        if self._readings.get(index) is not reading:
+            return
+        reading.is_asked_again = reading.is_asked
+        if not reading.is_asked:
+            reading.is_asked = True
+            fetched = self._log.fetch(REMOTE_LOG_METADATA, index, reading.position, SLICE_BYTES)
+            fetched.when_done(lambda done: self._fetched(index, reading, done))
+
+    def _fetched(self, index: int, reading: _Reading, done: Promise[MetadataSlice]) -> None:
+        """Replay what has come, and go on soon if there is more."""
+        reading.is_asked = False
         if self._readings.get(index) is not reading:
             return
         try:
-            end = self._log.high_watermark(REMOTE_LOG_METADATA, index)
-            data = b""
-            if reading.position < end:
-                data = self._log.read(REMOTE_LOG_METADATA, index, reading.position, SLICE_BYTES)
+            found = done.result()
         except ApiError:
-            self.resigned(index)
-            return
+            return  # looked for again, when somebody may lead it
         before = reading.position
-        for offset, value in _values(data, reading, end):
+        reading.position = max(before, found.start_offset)
+        for offset, value in _values(found.records, reading, found.high_watermark):
             outcome = self._take(value)
             waits = reading.waiting.pop(offset, None)
             if waits is not None:
                 waits.fulfil(outcome)
             elif reading.in_flight:
                 reading.outcomes[offset] = outcome
-        if reading.position < end and reading.position > before:
-            self._scheduler.call_soon(self._replay, index, reading)
-        elif not reading.loaded.done:
-            self.on_loaded(
-                [
-                    each
-                    for each in self._partitions.values()
-                    if self._index_of(each.partition) == index
-                ]
-            )
+        has_more = before < reading.position < found.high_watermark
+        if has_more or reading.is_asked_again:
+            self._scheduler.call_soon(self._fetch, index, reading)
+        if not has_more and not reading.loaded.done:
+            if reading.is_led:
+                self.on_led(self._told_by(index))
             reading.loaded.fulfil(None)
 
     def _take(self, value: bytes | None) -> bool:

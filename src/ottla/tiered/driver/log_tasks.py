@@ -152,12 +152,19 @@ class LogTasks:
         local = self._log_now()
         if self.is_stopped or local is None or local.failure is not None:
             return None
-        if not self._is_start_known:
-            # What was checkpointed may be from before the last removals.
-            self._move_start(local, remote.start_offset(view_of(local)))
-            self._is_start_known = True
-        self._note(local, remote)
         return local, remote
+
+    async def _led(self) -> tuple[Log, RemotePartition] | None:
+        """The same for a leader, who also says where the log begins."""
+        known = await self._known()
+        if known is not None:
+            local, remote = known
+            if not self._is_start_known:
+                # What was checkpointed may be from before the last removals.
+                self._move_start(local, remote.start_offset(view_of(local)))
+                self._is_start_known = True
+            self._note(local, remote)
+        return known
 
     def _move_start(self, local: Log, offset: int) -> None:
         local.delete_records_before(min(offset, local.high_watermark))
@@ -174,10 +181,12 @@ class LogTasks:
         self._metrics.level(topic, index, METADATA_COUNT, len(remote.segments))
 
     async def _take_note(self) -> None:
-        await self._known()
+        known = await self._known()
+        if known is not None:
+            self._note(*known)
 
     async def _copy(self) -> None:
-        while (known := await self._known()) is not None:
+        while (known := await self._led()) is not None:
             local, remote = known
             due = remote.next_copy(view_of(local))
             if due is None:
@@ -205,7 +214,7 @@ class LogTasks:
 
     async def replace(self, old: Sequence[bytes], rewrite: RewrittenFiles) -> RemoteLogSegment:
         """Let a rewritten segment take the place of others; see ``rewrite``."""
-        known = await self._known()
+        known = await self._led()
         if known is None:
             raise NotLeaderOrFollower
         _, remote = known
@@ -231,7 +240,7 @@ class LogTasks:
         return new
 
     async def _expire(self) -> None:
-        known = await self._known()
+        known = await self._led()
         if known is None:
             return
         local, remote = known

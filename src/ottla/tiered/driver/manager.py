@@ -90,7 +90,7 @@ class RemoteLogManager:
         self._emptying: dict[Key, Promise[None]] = {}
         """Partitions whose remote part is being removed as a whole."""
         self._is_closed = False
-        metadata.on_loaded = self._resume
+        metadata.on_led = self._resume
 
     def configure(self, settings: RemoteLogSettings) -> None:
         """Follow other settings from now on; intervals and pauses hold for new logs."""
@@ -170,8 +170,14 @@ class RemoteLogManager:
         self._empty(partition, is_gone=False)
 
     def deleted(self, partition: TopicIdPartition) -> None:
-        """Its topic is gone, and so is to be all that the remote store has of it."""
-        self._empty(partition, is_gone=True)
+        """Its topic is gone, and so is to be all that the remote store has of it.
+
+        Whoever leads what tells of it sees to that: there is always one, and no second.
+        """
+        if self._metadata.is_led(partition):
+            self._empty(partition, is_gone=True)
+        else:
+            self.stop(partition)
 
     def _resume(self, known: list[RemotePartition]) -> None:
         """What was to go before the last restart still is."""

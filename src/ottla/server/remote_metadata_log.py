@@ -1,0 +1,221 @@
+"""``__remote_log_metadata`` as all brokers share it: each partition is written and read where it
+is led, here or on another broker.
+
+A broker reads as a consumer would, what is committed; so it need not know when leaders change, but
+only whom to ask next. Questions to one broker travel together.
+"""
+
+from typing import Final, NamedTuple
+
+from ottla.common.environment import Scheduler
+from ottla.common.errors import (
+    ApiError,
+    ErrorCode,
+    LeaderNotAvailable,
+    NetworkException,
+    NotLeaderOrFollower,
+    UnknownTopicOrPartition,
+)
+from ottla.common.promise import Promise, run
+from ottla.handlers.context import MetadataSource
+from ottla.metadata.topics import TopicImage
+from ottla.protocol.generated.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from ottla.protocol.generated.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from ottla.protocol.generated.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from ottla.protocol.message import Message
+from ottla.records.batch import read_header
+from ottla.server.broker_batches import BrokerBatches, Channel
+from ottla.server.internal_topics import InternalTopics
+from ottla.tiered.metadata_topic import MetadataSlice
+
+_ALL_IN_SYNC: Final = -1
+_EARLIEST: Final = -2
+_CONSUMER: Final = -1
+_FETCH_BYTES_MAX: Final = 8 << 20
+
+
+class _Question(NamedTuple):
+    topic: TopicImage
+    partition: int
+    offset: int
+    max_bytes: int
+    answer: Promise[PartitionData]
+
+
+class RemoteMetadataLog:
+    def __init__(
+        self,
+        internal: InternalTopics,
+        metadata: MetadataSource,
+        channel: Channel,
+        scheduler: Scheduler,
+        *,
+        node_id: int,
+        timeout_ms: int,
+    ) -> None:
+        self._internal = internal
+        self._metadata = metadata
+        self._channel = channel
+        self._node_id = node_id
+        self._timeout_ms = timeout_ms
+        self._fetches = BrokerBatches[_Question](
+            channel,
+            scheduler,
+            key=lambda question: (question.topic.topic_id, question.partition),
+            make=_fetch_request,
+            answered=_fetched,
+        )
+
+    def partition_count(self, topic: str) -> int | None:
+        return self._internal.partition_count(topic)
+
+    # Writing
+
+    def append(self, topic: str, partition: int, batch: bytes) -> Promise[int]:
+        return run(self._append(topic, partition, batch))
+
+    async def _append(self, topic: str, partition: int, batch: bytes) -> int:
+        leader, image = self._leader(topic, partition)
+        if leader == self._node_id:
+            return await self._internal.append(topic, partition, batch)
+        data = PartitionProduceData(index=partition, records=batch)
+        response = await self._ask(
+            leader,
+            ProduceRequest(
+                acks=_ALL_IN_SYNC,
+                timeout_ms=self._timeout_ms,
+                topic_data=[
+                    TopicProduceData(name=topic, topic_id=image.topic_id, partition_data=[data])
+                ],
+            ),
+        )
+        assert isinstance(response, ProduceResponse)
+        for produced in response.responses:
+            for each in produced.partition_responses:
+                if each.error_code:
+                    raise _refusal(each.error_code)
+                return each.base_offset + read_header(batch).last_offset_delta
+        raise NetworkException
+
+    # Reading
+
+    def fetch(
+        self, topic: str, partition: int, offset: int, max_bytes: int
+    ) -> Promise[MetadataSlice]:
+        return run(self._fetch(topic, partition, offset, max_bytes))
+
+    async def _fetch(
+        self, topic: str, partition: int, offset: int, max_bytes: int
+    ) -> MetadataSlice:
+        leader, image = self._leader(topic, partition)
+        if leader == self._node_id:
+            return self._read(topic, partition, offset, max_bytes)
+        question = _Question(image, partition, offset, max_bytes, Promise())
+        self._fetches.ask(leader, question)
+        found = await question.answer
+        if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            start_offset = await self._start_offset(leader, topic, partition)
+            return MetadataSlice(b"", start_offset, start_offset + 1)
+        if found.error_code:
+            raise _refusal(found.error_code)
+        return MetadataSlice(
+            bytes(found.records or b""), max(found.log_start_offset, 0), found.high_watermark
+        )
+
+    def _read(self, topic: str, partition: int, offset: int, max_bytes: int) -> MetadataSlice:
+        start_offset = self._internal.log_start_offset(topic, partition)
+        high_watermark = self._internal.high_watermark(topic, partition)
+        records = b""
+        if start_offset <= offset < high_watermark:
+            records = self._internal.read(topic, partition, offset, max_bytes)
+        return MetadataSlice(records, start_offset, high_watermark)
+
+    async def _start_offset(self, leader: int, topic: str, partition: int) -> int:
+        asked = ListOffsetsPartition(partition_index=partition, timestamp=_EARLIEST)
+        response = await self._ask(
+            leader,
+            ListOffsetsRequest(
+                replica_id=_CONSUMER, topics=[ListOffsetsTopic(name=topic, partitions=[asked])]
+            ),
+        )
+        assert isinstance(response, ListOffsetsResponse)
+        for listed in response.topics:
+            for each in listed.partitions:
+                if each.error_code:
+                    raise _refusal(each.error_code)
+                return each.offset
+        raise NetworkException
+
+    # The leader
+
+    def _leader(self, topic: str, partition: int) -> tuple[int, TopicImage]:
+        image = self._metadata.image.topics.by_name.get(topic)
+        state = None if image is None else image.partitions.get(partition)
+        if image is None or state is None:
+            raise UnknownTopicOrPartition
+        if state.leader < 0:
+            raise LeaderNotAvailable
+        return state.leader, image
+
+    async def _ask(self, node_id: int, request: Message) -> Message:
+        try:
+            return await self._channel.send(node_id, request)
+        except (OSError, ValueError) as error:
+            raise NetworkException(str(error)) from error
+
+
+def _fetch_request(questions: list[_Question]) -> FetchRequest:
+    topics: dict[bytes, FetchTopic] = {}
+    for topic, partition, offset, max_bytes, _ in questions:
+        asked = topics.setdefault(
+            topic.topic_id, FetchTopic(topic=topic.name, topic_id=topic.topic_id)
+        )
+        asked.partitions.append(
+            FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes)
+        )
+    return FetchRequest(max_bytes=_FETCH_BYTES_MAX, topics=list(topics.values()))
+
+
+def _fetched(questions: list[_Question], response: Message | None) -> None:
+    """All questions are about one topic, or about two of its lives: the partition tells them."""
+    found: dict[tuple[bytes | str, int], PartitionData] = {}
+    code: int = ErrorCode.NETWORK_EXCEPTION
+    if response is not None:
+        assert isinstance(response, FetchResponse)
+        code = response.error_code or code
+        for topic in response.responses:
+            for each in topic.partitions:
+                found[topic.topic_id, each.partition_index] = each
+                found[topic.topic, each.partition_index] = each
+    for question in questions:
+        data = found.get((question.topic.topic_id, question.partition)) or found.get(
+            (question.topic.name, question.partition)
+        )
+        question.answer.fulfil(
+            PartitionData(partition_index=question.partition, error_code=code)
+            if data is None
+            else data
+        )
+
+
+def _refusal(code: int) -> ApiError:
+    """Whatever it is, it may be over when somebody asks again."""
+    if code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        return NotLeaderOrFollower()
+    return ApiError(f"the leader of the metadata partition says {ErrorCode(code).name}")
