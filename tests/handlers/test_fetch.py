@@ -8,6 +8,7 @@ from ottla.common.buffers import Answer
 from ottla.common.errors import ErrorCode
 from ottla.common.promise import Promise
 from ottla.handlers import fetch
+from ottla.metadata.topics import TopicsImage
 from ottla.protocol.generated.fetch import (
     FetchPartition,
     FetchRequest,
@@ -153,6 +154,7 @@ def test_a_topic_that_is_deleted_answers_who_waits_for_it(broker: Broker) -> Non
     topic_id = broker.partition("t").topic_id
     waiting = start(broker, asked(broker, at(3), wait_ms=500))
     assert isinstance(waiting, Promise)
+    broker.set_image(topics=TopicsImage())
     broker.replicas.remove(topic_id)
     broker.scheduler.run_for(0.0)
     assert only(read(waiting.result(), 18)).error_code == ErrorCode.UNKNOWN_TOPIC_ID
@@ -205,8 +207,8 @@ def test_readers_of_another_epoch_are_told(broker: Broker, epoch: int, code: Err
 
 @pytest.mark.parametrize("version", [12, 13, 16, 18])
 def test_from_version_16_on_a_reader_is_told_who_leads(broker: Broker, version: int) -> None:
-    lead(broker.partition("t"), 7, 4, (7,))
-    found = only(fetched(broker, asked(broker, at(0), version=version)))
+    broker.add_topic("elsewhere", replicas=(7,), leader=7, leader_epoch=4)
+    found = only(fetched(broker, asked(broker, at(0), topic="elsewhere", version=version)))
     assert found.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     leader = found.current_leader
     expected = (7, 4) if version >= 16 else (-1, -1)

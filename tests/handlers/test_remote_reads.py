@@ -4,6 +4,7 @@ import pytest
 from tests.handlers.broker import Broker
 from tests.handlers.test_fetch import asked, at, only, read, size, start
 from tests.handlers.test_offsets import listed
+from tests.replication.states import lead
 
 from ottla.common.errors import ApiError, CorruptMessage, ErrorCode
 from ottla.common.promise import Promise, fulfilled
@@ -165,6 +166,7 @@ def test_what_the_store_refuses_the_partition_refuses(broker: Broker, error: Api
 
 
 def test_a_follower_is_told_where_to_look(broker: Broker) -> None:
+    lead(broker.partition("t"), 1, 9, (1, 7))
     found = fetch_at(broker, 0, replica_id=7)
     assert found.error_code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
 

@@ -103,8 +103,8 @@ def served(*, of_controller: bool) -> list[ApiKey]:
 
 
 Handle = Callable[[Any, RequestContext, Services], Coroutine[Any, None, Message]]
-HotPath = Callable[[memoryview, int, int, int, Services], "Answer | Promise[Answer] | None"]
-"""Frame, where its body begins, version, correlation id, services."""
+HotPath = Callable[[memoryview, int, int, int, Services, Peer], "Answer | Promise[Answer] | None"]
+"""Frame, where its body begins, version, correlation id, services, who asks."""
 
 
 class HandlerLog(Protocol):
@@ -161,14 +161,14 @@ class Dispatcher:
             self.produce_requests += 1
             if version >= 9:
                 pos = skip_tagged_fields(frame, pos)
-            return self._produce(frame, pos, version, correlation_id, self._services)
+            return self._produce(frame, pos, version, correlation_id, self._services, peer)
         if len(frame) > REQUEST_BYTES_MAX:
             raise ProtocolViolation(f"a request of {len(frame)} bytes that carries no records")
         if key == _FETCH and 4 <= version <= 18:
             self.fetch_requests += 1
             if version >= 12:
                 pos = skip_tagged_fields(frame, pos)
-            return self._fetch(frame, pos, version, correlation_id, self._services)
+            return self._fetch(frame, pos, version, correlation_id, self._services, peer)
         context = self._context(peer, frame, version, correlation_id, client_size)
         return self._answer_other(key, context, frame, pos)
 

@@ -4,6 +4,10 @@ The answer waits until ``min_bytes`` are there or ``max_wait_ms`` have passed, u
 wrong: an error is told at once. The first partition with records gives at least one batch even if
 that is larger than the limits, so that a consumer always gets on.
 
+A follower reads up to the end of the log, and by its offset says what it has: that moves the high
+watermark, for which consumers wait. A consumer may read from a follower (KIP-392), up to the high
+watermark that this one knows; a leader may name one in the consumer's rack.
+
 Records that are no longer on this disk come from the remote store. The answer waits for them, at
 most ``remote.fetch.max.wait.ms``; who waited in vain is answered without them and asks again.
 
@@ -19,31 +23,41 @@ from ottla.common.buffers import Answer
 from ottla.common.errors import (
     ApiError,
     ErrorCode,
-    NotLeaderOrFollower,
     OffsetMovedToTieredStorage,
     OffsetOutOfRange,
     RequestTimedOut,
 )
 from ottla.common.promise import Promise, run
-from ottla.handlers.context import Services
+from ottla.handlers.context import Peer, Services
+from ottla.handlers.current_leaders import Leaders
 from ottla.handlers.deadlines import until
+from ottla.handlers.partitions import missing
+from ottla.handlers.replica_selection import preferred_read_replica
 from ottla.protocol.api import ApiKey
-from ottla.protocol.fetch_response import FetchedPartition, encode_fetch_response
+from ottla.protocol.fetch_response import Endpoint, FetchedPartition, encode_fetch_response
 from ottla.protocol.generated.fetch import FetchRequest
 from ottla.protocol.message import from_buffer
 from ottla.replication.fetch_sessions import FetchContext, FetchedFrom, TopicKey
 from ottla.replication.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
+from ottla.replication.waiting import WaitingAt
 
 KEY: Final = ApiKey.FETCH
 VERSIONS: Final = (4, 18)
+_FOLLOWER_READS: Final = 11
 _TOPIC_IDS: Final = 13
+_REPLICA_STATE: Final = 15
 _LEADERS: Final = 16
 
 Fetched = list[tuple[FetchedFrom, FetchedPartition]]
 
 
 def answer(
-    frame: memoryview, pos: int, version: int, correlation_id: int, services: Services
+    frame: memoryview,
+    pos: int,
+    version: int,
+    correlation_id: int,
+    services: Services,
+    peer: Peer | None = None,
 ) -> Answer | Promise[Answer]:
     request, _ = from_buffer(FetchRequest, bytes(frame), pos, version)
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
@@ -57,7 +71,7 @@ def answer(
         )
     except ApiError as refusal:
         return encode_fetch_response(correlation_id, version, [], error_code=int(refusal.code))
-    fetch = _Fetch(request, context, version, correlation_id, services)
+    fetch = _Fetch(request, context, version, correlation_id, services, peer)
     fetched, size, refused = fetch.read()
     if fetch.remote:
         return run(fetch.wait_for_remote(fetched))
@@ -66,9 +80,9 @@ def answer(
     waits: Promise[Answer] = Promise()
     services.replicas.waiting.add(
         request.min_bytes - size,
-        [partition.waiting for partition in fetch.partitions()],
+        fetch.places(),
         request.max_wait_ms,
-        lambda: waits.fulfil(fetch.encode(fetch.read()[0])),
+        lambda: waits.fulfil(fetch.encode(fetch.read_again())),
     )
     return waits
 
@@ -77,9 +91,13 @@ class _Fetch:
     """One fetch request, which may have to be read twice: when it comes and when it has waited."""
 
     __slots__ = (
-        "_claims_to_be_a_replica",
+        "_broker_epoch",
         "_context",
         "_correlation_id",
+        "_is_new",
+        "_leaders",
+        "_peer",
+        "_replica_id",
         "_request",
         "_services",
         "_version",
@@ -93,15 +111,22 @@ class _Fetch:
         version: int,
         correlation_id: int,
         services: Services,
+        peer: Peer | None,
     ) -> None:
         self._request = request
-        self._claims_to_be_a_replica = (
-            request.replica_id >= 0 or request.replica_state.replica_id >= 0
-        )
+        if version >= _REPLICA_STATE:
+            self._replica_id = request.replica_state.replica_id
+            self._broker_epoch = request.replica_state.replica_epoch
+        else:
+            self._replica_id, self._broker_epoch = request.replica_id, -1
+        self._is_new = True
         self._context = context
         self._version = version
         self._correlation_id = correlation_id
         self._services = services
+        self._peer = peer
+        self._leaders: Leaders | None = None
+        """Who leads what this broker does not; made when somebody must be told."""
         self.remote: list[tuple[int, Promise[FetchedPartition]]] = []
         """What is being read from the remote store, by its place among the answers."""
 
@@ -111,9 +136,17 @@ class _Fetch:
         partition = None if led is None else led.get(asked.partition)
         return partition or replicas.partition(asked.topic, asked.partition)
 
-    def partitions(self) -> list[Partition]:
+    def places(self) -> list[WaitingAt]:
+        """Where to wait: for the end of the logs, or for their high watermarks."""
         found = [self._partition(asked) for asked in self._context.partitions]
-        return [partition for partition in found if partition is not None]
+        if self._replica_id >= 0:
+            return [partition.waiting_followers for partition in found if partition is not None]
+        return [partition.waiting for partition in found if partition is not None]
+
+    def read_again(self) -> Fetched:
+        """What is there now that the request has waited."""
+        self._is_new = False
+        return self.read()[0]
 
     def read(self) -> tuple[Fetched, int, bool]:
         """Read every partition; return the answers, their bytes, and whether one was refused.
@@ -129,19 +162,9 @@ class _Fetch:
             partition = self._partition(asked)
             try:
                 if partition is None:
-                    raise self._services.replicas.missing(asked.topic, asked.partition)
-                read = partition.read(
-                    asked.offset,
-                    min(asked.max_bytes, left),
-                    asked.current_leader_epoch,
-                    request.isolation_level,
-                    at_least_one=size == 0,
-                    last_fetched_epoch=asked.last_fetched_epoch,
-                )
-                if self._claims_to_be_a_replica:
-                    # It could move the high watermark (CVE-2018-1288); none of ours fetches yet.
-                    raise NotLeaderOrFollower
-                if read.diverging_epoch is not None:
+                    raise missing(self._services, asked.topic, asked.partition)
+                read = self._read(partition, asked, min(asked.max_bytes, left), size == 0)
+                if read.diverging_epoch is not None or read.preferred_read_replica >= 0:
                     refused = True
             except OffsetMovedToTieredStorage:
                 limit = min(asked.max_bytes, left)
@@ -150,12 +173,72 @@ class _Fetch:
                 left = max(0, left - limit)
             except ApiError as error:
                 refused = True
-                read = _refusal(asked, partition, error, self._version)
+                read = self._refusal(asked, partition, error)
             got = read.size
             size += got
             left = max(0, left - got)
             fetched.append((asked, read))
         return fetched, size, refused
+
+    def _read(
+        self, partition: Partition, asked: FetchedFrom, max_bytes: int, at_least_one: bool
+    ) -> FetchedPartition:
+        if self._replica_id >= 0:
+            return partition.fetch_as_follower(
+                self._replica_id,
+                self._broker_epoch,
+                asked.offset,
+                max_bytes,
+                asked.current_leader_epoch,
+                at_least_one=at_least_one,
+                log_start_offset=asked.follower_log_start_offset,
+                last_fetched_epoch=asked.last_fetched_epoch,
+                is_new=self._is_new,
+            )
+        if self._request.rack_id and self._services.config.replica_selector_class is not None:
+            nearer = self._nearer_replica(partition, asked)
+            if nearer is not None:
+                return nearer
+        return partition.read(
+            asked.offset,
+            max_bytes,
+            asked.current_leader_epoch,
+            self._request.isolation_level,
+            at_least_one=at_least_one,
+            last_fetched_epoch=asked.last_fetched_epoch,
+            from_leader_only=self._version < _FOLLOWER_READS,
+        )
+
+    def _nearer_replica(self, partition: Partition, asked: FetchedFrom) -> FetchedPartition | None:
+        """Where the consumer should rather read, if that is elsewhere."""
+        replica = preferred_read_replica(
+            partition, asked.offset, self._request.rack_id, self._services, self._peer
+        )
+        if replica is None:
+            return None
+        partition.check_epoch(asked.current_leader_epoch)
+        log = partition.log
+        answer = FetchedPartition(
+            partition.index, 0, log.high_watermark, log.last_stable_offset, log.log_start_offset
+        )
+        answer.records = b""
+        answer.preferred_read_replica = replica
+        return answer
+
+    def _refusal(
+        self, asked: FetchedFrom, partition: Partition | None, error: ApiError
+    ) -> FetchedPartition:
+        refusal = FetchedPartition(asked.partition, int(error.code), records=b"")
+        if partition is None:
+            refusal.aborted = []
+        if self._version >= _LEADERS and error.code in (
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            ErrorCode.FENCED_LEADER_EPOCH,
+        ):
+            if self._leaders is None:
+                self._leaders = Leaders(self._services, self._peer)
+            refusal.current_leader = self._leaders.of(asked.topic, asked.partition)
+        return refusal
 
     def _read_remote(
         self, partition: Partition | None, asked: FetchedFrom, max_bytes: int, place: int
@@ -163,10 +246,10 @@ class _Fetch:
         """Begin to read from the remote store; the answer of a partition that must wait for it."""
         remote_logs = self._services.remote_logs
         assert partition is not None
-        if self._claims_to_be_a_replica:
-            return _refusal(asked, partition, OffsetMovedToTieredStorage(), self._version)
+        if self._replica_id >= 0:
+            return self._refusal(asked, partition, OffsetMovedToTieredStorage())
         if remote_logs is None:
-            return _refusal(asked, partition, OffsetOutOfRange(), self._version)
+            return self._refusal(asked, partition, OffsetOutOfRange())
         isolation_level = self._request.isolation_level
         if max_bytes > 0:
             read = partition.read_remote(remote_logs, asked.offset, max_bytes, isolation_level)
@@ -195,7 +278,7 @@ class _Fetch:
             except RequestTimedOut:
                 continue
             except ApiError as error:
-                refusal = _refusal(asked, self._partition(asked), error, self._version)
+                refusal = self._refusal(asked, self._partition(asked), error)
                 fetched[place] = asked, refusal
         return self.encode(fetched)
 
@@ -215,23 +298,14 @@ class _Fetch:
                 last = asked.topic
                 topics.append((last, []))
             topics[-1][1].append(read)
+        endpoints = [] if self._leaders is None else self._leaders.addresses()
         return encode_fetch_response(
-            self._correlation_id, self._version, topics, session_id=context.session_id
+            self._correlation_id,
+            self._version,
+            topics,
+            session_id=context.session_id,
+            endpoints=[Endpoint(at.node_id, at.host, at.port, at.rack) for at in endpoints],
         )
-
-
-def _refusal(
-    asked: FetchedFrom, partition: Partition | None, error: ApiError, version: int
-) -> FetchedPartition:
-    refusal = FetchedPartition(asked.partition, int(error.code), records=b"")
-    if partition is None:
-        refusal.aborted = []
-    elif version >= _LEADERS and error.code in (
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.FENCED_LEADER_EPOCH,
-    ):
-        refusal.current_leader = (partition.leader, partition.leader_epoch)
-    return refusal
 
 
 def _refuse(request: FetchRequest, version: int, correlation_id: int) -> Answer:

@@ -1,6 +1,11 @@
 """The partition that a request is about, or why this broker cannot speak for it."""
 
-from ottla.common.errors import KafkaStorageError, NotLeaderOrFollower, UnknownTopicOrPartition
+from ottla.common.errors import (
+    ApiError,
+    KafkaStorageError,
+    NotLeaderOrFollower,
+    UnknownTopicOrPartition,
+)
 from ottla.handlers.context import Services
 from ottla.replication.partition import Partition
 
@@ -21,3 +26,15 @@ def exists(services: Services, topic: str, index: int) -> bool:
     """Whether the cluster has this partition, wherever it may be."""
     found = services.metadata.image.topics.by_name.get(topic)
     return found is not None and index in found.partitions
+
+
+def missing(services: Services, topic: str | bytes, index: int) -> ApiError:
+    """Why a partition that was asked for is not here: it may be elsewhere."""
+    reason = services.replicas.missing(topic, index)
+    if not isinstance(reason, KafkaStorageError):
+        topics = services.metadata.image.topics
+        found = topics.by_id.get(topic) if isinstance(topic, bytes) else topics.by_name.get(topic)
+        if found is not None:
+            here = index in found.partitions
+            return NotLeaderOrFollower() if here else UnknownTopicOrPartition()
+    return reason

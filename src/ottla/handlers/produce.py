@@ -14,8 +14,15 @@ from typing import Final
 from ottla.common.buffers import Answer
 from ottla.common.errors import ApiError
 from ottla.common.promise import Promise
-from ottla.handlers.context import Services
+from ottla.handlers.acknowledged_produce import (
+    Unacknowledged,
+    finish_when_acknowledged,
+    unacknowledged,
+)
+from ottla.handlers.context import Peer, Services
+from ottla.handlers.current_leaders import Leaders
 from ottla.handlers.flushed_produce import Unflushed, appended, finish_when_flushed
+from ottla.handlers.partitions import missing
 from ottla.handlers.produce_outcomes import (
     Outcomes,
     Refused,
@@ -40,16 +47,22 @@ _ATTRIBUTES: Final = 22
 
 
 def answer(
-    frame: memoryview, pos: int, version: int, correlation_id: int, services: Services
+    frame: memoryview,
+    pos: int,
+    version: int,
+    correlation_id: int,
+    services: Services,
+    peer: Peer | None = None,
 ) -> Answer | Promise[Answer] | None:
     request = read_produce_request(frame, pos, version)
     if request.transactional_id is not None:
-        return produce_transactionally(request, frame, version, correlation_id, services)
+        return produce_transactionally(request, frame, version, correlation_id, services, peer)
     acks = request.acks
     now_ms = services.scheduler.wall_ms()
     replicas = services.replicas
     outcomes: Outcomes = []
     unflushed: list[Unflushed] | None = None
+    pending: list[Unacknowledged] | None = None
     refused = False
     for topic, partitions in request.topics:
         led = replicas.topic(topic)
@@ -71,11 +84,14 @@ def answer(
                         and frame[start + _MAGIC] == MAGIC
                     )
                 ):
-                    unknown = replicas.missing(topic, index) if partition is None else None
+                    unknown = missing(services, topic, index) if partition is None else None
                     raise reason(request, unknown, start, version)
                 if version < ZSTD_FROM_PRODUCE_VERSION:
                     refuse_zstd(frame, start, end, version)
                 info = partition.append(frame, start, end, acks, now_ms)
+                if acks < 0 and partition.log.high_watermark <= info.last_offset:
+                    pending = pending or []
+                    pending.append(unacknowledged(partition, info, results))
                 results.append((index, info.first_offset, info.append_time, info.log_start_offset))
             except FlushDue as due:
                 assert partition is not None
@@ -88,9 +104,14 @@ def answer(
                 refusal.is_one_batch = is_one_batch(frame, start, end)
                 results.append(refusal)
         outcomes.append((topic, results))
-    if unflushed is not None:
-        finish_it = partial(finish, outcomes, request, version, correlation_id, replicas)
-        return finish_when_flushed(unflushed, finish_it, replicas, acks, refused=refused)
-    if not refused and acks:
+    if not refused and acks and unflushed is None and pending is None:
         return encode_appended(correlation_id, version, outcomes)  # type: ignore[arg-type]
-    return finish(outcomes, request, version, correlation_id, replicas, refused=refused)
+    finish_it = partial(finish, outcomes, request, version, correlation_id, Leaders(services, peer))
+    if unflushed is not None:
+        return finish_when_flushed(
+            unflushed, pending or [], finish_it, replicas, request, refused=refused
+        )
+    if pending is not None:
+        timeout_ms = request.timeout_ms
+        return finish_when_acknowledged(pending, finish_it, replicas, timeout_ms, refused=refused)
+    return finish_it(refused=refused)

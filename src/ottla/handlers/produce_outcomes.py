@@ -15,11 +15,13 @@ from ottla.common.errors import (
     ProtocolViolation,
     TransactionalIdAuthorizationFailed,
 )
+from ottla.handlers.current_leaders import Leaders
 from ottla.handlers.framing import frame_response
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceResponse,
     ProduceResponse,
     TopicProduceResponse,
@@ -28,7 +30,6 @@ from ottla.protocol.produce_request import PartitionRecords, ProduceView
 from ottla.protocol.produce_response import Appended, encode_appended
 from ottla.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC
 from ottla.replication.partition import Partition
-from ottla.replication.replicas import Replicas
 
 _LEADERS: Final = 10
 _BATCH_LENGTH: Final = Struct(">i")
@@ -39,7 +40,7 @@ _MAGIC: Final = 16
 class Refused:
     """A partition that did not take what was sent."""
 
-    __slots__ = ("error", "index", "is_one_batch", "partition")
+    __slots__ = ("appended", "error", "index", "is_one_batch", "partition")
 
     def __init__(self, index: int, error: ApiError, partition: Partition | None) -> None:
         self.index = index
@@ -47,6 +48,8 @@ class Refused:
         self.partition = partition
         self.is_one_batch = False
         """Whether what was sent had at least the shape of a batch."""
+        self.appended: Appended | None = None
+        """Where it was written, though not known to be committed."""
 
 
 _WITHOUT_LOG_START: Final = frozenset(
@@ -94,19 +97,19 @@ def finish(
     request: ProduceView,
     version: int,
     correlation_id: int,
-    replicas: Replicas,
+    leaders: Leaders,
     *,
     refused: bool,
 ) -> Answer | None:
     """The answer; None for a producer that wants none."""
     if refused:
-        replicas.produce_refused += 1
+        leaders.services.replicas.produce_refused += 1
     if request.acks == 0:
         if refused:
             _without_answer(outcomes)
         return None
     if refused:
-        return _explain(outcomes, version, correlation_id)
+        return _explain(outcomes, version, correlation_id, leaders)
     return encode_appended(correlation_id, version, outcomes)  # type: ignore[arg-type]
 
 
@@ -118,7 +121,7 @@ def _without_answer(outcomes: Outcomes) -> None:
     raise ProtocolViolation(f"a produce request with acks=0 was refused: {', '.join(errors)}")
 
 
-def _explain(outcomes: Outcomes, version: int, correlation_id: int) -> Answer:
+def _explain(outcomes: Outcomes, version: int, correlation_id: int, leaders: Leaders) -> Answer:
     """An answer with refusals in it: rare, so the generated codec makes it."""
     response = ProduceResponse()
     for topic, items in outcomes:
@@ -127,12 +130,20 @@ def _explain(outcomes: Outcomes, version: int, correlation_id: int) -> Answer:
             answered.topic_id = topic
         else:
             answered.name = topic
-        answered.partition_responses = [_partition_response(item, version) for item in items]
+        answered.partition_responses = [
+            _partition_response(topic, item, version, leaders) for item in items
+        ]
         response.responses.append(answered)
+    response.node_endpoints = [
+        NodeEndpoint(node_id=at.node_id, host=at.host, port=at.port, rack=at.rack)
+        for at in leaders.addresses()
+    ]
     return frame_response(response, ApiKey.PRODUCE, version, correlation_id)
 
 
-def _partition_response(item: Appended | Refused, version: int) -> PartitionProduceResponse:
+def _partition_response(
+    topic: str | bytes, item: Appended | Refused, version: int, leaders: Leaders
+) -> PartitionProduceResponse:
     if not isinstance(item, Refused):
         index, base_offset, append_time, log_start_offset = item
         return PartitionProduceResponse(
@@ -153,11 +164,13 @@ def _partition_response(item: Appended | Refused, version: int) -> PartitionProd
             for index, message in error.record_errors
         ],
     )
-    partition = item.partition
-    if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= _LEADERS and partition:
-        response.current_leader = LeaderIdAndEpoch(
-            leader_id=partition.leader, leader_epoch=partition.leader_epoch
+    if item.appended is not None:
+        _, response.base_offset, response.log_append_time_ms, response.log_start_offset = (
+            item.appended
         )
+    if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= _LEADERS:
+        leader_id, leader_epoch = leaders.of(topic, item.index)
+        response.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
     return response
 
 

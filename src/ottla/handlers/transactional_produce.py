@@ -8,6 +8,7 @@ Readers of committed records wait behind an open transaction. So a batch is take
 coordinator knows the transaction, and will therefore end it, be it by a timeout.
 """
 
+from functools import partial
 from typing import Final, NamedTuple, cast
 
 from ottla.common.buffers import Answer
@@ -27,7 +28,15 @@ from ottla.coordinator.transaction.verification import (
     operation_of,
     refusal,
 )
-from ottla.handlers.context import Services
+from ottla.handlers.acknowledged_produce import (
+    Unacknowledged,
+    finish_when_acknowledged,
+    unacknowledged,
+)
+from ottla.handlers.context import Peer, Services
+from ottla.handlers.current_leaders import Leaders
+from ottla.handlers.flushed_produce import appended
+from ottla.handlers.partitions import missing
 from ottla.handlers.produce_outcomes import (
     Outcomes,
     Refused,
@@ -42,6 +51,7 @@ from ottla.records.batch import HEADER_SIZE, MAGIC, MAGIC_POSITION, BatchHeader,
 from ottla.records.validation import ZSTD_FROM_PRODUCE_VERSION, refuse_zstd
 from ottla.replication.partition import Partition
 from ottla.replication.verification import VerificationGuard
+from ottla.storage.results import AppendInfo
 
 _TRY_AGAIN: Final = frozenset(
     {
@@ -60,6 +70,7 @@ class _Request(NamedTuple):
     correlation_id: int
     services: Services
     operation: SupportedOperation
+    peer: Peer | None
 
 
 Batches = list[tuple[Partition, BatchHeader]]
@@ -72,10 +83,15 @@ class _Verified(NamedTuple):
 
 
 def produce_transactionally(
-    view: ProduceView, frame: memoryview, version: int, correlation_id: int, services: Services
+    view: ProduceView,
+    frame: memoryview,
+    version: int,
+    correlation_id: int,
+    services: Services,
+    peer: Peer | None = None,
 ) -> "Answer | Promise[Answer] | None":
     operation = operation_of(PRODUCE, version)
-    request = _Request(view, frame, version, correlation_id, services, operation)
+    request = _Request(view, frame, version, correlation_id, services, operation, peer)
     batches = _transactional(request)
     producers = {(header.producer_id, header.producer_epoch) for _, header in batches}
     enabled = services.config.transaction_partition_verification_enable
@@ -136,6 +152,15 @@ def _begin(request: _Request, batches: Batches) -> dict[TopicPartition, Verifica
 async def _wait(
     request: _Request, batches: Batches, producer_id: int, before: Promise[None] | None
 ) -> Answer | None:
+    """The answer, when this request is through; the producer's next one need not wait for it."""
+    answer = await _append_in_turn(request, batches, producer_id, before)
+    request.services.replicas.waiting.wake()
+    return await answer if isinstance(answer, Promise) else answer
+
+
+async def _append_in_turn(
+    request: _Request, batches: Batches, producer_id: int, before: Promise[None] | None
+) -> Answer | Promise[Answer] | None:
     """Append when the producer's request before this one is through, and this one is verified."""
     waiting = request.services.transactional_appends
     mine: Promise[None] = Promise()
@@ -162,10 +187,11 @@ async def _wait(
         mine.fulfil(None)
 
 
-def _append(request: _Request, verified: _Verified | None) -> Answer | None:
+def _append(request: _Request, verified: _Verified | None) -> Answer | Promise[Answer] | None:
     """Append what may be; without ``verified`` nothing is asked about transactions."""
     view, replicas = request.view, request.services.replicas
     outcomes: Outcomes = []
+    pending: list[Unacknowledged] = []
     refused = False
     for topic, partitions in view.topics:
         results: list[Appended | Refused] = []
@@ -173,28 +199,34 @@ def _append(request: _Request, verified: _Verified | None) -> Answer | None:
             partition = replicas.partition(topic, index)
             try:
                 if partition is None or not -1 <= view.acks <= 1 or start < 0:
-                    unknown = replicas.missing(topic, index) if partition is None else None
+                    unknown = missing(request.services, topic, index) if partition is None else None
                     raise reason(view, unknown, start, request.version)
-                results.append(_append_one(request, partition, index, start, end, verified))
+                info = _append_one(request, partition, start, end, verified)
+                if view.acks < 0 and partition.log.high_watermark <= info.last_offset:
+                    pending.append(unacknowledged(partition, info, results))
+                results.append(appended(index, info))
             except ApiError as error:
                 refused = True
                 refusal_of_one = Refused(index, error, partition)
                 refusal_of_one.is_one_batch = is_one_batch(request.frame, start, end)
                 results.append(refusal_of_one)
         outcomes.append((topic, results))
-    return finish(
-        outcomes, view, request.version, request.correlation_id, replicas, refused=refused
-    )
+    leaders = Leaders(request.services, request.peer)
+    finish_it = partial(finish, outcomes, view, request.version, request.correlation_id, leaders)
+    if pending:
+        return finish_when_acknowledged(
+            pending, finish_it, replicas, view.timeout_ms, refused=refused
+        )
+    return finish_it(refused=refused)
 
 
 def _append_one(
     request: _Request,
     partition: Partition,
-    index: int,
     start: int,
     end: int,
     verified: _Verified | None,
-) -> Appended:
+) -> AppendInfo:
     frame, acks = request.frame, request.view.acks
     now_ms = request.services.scheduler.wall_ms()
     if request.version < ZSTD_FROM_PRODUCE_VERSION:
@@ -206,10 +238,8 @@ def _append_one(
         if code is not ErrorCode.NONE:
             raise _refusal(code, request.operation)
         guard = verified.guards.get(name)
-        info = partition.append_transactional(frame, start, end, acks, now_ms, guard)
-    else:
-        info = partition.append_flushed(frame, start, end, acks, now_ms)
-    return index, info.first_offset, info.append_time, info.log_start_offset
+        return partition.append_transactional(frame, start, end, acks, now_ms, guard)
+    return partition.append_flushed(frame, start, end, acks, now_ms)
 
 
 def _refusal(code: ErrorCode, operation: SupportedOperation) -> ApiError:

@@ -37,6 +37,7 @@ class FetchedFrom:
 
     __slots__ = (
         "current_leader_epoch",
+        "follower_log_start_offset",
         "high_watermark",
         "last_fetched_epoch",
         "log_start_offset",
@@ -53,6 +54,8 @@ class FetchedFrom:
         self.max_bytes = 0
         self.current_leader_epoch = -1
         self.last_fetched_epoch = -1
+        self.follower_log_start_offset = -1
+        """Where the log of a follower that asks begins."""
         self.high_watermark = -1
         self.log_start_offset = -1
 
@@ -115,6 +118,7 @@ def _take_partitions(
             fetched.max_bytes = asked.partition_max_bytes
             fetched.current_leader_epoch = asked.current_leader_epoch
             fetched.last_fetched_epoch = asked.last_fetched_epoch
+            fetched.follower_log_start_offset = asked.log_start_offset
 
 
 class FetchContext:
