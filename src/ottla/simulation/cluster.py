@@ -90,6 +90,8 @@ class SimulatedCluster:
         self.on_end: list[Callable[[SimulatedNode], None]] = []
         """Called with a node whose process has ended, however it did."""
         self.violations: list[Anomaly] = []
+        self.clocks_were_skewed = False
+        """Whether the wall clock of some node was set wrong at some time."""
         self.remote_objects: dict[str, bytes] = {}
         """What tiered storage has, when it is on: one store for all nodes."""
         self.cluster_id = uuid_text(random_uuid(self.chance))

@@ -216,4 +216,5 @@ class SimulatedNode:
     def skew(self, milliseconds: int) -> None:
         """Let the wall clock be wrong by so much from now on."""
         self.scheduler.skew_ms = milliseconds
+        self.cluster.clocks_were_skewed = True
         self.cluster.note(f"{self} has its clock at {milliseconds:+d} ms")

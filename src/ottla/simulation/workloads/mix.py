@@ -1,10 +1,9 @@
-"""The workloads of one run, drawn from its seed, and the judgement of what they have seen."""
+"""The workloads of one run, drawn from its seed."""
 
+from collections.abc import Sequence
 from typing import Final
 
-from ottla.common.promise import Promise, run
-from ottla.simulation.checkers.facts import Anomaly
-from ottla.simulation.checkers.suite import check
+from ottla.common.chance import Chance
 from ottla.simulation.cluster_client import World
 from ottla.simulation.history import History
 from ottla.simulation.workloads.administration import Administration
@@ -35,31 +34,24 @@ SETTINGS: Final = {
     "group.consumer.heartbeat.interval.ms": "1000",
     "group.consumer.min.heartbeat.interval.ms": "1000",
     "log.retention.check.interval.ms": "3000",
+    "log.cleaner.enable": "true",
     "log.cleaner.backoff.ms": "2000",
+    "log.cleaner.dedupe.buffer.size": "1048576",
 }
 """What brokers need for the workloads to show much in a short time."""
 
 
 class Mix:
-    """``prepare``, ``start``, trouble the cluster, ``stop``, ``conclude``, ``anomalies``."""
+    """Some workloads at once, as one: what the runner uses when nothing else is said."""
 
-    def __init__(self, world: World, names: list[str] | None = None) -> None:
+    def __init__(self, world: World, history: History, names: Sequence[str] | None = None) -> None:
         """``names`` of workloads; drawn from the seed when they are not given."""
-        self.history = History(lambda: world.scheduler.now)
-        chance = world.part("mix")
         if names is None:
-            left = list(ALL)
-            names = []
-            for _ in range(chance.below(KINDS_MAX) + 1):
-                names.append(left.pop(chance.below(len(left))))
+            names = _draw(world.part("mix"))
         world.note(f"workloads: {', '.join(names)}")
-        self.workloads = [ALL[name](world, self.history) for name in names]
+        self.workloads = [ALL[name](world, history) for name in names]
 
-    def prepare(self) -> Promise[None]:
-        """Make the topics; to be waited for while all is well."""
-        return run(self._prepare())
-
-    async def _prepare(self) -> None:
+    async def prepare(self) -> None:
         for workload in self.workloads:
             await workload.prepare()
 
@@ -80,13 +72,15 @@ class Mix:
             for name in workload.still_running
         ]
 
-    def conclude(self) -> Promise[None]:
-        """Read what is there at the end; to be waited for when all is well again."""
-        return run(self._conclude())
-
-    async def _conclude(self) -> None:
+    async def conclude(self) -> None:
         for workload in self.workloads:
             await workload.conclude()
 
-    def anomalies(self) -> list[Anomaly]:
-        return check(self.history)
+    def close(self) -> None:
+        for workload in self.workloads:
+            workload.close()
+
+
+def _draw(chance: Chance) -> list[str]:
+    left = list(ALL)
+    return [left.pop(chance.below(len(left))) for _ in range(chance.below(KINDS_MAX) + 1)]
