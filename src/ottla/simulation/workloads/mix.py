@@ -36,7 +36,7 @@ SETTINGS: Final = {
     "log.retention.check.interval.ms": "3000",
     "log.cleaner.enable": "true",
     "log.cleaner.backoff.ms": "2000",
-    "log.cleaner.dedupe.buffer.size": "1048576",
+    "log.cleaner.dedupe.buffer.size": "2097152",
 }
 """What brokers need for the workloads to show much in a short time."""
 
