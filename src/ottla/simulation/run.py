@@ -9,10 +9,10 @@ replicas are equal.
 import logging
 import time
 import traceback
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Protocol
+from typing import Final
 
 from ottla.common.promise import Promise, run
 from ottla.simulation.checkers.facts import Anomaly
@@ -23,37 +23,12 @@ from ottla.simulation.cluster import SimulatedCluster, Violation
 from ottla.simulation.history import History
 from ottla.simulation.nemesis import Nemesis
 from ottla.simulation.scenario import SWARM, Scenario, draw_scenario
+from ottla.simulation.workloads.mix import Mix
 
 LIVENESS_SECONDS: Final = 180.0
 """What a healed cluster has to come to rest, with the longest of all timeouts and back-offs."""
 FINISH_SECONDS: Final = 120.0
 LINES_TOLD: Final = 40
-
-
-class Workload(Protocol):
-    """Clients of the cluster, on hosts of their own, who write down what they do and see."""
-
-    def prepare(self) -> Coroutine[Any, None, None]:
-        """Make what is needed while all is well."""
-        ...
-
-    def start(self) -> None: ...
-
-    def stop(self) -> None:
-        """Begin nothing new."""
-        ...
-
-    @property
-    def still_running(self) -> list[str]: ...
-
-    def conclude(self) -> Coroutine[Any, None, None]:
-        """Read what is there to be judged."""
-        ...
-
-    def close(self) -> None: ...
-
-
-MakeWorkload = Callable[[SimulatedCluster, History], Workload]
 
 
 @dataclass
@@ -118,7 +93,6 @@ class Run:
         self,
         seed: int,
         scenario: Scenario,
-        workloads: Sequence[MakeWorkload],
         tell: Callable[[str], None] | None = None,
     ) -> None:
         self.scenario = scenario
@@ -136,7 +110,7 @@ class Run:
         self.replicas = ReplicaChecker(self.cluster)
         self.nemesis = Nemesis(self.cluster, scenario.faults)
         self.history = History(lambda: self.cluster.scheduler.now)
-        self.workloads = [make(self.cluster, self.history) for make in workloads]
+        self.mix = Mix(self.cluster, self.history, scenario.workloads)
 
     @property
     def progress(self) -> int:
@@ -148,85 +122,79 @@ class Run:
         cluster.note(str(self.scenario))
         with _no_mistakes(cluster):
             cluster.start()
-            self._all([run(workload.prepare()) for workload in self.workloads], "are not prepared")
-            for workload in self.workloads:
-                workload.start()
+            self._wait_for(run(self.mix.prepare()), "the workloads are not prepared")
+            self.mix.start()
             self.nemesis.start(self.scenario.seconds)
             cluster.run_for(self.scenario.seconds)
             self.nemesis.heal()
             self._come_to_rest()
             self._finish()
 
-    def _all(self, promises: list[Promise[None]], what: str) -> None:
-        if not _eventually(self.cluster, lambda: all(p.done for p in promises), FINISH_SECONDS):
-            raise Violation(Anomaly("liveness", f"the workloads {what}"))
-        for promise in promises:
-            promise.result()
+    def _until(self, condition: Callable[[], bool], seconds: float, why: Callable[[], str]) -> None:
+        """Run until it holds; looked at a few times a second, as it costs."""
+        cluster = self.cluster
+        end = cluster.scheduler.now + seconds
+        while not condition():
+            if cluster.scheduler.now >= end:
+                raise Violation(Anomaly("liveness", why()))
+            cluster.run_for(0.25)
+
+    def _wait_for(self, promise: Promise[None], why: str) -> None:
+        self._until(lambda: promise.done, FINISH_SECONDS, lambda: why)
+        promise.result()
 
     def _come_to_rest(self) -> None:
-        begun = len(self.history)
-
-        def gets_on() -> bool:
-            return not self.workloads or any(
-                operation.is_ok for operation in self.history.operations[begun:]
-            )
+        operations = self.history.operations
+        begun = len(operations)
 
         def is_well() -> bool:
-            return self.nemesis.is_done and self.cluster.is_in_sync() and gets_on()
+            return (
+                self.nemesis.is_done
+                and self.cluster.is_in_sync()
+                and any(operation.is_ok for operation in operations[begun:])
+            )
 
-        if not _eventually(self.cluster, is_well, LIVENESS_SECONDS):
-            why = self.cluster.unrest() or "nothing that was begun after the faults succeeds"
-            raise Violation(Anomaly("liveness", why))
+        def why() -> str:
+            return self.cluster.unrest() or "nothing that was begun after the faults succeeds"
+
+        self._until(is_well, LIVENESS_SECONDS, why)
         self.cluster.note("at rest")
 
     def _finish(self) -> None:
-        for workload in self.workloads:
-            workload.stop()
-        ended = _eventually(
-            self.cluster,
-            lambda: not any(workload.still_running for workload in self.workloads),
+        cluster, mix = self.cluster, self.mix
+        mix.stop()
+        self._until(
+            lambda: not mix.still_running,
             FINISH_SECONDS,
+            lambda: f"{', '.join(mix.still_running)} does not end",
         )
-        if not ended:
-            running = [name for workload in self.workloads for name in workload.still_running]
-            raise Violation(Anomaly("liveness", f"{', '.join(running)} do not end"))
-        self._all([run(workload.conclude()) for workload in self.workloads], "read nothing")
-        for workload in self.workloads:
-            workload.close()
-        if not _eventually(self.cluster, self.cluster.is_in_sync, LIVENESS_SECONDS):
-            raise Violation(Anomaly("liveness", self.cluster.unrest() or "no rest at the end"))
+        self._wait_for(run(mix.conclude()), "the end cannot be read")
+        self._until(cluster.is_in_sync, LIVENESS_SECONDS, lambda: cluster.unrest() or "")
+        mix.close()
         # Followers learn of the last high watermark by their next fetch.
-        self.cluster.run_for(5.0)
+        cluster.run_for(5.0)
         self.replicas.check_rest()
         for anomaly in check(self.history):
-            self.cluster.violation(*anomaly)
-        if self.cluster.violations:
-            raise Violation(self.cluster.violations[0])
-        self.cluster.note("all is well")
-
-
-def _eventually(cluster: SimulatedCluster, condition: Callable[[], bool], seconds: float) -> bool:
-    """Whether it holds within ``seconds``; looked at a few times a second, as it costs."""
-    end = cluster.scheduler.now + seconds
-    while not condition():
-        if cluster.scheduler.now >= end:
-            return False
-        cluster.run_for(0.25)
-    return True
+            cluster.violation(*anomaly)
+        if cluster.violations:
+            raise Violation(cluster.violations[0])
+        cluster.note("all is well")
 
 
 def run_seed(
     seed: int,
     name: str = SWARM,
     seconds: float | None = None,
-    workloads: Sequence[MakeWorkload] = (),
     tell: Callable[[str], None] | None = None,
+    *,
+    tells_deliveries: bool = False,
 ) -> Report:
     """Run a seed, and report; whatever goes wrong is in the report."""
     began = time.process_time()
     scenario = draw_scenario(seed, name, seconds)
     report = Report(seed, str(scenario))
-    whole = Run(seed, scenario, workloads, tell)
+    whole = Run(seed, scenario, tell)
+    whole.cluster.trace.tells_deliveries = tells_deliveries
     try:
         whole.go()
     except Violation as violation:

@@ -11,6 +11,9 @@ from typing import Final
 from ottla.common.chance import Chance
 from ottla.simulation.cluster import Roles
 from ottla.simulation.faults import KINDS
+from ottla.simulation.workloads.administration import Administration
+from ottla.simulation.workloads.mix import ALL, KINDS_MAX, SETTINGS
+from ottla.simulation.workloads.records import CompactedRecords, Records
 
 SWARM: Final = "swarm"
 SCENARIOS: Final[dict[str, tuple[str, ...]]] = {
@@ -27,6 +30,7 @@ SCENARIOS: Final[dict[str, tuple[str, ...]]] = {
 }
 """The faults of each, by name."""
 SECONDS: Final = 60.0
+COMPACTED: Final = CompactedRecords.NAME
 
 
 @dataclass(frozen=True)
@@ -38,14 +42,14 @@ class Scenario:
     roles: Roles = "combined"
     static_quorum: bool = False
     clock_rates: tuple[float, float] = (1.0, 1.0)
+    workloads: tuple[str, ...] = ()
     settings: dict[str, str] = field(default_factory=dict)
     features: dict[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
         quorum = "static" if self.static_quorum else "dynamic"
-        return (
-            f"{self.name}: {self.roles}, {quorum} quorum, {', '.join(self.faults) or 'no faults'}"
-        )
+        faults = ", ".join(self.faults) or "no faults"
+        return f"{self.name}: {self.roles}, {quorum} quorum; {faults}; {', '.join(self.workloads)}"
 
 
 def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) -> Scenario:
@@ -54,6 +58,11 @@ def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) ->
     if name == SWARM:
         faults = _subset(chance, faults, 1 + chance.below(5))
     static = "voters" not in faults and chance.below(4) == 0
+    workloads = _subset(chance, list(ALL), 1 + chance.below(KINDS_MAX))
+    if workloads == (Administration.NAME,):
+        # It changes things, and says nothing of records.
+        workloads = (*workloads, Records.NAME)
+    cleaner = {"log.cleaner.enable": "true" if COMPACTED in workloads else "false"}
     return Scenario(
         name=name,
         faults=faults,
@@ -61,7 +70,8 @@ def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) ->
         roles="separate" if chance.below(4) == 0 else "combined",
         static_quorum=static,
         clock_rates=(0.99, 1.01) if chance.below(2) else (1.0, 1.0),
-        settings=_settings(chance),
+        workloads=workloads,
+        settings={**SETTINGS, **_settings(chance), **cleaner},
         features={"eligible.leader.replicas.version": chance.below(4) and 1},
     )
 

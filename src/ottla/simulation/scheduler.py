@@ -186,10 +186,19 @@ class NodeScheduler:
         return scheduler.call_at(at, SimulatedTimer(callback, args, self))
 
     def run_in_background(self, work: Callable[[], T]) -> Promise[T]:
+        """Do the work as soon as can be, or as late: a sync covers only what it found."""
         promise: Promise[T] = Promise()
         delay = self._chance.between(*self.background_seconds)
-        self.call_later(delay, settle_by, promise, work)
+        if self._chance.below(2):
+            self.call_soon(self._work_early, promise, work, delay)
+        else:
+            self.call_later(delay, settle_by, promise, work)
         return promise
+
+    def _work_early(self, promise: Promise[T], work: Callable[[], T], delay: float) -> None:
+        done: Promise[T] = Promise()
+        settle_by(done, work)
+        self.call_later(delay, settle_by, promise, done.result)
 
     def forget_all(self) -> None:
         """The process is gone, and with it all that was to happen in it."""
