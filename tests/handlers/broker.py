@@ -85,11 +85,20 @@ class Quorum:
     kraft_version = 1
 
 
+class ControllerHere:
+    """The active controller is in this process, and takes note of what it is asked."""
+
+    def __init__(self) -> None:
+        self.local: Any = None
+
+    def forward(self, request: bytes, _context: RequestContext) -> Promise[bytes]:
+        raise AssertionError(f"{len(request)} bytes are sent elsewhere")
+
+
 class ControllerOnOrder:
     """Takes note of what it is asked, and answers what the test has prepared."""
 
     def __init__(self) -> None:
-        self.raft = Quorum()
         self.asked: list[Message] = []
         self.answers: list[Message | ApiError] = []
         self.waiting: list[Promise[Message]] = []
@@ -176,12 +185,15 @@ class Broker:
         self.log_moves = LogMoves(self.logs, self.replicas, self.scheduler, self.filesystem)
         self.controller = ControllerOnOrder()
         self.auto_topics = AutoTopicsNoted()
-        self.services = Services(
+        forwarding = ControllerHere()
+        self.services = forwarding.local = Services(
             node_id=NODE_ID,
             cluster_id=CLUSTER_ID,
             config=self.config,
             metadata=self.metadata,
             controller=cast("Any", self.controller),
+            forwarding=forwarding,
+            raft=cast("Any", Quorum()),
             replicas=self.replicas,
             logs=self.logs,
             log_moves=self.log_moves,

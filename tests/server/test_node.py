@@ -5,7 +5,8 @@ import pytest
 from ottla.common.chance import Chance
 from ottla.config.broker import BrokerConfig
 from ottla.server.defaults import development_properties
-from ottla.server.node import Node, StartRefused
+from ottla.server.node import Node
+from ottla.server.surroundings import StartRefused
 from ottla.simulation.network import SimulatedNetwork
 from ottla.simulation.scheduler import SimulatedScheduler
 from ottla.testing.files import MemoryFilesystem

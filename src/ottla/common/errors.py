@@ -559,3 +559,11 @@ class StreamsTopologyFenced(ApiError):
 
 class ShareSessionLimitReached(ApiError):
     code = ErrorCode.SHARE_SESSION_LIMIT_REACHED
+
+
+def error_of(code: int, message: str = "") -> ApiError:
+    """What another node has refused with, as the error that it was there."""
+    for kind in ApiError.__subclasses__():
+        if kind.code == code:
+            return kind(message)
+    return ApiError(message)

@@ -29,14 +29,9 @@ from ottla.metadata.brokers import Endpoint
 from ottla.metadata.cache import ImageListener, MetadataCache
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
-from ottla.metadata.records import MetadataRecord, encode_record
+from ottla.metadata.records import MetadataRecord
 from ottla.metadata.replay import Published
-from ottla.metadata.snapshot import (
-    SnapshotContent,
-    container,
-    image_to_records,
-    read_container,
-)
+from ottla.metadata.snapshot import SnapshotContent, read_container
 from ottla.observability.logging import logger
 from ottla.protocol.generated import (
     allocate_producer_ids,
@@ -60,13 +55,13 @@ from ottla.protocol.generated import (
 from ottla.raft.channel import RaftChannel
 from ottla.raft.describe import describe_quorum as described_quorum
 from ottla.raft.driver import RaftDriver
+from ottla.raft.image_snapshots import ImageSnapshots
 from ottla.raft.log import LogBatch, MetadataLog
 from ottla.raft.service import RaftService
 from ottla.raft.settings import raft_settings
-from ottla.raft.snapshots import SnapshotId, SnapshotRetention, SnapshotSchedule
+from ottla.raft.snapshots import SnapshotId
 from ottla.raft.voter_changes import VoterChanges
 from ottla.raft.voters import ReplicaKey, VoterEndpoint, static_voters
-from ottla.storage.directories import LogDirFailed
 from ottla.storage.files import Filesystem
 
 log = logger(__name__)
@@ -102,6 +97,7 @@ class ControllerDriver:
         metadata: MetadataCache,
         on_failure: Callable[[BaseException], None],
         channel: RaftChannel | None = None,
+        incarnation_id: bytes | None = None,
     ) -> None:
         """``directory_id`` is that of the metadata log dir; ``metadata`` gets what is committed.
 
@@ -113,17 +109,11 @@ class ControllerDriver:
         self._endpoints: Sequence[Endpoint] = ()
         self._filesystem = filesystem
         self._scheduler = scheduler
-        self._incarnation_id = random_uuid(chance)
+        self._incarnation_id = incarnation_id or random_uuid(chance)
         self._machine = ControllerMachine(config, cluster_id, chance)
         self._tasks = ControllerTasks(config, self._machine, scheduler, self._write)
         self._pending: deque[_Pending] = deque()
         self._epoch: int | None = None
-        self._schedule = SnapshotSchedule(
-            config.metadata_log_max_record_bytes_between_snapshots,
-            config.metadata_log_max_snapshot_interval_ms,
-            scheduler.monotonic(),
-        )
-        self._snapshotting = False
         log_dir = config.metadata_log_dir
         names = config.controller_listener_names
         voters = config.controller_quorum_voters
@@ -139,12 +129,16 @@ class ControllerDriver:
             on_failure=on_failure,
             channel=channel,
         )
+        self.raft.on_progress.append(self._progressed)
+        self._snapshots = ImageSnapshots(config, self.raft, metadata, scheduler)
         self.quorum = RaftService(self.raft)
         """For the requests of other controllers, and of brokers that follow the log."""
         self.voter_changes = VoterChanges(self.raft, self.quorum)
 
     def start(self, ports: Mapping[str, int] | None = None) -> Promise[None]:
-        """Read the metadata log and join the quorum; fulfilled when this controller is active.
+        """Read the metadata log and join the quorum; fulfilled when it is known what is committed.
+
+        That is when this controller is active, or has replayed what the active one has committed.
 
         ``ports`` are those that listeners were bound to, where the configuration leaves it open.
         """
@@ -208,7 +202,7 @@ class ControllerDriver:
         for batch, values in list(split_into_batches(records, version, atomic=atomic)):
             base_offset = self.raft.end_offset
             now_ms = self._scheduler.wall_ms()
-            self._schedule.appended(self.raft.append(values, now_ms))
+            self._snapshots.appended(self.raft.append(values, now_ms))
             images = self._machine.replay(
                 batch, base_offset=base_offset, epoch=self._epoch, timestamp_ms=now_ms
             )
@@ -228,12 +222,12 @@ class ControllerDriver:
         self._metadata.publish(image, delta)
 
     def replay(self, batch: LogBatch) -> None:
-        self._schedule.appended(len(batch.data))
+        self._snapshots.appended(len(batch.data))
         self._machine.replay_batch(batch)
 
     def replayed(self) -> None:
         self._publish(self._machine.replayed())
-        self._snapshot_if_due()
+        self._snapshots.take_if_due()
 
     def became_leader(self, epoch: int) -> None:
         self._epoch = epoch
@@ -254,6 +248,11 @@ class ControllerDriver:
         if not self._ready.done:
             self._ready.fulfil(None)
 
+    def _progressed(self) -> None:
+        caught_up = self.raft.is_caught_up and self._epoch is None
+        if caught_up and not self._ready.done and self.image.features.metadata_version > 0:
+            self._ready.fulfil(None)
+
     def _read_bootstrap(self) -> list[MetadataRecord]:
         """What formatting left for the first controller of a new cluster."""
         path = f"{self._config.metadata_log_dir}/{BOOTSTRAP_CHECKPOINT}"
@@ -270,7 +269,7 @@ class ControllerDriver:
         for batch in pending:
             for settle in batch.settle:
                 settle(refused)
-        if not self._ready.done:
+        if self.raft.is_down and not self._ready.done:
             self._ready.fail(refused)
 
     def committed(self, high_watermark: int) -> None:
@@ -279,55 +278,15 @@ class ControllerDriver:
             self._publish(batch.images)
             for settle in batch.settle:
                 settle(None)
-        self._snapshot_if_due()
+        self._snapshots.take_if_due()
 
     def _publish(self, images: list[Published]) -> None:
         for image, delta in images:
             self._metadata.publish(image, delta)
 
-    # Snapshots
-
-    def _snapshot_if_due(self) -> None:
-        if self._schedule.is_due(self._scheduler.monotonic()):
-            self.take_snapshot()
-
     def take_snapshot(self) -> Promise[None]:
         """Write what is committed as a snapshot, in the background, and drop what is too old."""
-        image = self._metadata.image
-        latest = self.raft.snapshots.latest()
-        if self._snapshotting or (latest is not None and latest.end_offset > image.offset):
-            return fulfilled(None)
-        self._snapshotting = True
-        self._schedule.taken(self._scheduler.monotonic())
-        version = image.features.metadata_version
-        values = (encode_record(record, version) for record in image_to_records(image))
-        quorum = self.raft.control.at(image.offset + 1)
-        batches = container(
-            values,
-            epoch=image.epoch,
-            now_ms=self._scheduler.wall_ms(),
-            last_contained_log_timestamp=image.timestamp_ms,
-            voters=quorum.voters.to_record() if quorum.kraft_version > 0 else None,
-            kraft_version=quorum.kraft_version,
-        )
-        written = self.raft.write_snapshot(SnapshotId(image.offset + 1, image.epoch), batches)
-        written.when_done(self._snapshot_written)
-        return written
-
-    def _snapshot_written(self, written: Promise[None]) -> None:
-        self._snapshotting = False
-        config = self._config
-        retention = SnapshotRetention(
-            config.metadata_max_retention_bytes, config.metadata_max_retention_ms
-        )
-        try:
-            written.result()
-            self.raft.clean(retention)
-        except (OSError, LogDirFailed) as error:
-            # The log still has everything; the next snapshot may succeed.
-            log.warning("snapshot not written", reason=str(error))
-        else:
-            log.info("snapshot written", latest=self.raft.snapshots.latest())
+        return self._snapshots.take()
 
     # Requests
 

@@ -5,7 +5,7 @@ v1 may be answered as soon as the record is written, for who asks on its own beh
 
 from typing import Final
 
-from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 
@@ -14,6 +14,6 @@ VERSIONS: Final = (0, 1)
 
 
 async def handle(
-    request: AddRaftVoterRequest, _: RequestContext, services: Services
+    request: AddRaftVoterRequest, _: RequestContext, services: ControllerServices
 ) -> AddRaftVoterResponse:
     return await services.controller.voter_changes.add(request)

@@ -16,7 +16,7 @@ from ottla.handlers.config_changes import (
     check_names_and_values,
     precheck,
 )
-from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.context import NodeServices, RequestContext
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.alter_configs import (
     AlterConfigsRequest,
@@ -30,9 +30,11 @@ VERSIONS: Final = (0, 2)
 
 
 async def handle(
-    request: AlterConfigsRequest, _context: RequestContext, services: Services
+    request: AlterConfigsRequest, context: RequestContext, services: NodeServices
 ) -> AlterConfigsResponse:
-    rest, outcomes = precheck(request.resources, lambda resource: _check(resource, services))
+    rest, outcomes = precheck(
+        request.resources, lambda resource: _check(resource, context, services)
+    )
     response = AlterConfigsResponse()
     if rest:
         response = await services.controller.alter_configs(
@@ -51,11 +53,11 @@ async def handle(
     )
 
 
-def _check(resource: AlterConfigsResource, services: Services) -> bool:
+def _check(resource: AlterConfigsResource, context: RequestContext, services: NodeServices) -> bool:
     settings = [(config.name, Operation.SET, config.value) for config in resource.configs]
     check_names_and_values(settings)
     check_forwarded(resource.resource_type)
-    if resource.resource_type == Resource.BROKER:
+    if resource.resource_type == Resource.BROKER and not context.of_controller:
         wanted = {name: value for name, _, value in settings if value is not None}
         check_broker_replacement(services, resource.resource_name, wanted)
     return True

@@ -6,7 +6,7 @@ v1 lets the caller forbid that the number of replicas changes by it (KIP-860).
 from typing import Final
 
 from ottla.common.errors import ErrorCode
-from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.handlers.deadlines import within
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.alter_partition_reassignments import (
@@ -21,7 +21,9 @@ VERSIONS: Final = (0, 1)
 
 
 async def handle(
-    request: AlterPartitionReassignmentsRequest, _context: RequestContext, services: Services
+    request: AlterPartitionReassignmentsRequest,
+    _context: RequestContext,
+    services: ControllerServices,
 ) -> AlterPartitionReassignmentsResponse:
     if not request.topics:
         return AlterPartitionReassignmentsResponse()

@@ -15,7 +15,7 @@ import re
 from typing import Final
 
 from ottla.common.errors import ErrorCode, InvalidRequest
-from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.context import NodeServices, RequestContext
 from ottla.handlers.dispatch import served
 from ottla.metadata.versions import KRAFT_VERSION, METADATA_VERSION, SUPPORTED_FEATURES
 from ottla.protocol.api import APIS, ApiKey
@@ -36,7 +36,7 @@ _PRODUCE_ADVERTISED_FROM: Final = 0
 
 
 async def handle(
-    request: ApiVersionsRequest, context: RequestContext, services: Services
+    request: ApiVersionsRequest, context: RequestContext, services: NodeServices
 ) -> ApiVersionsResponse:
     if context.version >= _CLIENT_SOFTWARE and not (
         _SOFTWARE.fullmatch(request.client_software_name)
@@ -56,7 +56,7 @@ def _advertised(key: ApiKey) -> ApiVersion:
     return ApiVersion(api_key=key, min_version=lowest, max_version=api.highest_stable_version)
 
 
-def _add_features(response: ApiVersionsResponse, version: int, services: Services) -> None:
+def _add_features(response: ApiVersionsResponse, version: int, services: NodeServices) -> None:
     response.supported_features = [
         SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
         for name, (lowest, highest) in sorted(SUPPORTED_FEATURES.items())
@@ -66,7 +66,7 @@ def _add_features(response: ApiVersionsResponse, version: int, services: Service
     if image.offset < 0:
         return
     levels = {METADATA_VERSION: image.features.metadata_version, **image.features.finalized}
-    kraft_version = services.controller.raft.kraft_version
+    kraft_version = services.raft.kraft_version
     if kraft_version > 0:
         levels[KRAFT_VERSION] = kraft_version
     response.finalized_features_epoch = image.offset
@@ -76,7 +76,7 @@ def _add_features(response: ApiVersionsResponse, version: int, services: Service
     ]
 
 
-def unsupported(_: Services) -> ApiVersionsResponse:
+def unsupported(_: NodeServices) -> ApiVersionsResponse:
     """The answer to a version that we do not know: which versions of this API we do know."""
     return ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_advertised(KEY)]

@@ -5,7 +5,7 @@ v1 whom it is meant for, and the leader's addresses (KIP-853).
 
 from typing import Final
 
-from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.begin_quorum_epoch import (
     BeginQuorumEpochRequest,
@@ -18,7 +18,7 @@ VERSIONS: Final = (0, 1)
 
 
 async def handle(
-    request: BeginQuorumEpochRequest, context: RequestContext, services: Services
+    request: BeginQuorumEpochRequest, context: RequestContext, services: ControllerServices
 ) -> BeginQuorumEpochResponse:
     asker = Asker(context.version, context.listener_name)
     return services.controller.quorum.begin_quorum_epoch(request, asker)

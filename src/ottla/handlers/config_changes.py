@@ -19,7 +19,7 @@ from ottla.config.changes import (
     check_broker_settings,
     merged,
 )
-from ottla.handlers.context import Services
+from ottla.handlers.context import NodeServices
 
 _FORWARDED: Final = frozenset(
     {Resource.TOPIC, Resource.CLIENT_METRICS, Resource.GROUP, Resource.BROKER}
@@ -79,7 +79,7 @@ def check_forwarded(resource_type: int) -> None:
 
 
 def check_broker_change(
-    services: Services, name: str, changes: Iterable[tuple[str, int, str | None]]
+    services: NodeServices, name: str, changes: Iterable[tuple[str, int, str | None]]
 ) -> None:
     """Refuse a change of this broker's settings, or of all brokers', that could not take effect."""
     check_broker_name(name, services.node_id)
@@ -93,6 +93,8 @@ def check_broker_change(
     check_broker_replacement(services, name, merged(current, changed))
 
 
-def check_broker_replacement(services: Services, name: str, settings: Mapping[str, str]) -> None:
+def check_broker_replacement(
+    services: NodeServices, name: str, settings: Mapping[str, str]
+) -> None:
     check_broker_name(name, services.node_id)
     check_broker_settings(services.layers(), settings, per_broker=bool(name))

@@ -10,11 +10,13 @@ from ottla.metadata.image import MetadataImage
 
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
+    from ottla.controller.client import ControllerClient
     from ottla.controller.driver import ControllerDriver
     from ottla.coordinator.group.service import GroupService
     from ottla.coordinator.transaction.markers import MarkerSender
     from ottla.coordinator.transaction.service import TransactionService
     from ottla.coordinator.transaction.verification import TransactionVerification
+    from ottla.raft.driver import RaftDriver
     from ottla.replication.log_moves import LogMoves
     from ottla.replication.replicas import Replicas
     from ottla.storage.manager import LogManager
@@ -108,25 +110,86 @@ class ProducerIds(Protocol):
         ...
 
 
-class Services:
-    """What handlers ask; the server fills it."""
+class Forwarding(Protocol):
+    """The way of a client's request to the active controller."""
+
+    @property
+    def local(self) -> "ControllerServices | None":
+        """Those of the controller in this process, while it is the active one."""
+        ...
+
+    def forward(self, request: bytes, context: RequestContext) -> Promise[bytes]:
+        """Send a request, header and body, in an envelope; promise the answer to it."""
+        ...
+
+
+class NodeServices:
+    """What handlers ask on any listener."""
 
     __slots__ = (
-        "auto_topics",
         "cluster_id",
         "config",
         "controller",
+        "metadata",
+        "node_id",
+        "raft",
+        "scheduler",
+        "settings_of_file",
+    )
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        cluster_id: str,
+        config: "BrokerConfig",
+        metadata: MetadataSource,
+        controller: "ControllerClient",
+        raft: "RaftDriver",
+        scheduler: Scheduler,
+    ) -> None:
+        self.node_id = node_id
+        self.cluster_id = cluster_id
+        self.config = config
+        """The node's current settings; replaced when a dynamic one changes."""
+        self.settings_of_file = config.originals
+        """What the node was started with; never replaced."""
+        self.metadata = metadata
+        self.controller = controller
+        self.raft = raft
+        """This node's part in the quorum."""
+        self.scheduler = scheduler
+
+    def layers(self) -> Layers:
+        """The node's settings by their origin: its file, all brokers', its own."""
+        configs_of = self.metadata.image.configs_of
+        return Layers(
+            self.settings_of_file,
+            configs_of(Resource.BROKER, ""),
+            configs_of(Resource.BROKER, str(self.node_id)),
+        )
+
+
+class ControllerServices(NodeServices):
+    """What handlers ask on a controller's listener: its own controller, active or not."""
+
+    __slots__ = ()
+    controller: "ControllerDriver"
+
+
+class Services(NodeServices):
+    """What handlers ask on a broker's listener. ``controller`` is the active one, wherever."""
+
+    __slots__ = (
+        "auto_topics",
+        "forwarding",
         "groups",
         "log_moves",
         "logs",
         "markers",
-        "metadata",
-        "node_id",
         "producer_ids",
         "remote_logs",
         "replicas",
-        "scheduler",
-        "settings_of_file",
         "transactional_appends",
         "transactions",
         "verification",
@@ -139,7 +202,9 @@ class Services:
         cluster_id: str,
         config: "BrokerConfig",
         metadata: MetadataSource,
-        controller: "ControllerDriver",
+        controller: "ControllerClient",
+        forwarding: Forwarding,
+        raft: "RaftDriver",
         replicas: "Replicas",
         logs: "LogManager",
         log_moves: "LogMoves",
@@ -152,14 +217,16 @@ class Services:
         scheduler: Scheduler,
         remote_logs: "RemoteLogs | None" = None,
     ) -> None:
-        self.node_id = node_id
-        self.cluster_id = cluster_id
-        self.config = config
-        """The broker's current settings; replaced when a dynamic one changes."""
-        self.settings_of_file = config.originals
-        """What the broker was started with; never replaced."""
-        self.metadata = metadata
-        self.controller = controller
+        super().__init__(
+            node_id=node_id,
+            cluster_id=cluster_id,
+            config=config,
+            metadata=metadata,
+            controller=controller,
+            raft=raft,
+            scheduler=scheduler,
+        )
+        self.forwarding = forwarding
         self.replicas = replicas
         self.logs = logs
         self.log_moves = log_moves
@@ -174,13 +241,3 @@ class Services:
         self.producer_ids = producer_ids
         self.remote_logs = remote_logs
         """What older segments are asked for; None where there is no remote store."""
-        self.scheduler = scheduler
-
-    def layers(self) -> Layers:
-        """The broker's settings by their origin: its file, all brokers', its own."""
-        configs_of = self.metadata.image.configs_of
-        return Layers(
-            self.settings_of_file,
-            configs_of(Resource.BROKER, ""),
-            configs_of(Resource.BROKER, str(self.node_id)),
-        )

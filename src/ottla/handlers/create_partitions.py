@@ -6,7 +6,7 @@ v1 as v0; v2 flexible; v3 THROTTLING_QUOTA_EXCEEDED (KIP-599).
 from typing import Final
 
 from ottla.common.errors import ErrorCode
-from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.handlers.deadlines import within
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.create_partitions import (
@@ -20,7 +20,7 @@ VERSIONS: Final = (0, 3)
 
 
 async def handle(
-    request: CreatePartitionsRequest, _context: RequestContext, services: Services
+    request: CreatePartitionsRequest, _context: RequestContext, services: ControllerServices
 ) -> CreatePartitionsResponse:
     return await within(
         services.scheduler,

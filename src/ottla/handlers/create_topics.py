@@ -11,7 +11,7 @@ the default number of partitions and replicas (KIP-464); v5 flexible, the settin
 from typing import Final
 
 from ottla.common.errors import ErrorCode
-from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.handlers.deadlines import within
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.create_topics import (
@@ -25,7 +25,7 @@ VERSIONS: Final = (2, 7)
 
 
 async def handle(
-    request: CreateTopicsRequest, _context: RequestContext, services: Services
+    request: CreateTopicsRequest, _context: RequestContext, services: ControllerServices
 ) -> CreateTopicsResponse:
     response = await within(
         services.scheduler,

@@ -8,7 +8,7 @@ by id (KIP-516).
 from typing import Final
 
 from ottla.common.errors import ErrorCode, InvalidRequest, TopicDeletionDisabled
-from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.handlers.deadlines import within
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.delete_topics import (
@@ -24,7 +24,7 @@ _DELETION_DISABLED: Final = 3
 
 
 async def handle(
-    request: DeleteTopicsRequest, context: RequestContext, services: Services
+    request: DeleteTopicsRequest, context: RequestContext, services: ControllerServices
 ) -> DeleteTopicsResponse:
     if not services.config.delete_topic_enable:
         if context.version < _DELETION_DISABLED:

@@ -12,7 +12,7 @@ from typing import Final
 
 from ottla.common.errors import MismatchedEndpointType, UnsupportedEndpointType
 from ottla.handlers.authorized_operations import NOT_ASKED, ON_CLUSTER
-from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.context import NodeServices, RequestContext
 from ottla.handlers.endpoints import addresses, dialled_host, some_alive_broker
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.describe_cluster import (
@@ -29,7 +29,7 @@ _KINDS: Final = {_BROKER: "BROKER", _CONTROLLER: "CONTROLLER"}
 
 
 async def handle(
-    request: DescribeClusterRequest, context: RequestContext, services: Services
+    request: DescribeClusterRequest, context: RequestContext, services: NodeServices
 ) -> DescribeClusterResponse:
     if request.endpoint_type not in _KINDS:
         raise UnsupportedEndpointType(f"Unsupported endpoint type {request.endpoint_type}")
@@ -63,7 +63,7 @@ async def handle(
     )
 
 
-def _controllers(context: RequestContext, services: Services) -> DescribeClusterResponse:
+def _controllers(context: RequestContext, services: NodeServices) -> DescribeClusterResponse:
     """What a client of the controllers' listeners sees: the controllers, and which is active."""
     found = []
     for node_id, controller in sorted(services.metadata.image.controllers.items()):
@@ -74,6 +74,6 @@ def _controllers(context: RequestContext, services: Services) -> DescribeCluster
     return DescribeClusterResponse(
         cluster_id=services.cluster_id,
         endpoint_type=_CONTROLLER,
-        controller_id=services.node_id,
+        controller_id=services.raft.node.leader_id,
         brokers=found,
     )

@@ -27,7 +27,7 @@ from ottla.config.describe import (
 )
 from ottla.config.layers import Source
 from ottla.controller.topic_names import check_topic_name
-from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.context import NodeServices, RequestContext
 from ottla.handlers.loggers import log_levels
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.describe_configs import (
@@ -53,7 +53,7 @@ _DESCRIBED: Final = frozenset(
 
 
 async def handle(
-    request: DescribeConfigsRequest, _context: RequestContext, services: Services
+    request: DescribeConfigsRequest, _context: RequestContext, services: NodeServices
 ) -> DescribeConfigsResponse:
     for resource in request.resources:
         if resource.resource_type not in _DESCRIBED:
@@ -67,7 +67,7 @@ async def handle(
 
 
 def _described(
-    resource: DescribeConfigsResource, request: DescribeConfigsRequest, services: Services
+    resource: DescribeConfigsResource, request: DescribeConfigsRequest, services: NodeServices
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
         resource_type=resource.resource_type, resource_name=resource.resource_name
@@ -87,7 +87,7 @@ def _described(
 
 
 def _entries(
-    resource: DescribeConfigsResource, names: Collection[str] | None, services: Services
+    resource: DescribeConfigsResource, names: Collection[str] | None, services: NodeServices
 ) -> list[Entry]:
     name = resource.resource_name
     kind = Resource(resource.resource_type)
@@ -119,7 +119,7 @@ def _entries(
 
 
 def _loggers(
-    name: str, names: Collection[str] | None, services: Services
+    name: str, names: Collection[str] | None, services: NodeServices
 ) -> list[DescribeConfigsResourceResult]:
     if not name:
         raise InvalidRequest("Broker id must not be empty")

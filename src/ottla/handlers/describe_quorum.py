@@ -7,7 +7,7 @@ the voters' addresses (KIP-853).
 from typing import Final
 
 from ottla.common.identifiers import ZERO_UUID
-from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.describe_quorum import (
     DescribeQuorumRequest,
@@ -20,7 +20,7 @@ _DIRECTORY_IDS: Final = 2
 
 
 async def handle(
-    request: DescribeQuorumRequest, context: RequestContext, services: Services
+    request: DescribeQuorumRequest, context: RequestContext, services: ControllerServices
 ) -> DescribeQuorumResponse:
     response = await services.controller.describe_quorum(request)
     if context.version < _DIRECTORY_IDS:

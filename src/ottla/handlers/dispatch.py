@@ -7,6 +7,9 @@ that is stepped at once and, unless it waits, never becomes anything more.
 A request that raises an :class:`ApiError` is answered with its code where the response has one, by
 the handler's own ``refuse`` where it has not. Anything else that is raised is our mistake: it is
 logged, and the client hears UNKNOWN_SERVER_ERROR.
+
+What is the controller's to do is done here when the controller of this process is the active one;
+else the frame goes to the active one in an envelope, and its answer comes back as it is.
 """
 
 from collections.abc import Callable, Coroutine
@@ -16,11 +19,19 @@ from struct import error as StructError  # noqa: N812 - it is one
 from typing import Any, Final, Protocol, cast
 
 from ottla.common.buffers import Answer
-from ottla.common.errors import ApiError, ErrorCode, ProtocolViolation
+from ottla.common.errors import (
+    ApiError,
+    ErrorCode,
+    NotController,
+    ProtocolViolation,
+    UnsupportedVersion,
+)
 from ottla.common.promise import Promise, run
-from ottla.handlers.context import Peer, RequestContext, Services
+from ottla.handlers.context import ControllerServices, Peer, RequestContext, Services
+from ottla.handlers.envelope import unseal
 from ottla.handlers.framing import frame_response
 from ottla.protocol.api import APIS, BROKER, CONTROLLER, ApiKey
+from ottla.protocol.generated.envelope import EnvelopeRequest, EnvelopeResponse
 from ottla.protocol.message import Message, from_buffer
 from ottla.protocol.produce_request import skip_tagged_fields
 
@@ -85,8 +96,15 @@ HANDLERS: Final[dict[ApiKey, str]] = {
     ApiKey.ADD_RAFT_VOTER: "add_raft_voter",
     ApiKey.REMOVE_RAFT_VOTER: "remove_raft_voter",
     ApiKey.UPDATE_RAFT_VOTER: "update_raft_voter",
+    ApiKey.ALTER_PARTITION: "alter_partition",
+    ApiKey.ENVELOPE: "envelope",
+    ApiKey.BROKER_REGISTRATION: "broker_registration",
+    ApiKey.BROKER_HEARTBEAT: "broker_heartbeat",
+    ApiKey.ALLOCATE_PRODUCER_IDS: "allocate_producer_ids",
+    ApiKey.CONTROLLER_REGISTRATION: "controller_registration",
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: "assign_replicas_to_dirs",
 }
-"""Every API that this broker serves, with the module that serves it; imported at first use."""
+"""Every API that is served, with the module that serves it; imported at first use."""
 
 
 CONTROLLER_HANDLERS: Final[dict[ApiKey, str]] = {
@@ -96,14 +114,18 @@ CONTROLLER_HANDLERS: Final[dict[ApiKey, str]] = {
 """And for a listener of the controller, where a Fetch is the quorum's."""
 
 
+_BY_BROKER_FIRST: Final = frozenset({ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS})
+"""The broker does its part of these, and asks the controller for the rest itself."""
+
+
 def served(*, of_controller: bool) -> list[ApiKey]:
     """The APIs of a kind of listener."""
     listener = CONTROLLER if of_controller else BROKER
     return sorted(key for key in HANDLERS if listener in APIS[key].listeners)
 
 
-Handle = Callable[[Any, RequestContext, Services], Coroutine[Any, None, Message]]
-HotPath = Callable[[memoryview, int, int, int, Services, Peer], "Answer | Promise[Answer] | None"]
+Handle = Callable[[Any, RequestContext, Any], Coroutine[Any, None, Message]]
+HotPath = Callable[[memoryview, int, int, int, Any, Peer], "Answer | Promise[Answer] | None"]
 """Frame, where its body begins, version, correlation id, services, who asks."""
 
 
@@ -123,7 +145,8 @@ class _Entry:
         self.api = APIS[key]
         self.lowest: int = module.VERSIONS[0]
         self.highest: int = module.VERSIONS[1]
-        self.handle: Handle = module.handle
+        self.handle: Handle | None = getattr(module, "handle", None)
+        """None for an envelope: what is in it is handled."""
         self.refuse = getattr(module, "refuse", None)
         self.request_class = self.api.request_class()
         self.requests = 0
@@ -132,17 +155,18 @@ class _Entry:
 class Dispatcher:
     """Answers the frames of all connections of a kind of listener: brokers' or controllers'."""
 
-    def __init__(self, services: Services, log: HandlerLog, *, of_controller: bool = False) -> None:
+    def __init__(self, services: Services | ControllerServices, log: HandlerLog) -> None:
         self._services = services
-        self._of_controller = of_controller
+        of_controller = self._of_controller = isinstance(services, ControllerServices)
         self._served = served(of_controller=of_controller)
         self._log = log
         self._scheduler = services.scheduler
         self._entries: dict[int, _Entry] = {}
-        produce = import_module("ottla.handlers.produce")
-        fetch = import_module("ottla.handlers.fetch")
-        self._produce = cast("HotPath", produce.answer)
-        self._fetch = cast("HotPath", fetch.answer)
+        if not of_controller:
+            produce = import_module("ottla.handlers.produce")
+            fetch = import_module("ottla.handlers.fetch")
+            self._produce = cast("HotPath", produce.answer)
+            self._fetch = cast("HotPath", fetch.answer)
         self.produce_requests = 0
         self.fetch_requests = 0
 
@@ -195,16 +219,7 @@ class Dispatcher:
     def _answer_other(
         self, key: int, context: RequestContext, frame: memoryview, pos: int
     ) -> "Answer | Promise[Answer]":
-        entry = self._entries.get(key)
-        if entry is None:
-            if key in (_PRODUCE, _FETCH) and not self._of_controller:
-                raise ProtocolViolation(
-                    f"{ApiKey(key).name} in the unknown version {context.version}"
-                )
-            if key not in self._served:
-                raise ProtocolViolation(f"a request of the unknown kind {key}")
-            names = CONTROLLER_HANDLERS if self._of_controller else HANDLERS
-            entry = self._entries[key] = _Entry(ApiKey(key), names[ApiKey(key)])
+        entry = self._entry(key, context)
         if not entry.lowest <= context.version <= entry.highest:
             if key == _API_VERSIONS:
                 return self._api_versions_of_another_age(entry, context)
@@ -214,6 +229,14 @@ class Dispatcher:
             pos = skip_tagged_fields(frame, pos)
         # Bytes behind the request are not looked at, as in Kafka: librdkafka sends some.
         request, _ = from_buffer(entry.request_class, bytes(frame), pos, context.version)
+        if isinstance(self._services, Services) and self._is_forwarded(entry):
+            return _now_or_later(
+                run(self._by_controller(self._services, entry, request, context, bytes(frame)))
+            )
+        if isinstance(request, EnvelopeRequest):
+            opened = run(self._opened(request, context))
+            return _now_or_later(opened)
+        assert entry.handle is not None
         handled = run(entry.handle(request, context, self._services))
         if handled.done:
             return self._encode(entry, context, self._outcome(entry, request, handled))
@@ -231,18 +254,96 @@ class Dispatcher:
         handled.when_done(settle)
         return answer
 
+    def _entry(self, key: int, context: RequestContext) -> _Entry:
+        entry = self._entries.get(key)
+        if entry is None:
+            if key in (_PRODUCE, _FETCH) and not self._of_controller:
+                raise ProtocolViolation(
+                    f"{ApiKey(key).name} in the unknown version {context.version}"
+                )
+            if key not in self._served:
+                raise ProtocolViolation(f"a request of the unknown kind {key}")
+            names = CONTROLLER_HANDLERS if self._of_controller else HANDLERS
+            entry = self._entries[key] = _Entry(ApiKey(key), names[ApiKey(key)])
+        return entry
+
+    # The controller's business
+
+    def _is_forwarded(self, entry: _Entry) -> bool:
+        return entry.api.forwardable and entry.api.key not in _BY_BROKER_FIRST
+
+    async def _by_controller(
+        self,
+        services: Services,
+        entry: _Entry,
+        request: Message,
+        context: RequestContext,
+        frame: bytes,
+    ) -> Answer:
+        """Ask the controller in this process, or, when another is active, that one."""
+        local = services.forwarding.local
+        if local is not None:
+            assert entry.handle is not None
+            handled = run(entry.handle(request, context, local))
+            if await _is_decided(handled):
+                return self._encode(entry, context, self._outcome(entry, request, handled))
+        try:
+            answered = await services.forwarding.forward(frame, context)
+        except ApiError as error:
+            refusal = self._refusal(entry, request, error.code, error.message)
+            return self._encode(entry, context, refusal)
+        return len(answered).to_bytes(4, "big") + answered
+
+    async def _opened(self, envelope: EnvelopeRequest, context: RequestContext) -> Answer:
+        """The answer to what is in an envelope, in an envelope."""
+        response = EnvelopeResponse()
+        try:
+            response.response_data = await self._answer_enclosed(envelope, context)
+        except ApiError as error:
+            response.error_code = int(error.code)
+        except ProtocolViolation:
+            response.error_code = int(ErrorCode.INVALID_REQUEST)
+        return self._encode(self._entries[ApiKey.ENVELOPE], context, response)
+
+    async def _answer_enclosed(self, envelope: EnvelopeRequest, context: RequestContext) -> bytes:
+        enclosed = unseal(envelope)
+        entry = self._entry(enclosed.key, context)
+        inner = RequestContext(
+            version=enclosed.version,
+            correlation_id=enclosed.correlation_id,
+            client_id=enclosed.client_id,
+            principal=enclosed.principal,
+            now=context.now,
+            now_ms=context.now_ms,
+            of_controller=True,
+        )
+        inner.listener_name = context.listener_name
+        inner.peer_host = enclosed.client_host
+        if not entry.lowest <= enclosed.version <= entry.highest:
+            raise UnsupportedVersion
+        request, _ = from_buffer(
+            entry.request_class, envelope.request_data, enclosed.body_at, enclosed.version
+        )
+        assert entry.handle is not None
+        handled = run(entry.handle(request, inner, self._services))
+        if not await _is_decided(handled):
+            raise NotController
+        return self._encode(entry, inner, self._outcome(entry, request, handled))[4:]
+
+    # Answers
+
     def _outcome(self, entry: _Entry, request: Message, handled: Promise[Message]) -> Message:
         try:
             return handled.result()
         except ApiError as refusal:
-            code, message = refusal.code, refusal.message
+            return self._refusal(entry, request, refusal.code, refusal.message)
         except Exception:  # noqa: BLE001 - told below, and the answer says so
             # A mistake of ours: the client hears of it, and its other requests go on.
             self._log.exception("a request failed", api=entry.api.name)
-            code, message = (
-                ErrorCode.UNKNOWN_SERVER_ERROR,
-                "The server experienced an unexpected error",
-            )
+            message = "The server experienced an unexpected error"
+            return self._refusal(entry, request, ErrorCode.UNKNOWN_SERVER_ERROR, message)
+
+    def _refusal(self, entry: _Entry, request: Message, code: ErrorCode, message: str) -> Message:
         if entry.refuse is not None:
             return cast("Message", entry.refuse(request, code, message))
         response = entry.api.response_class()()
@@ -267,3 +368,18 @@ class Dispatcher:
             # Our mistake; but a client that got no answer would wait, and all its others with it.
             self._log.exception("an answer has no form", api=entry.api.name)
             raise ProtocolViolation(f"{entry.api.name}: {error}") from error
+
+
+async def _is_decided(handled: Promise[Message]) -> bool:
+    """Wait for the outcome, whatever it is; false when another controller must be asked."""
+    try:
+        await handled
+    except NotController:
+        return False
+    except Exception:  # noqa: BLE001 - it is looked at by who asks for the outcome
+        return True
+    return True
+
+
+def _now_or_later(answer: Promise[Answer]) -> "Answer | Promise[Answer]":
+    return answer.result() if answer.done else answer

@@ -7,7 +7,7 @@ flexible. Without a list of partitions all are meant.
 from typing import Final
 
 from ottla.common.errors import ApiError
-from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.handlers.deadlines import within
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.elect_leaders import (
@@ -22,7 +22,7 @@ VERSIONS: Final = (0, 2)
 
 
 async def handle(
-    request: ElectLeadersRequest, context: RequestContext, services: Services
+    request: ElectLeadersRequest, context: RequestContext, services: ControllerServices
 ) -> ElectLeadersResponse:
     if request.topic_partitions == []:
         return ElectLeadersResponse()  # nothing to decide: any controller says so

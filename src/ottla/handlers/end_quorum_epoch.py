@@ -5,7 +5,7 @@ v1 the successors with their directories, and the leader's addresses (KIP-853).
 
 from typing import Final
 
-from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.end_quorum_epoch import (
     EndQuorumEpochRequest,
@@ -18,7 +18,7 @@ VERSIONS: Final = (0, 1)
 
 
 async def handle(
-    request: EndQuorumEpochRequest, context: RequestContext, services: Services
+    request: EndQuorumEpochRequest, context: RequestContext, services: ControllerServices
 ) -> EndQuorumEpochResponse:
     asker = Asker(context.version, context.listener_name)
     return services.controller.quorum.end_quorum_epoch(request, asker)

@@ -6,7 +6,7 @@ that it dialled itself: it is known to work.
 
 from typing import NamedTuple
 
-from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.context import NodeServices, RequestContext
 from ottla.metadata.brokers import BrokerImage
 from ottla.metadata.image import MetadataImage
 
@@ -23,7 +23,9 @@ class Address(NamedTuple):
     fenced: bool
 
 
-def address_of(broker: BrokerImage, context: RequestContext, services: Services) -> Address | None:
+def address_of(
+    broker: BrokerImage, context: RequestContext, services: NodeServices
+) -> Address | None:
     """Where ``broker`` is reached; None when it does not have the client's listener."""
     endpoint = broker.listeners.get(context.listener_name)
     if endpoint is None:
@@ -42,7 +44,7 @@ def dialled_host(context: RequestContext) -> str:
 
 
 def addresses(
-    image: MetadataImage, context: RequestContext, services: Services, *, fenced: bool = False
+    image: MetadataImage, context: RequestContext, services: NodeServices, *, fenced: bool = False
 ) -> list[Address]:
     """All brokers that a client may turn to; ``fenced`` includes those that it may not."""
     found = []
@@ -59,7 +61,7 @@ def alive(image: MetadataImage, node_id: int, context: RequestContext) -> bool:
     return broker is not None and not broker.fenced and context.listener_name in broker.listeners
 
 
-def some_alive_broker(image: MetadataImage, services: Services) -> int:
+def some_alive_broker(image: MetadataImage, services: NodeServices) -> int:
     """Whom clients are told for the controller: any broker, since each forwards to the real one.
 
     Kafka draws lots; the broker that was asked is as good as any other, and it is known to answer.

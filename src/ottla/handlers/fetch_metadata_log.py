@@ -7,7 +7,7 @@ so that it hears of a commit at once (KIP-1166).
 
 from typing import Final
 
-from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.fetch import FetchRequest, FetchResponse
 from ottla.raft.replies import Asker
@@ -17,7 +17,7 @@ VERSIONS: Final = (4, 18)
 
 
 async def handle(
-    request: FetchRequest, context: RequestContext, services: Services
+    request: FetchRequest, context: RequestContext, services: ControllerServices
 ) -> FetchResponse:
     asker = Asker(context.version, context.listener_name)
     return await services.controller.quorum.fetch(request, asker)

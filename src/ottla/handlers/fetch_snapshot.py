@@ -5,7 +5,7 @@ v1 the replica's directory and the leader's address (KIP-853).
 
 from typing import Final
 
-from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from ottla.raft.replies import Asker
@@ -15,7 +15,7 @@ VERSIONS: Final = (0, 1)
 
 
 async def handle(
-    request: FetchSnapshotRequest, context: RequestContext, services: Services
+    request: FetchSnapshotRequest, context: RequestContext, services: ControllerServices
 ) -> FetchSnapshotResponse:
     asker = Asker(context.version, context.listener_name)
     return services.controller.quorum.fetch_snapshot(request, asker)

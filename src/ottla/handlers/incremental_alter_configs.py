@@ -13,7 +13,7 @@ from ottla.handlers.config_changes import (
     check_names_and_values,
     precheck,
 )
-from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.context import NodeServices, RequestContext
 from ottla.handlers.loggers import change_log_levels
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.incremental_alter_configs import (
@@ -28,10 +28,10 @@ VERSIONS: Final = (0, 1)
 
 
 async def handle(
-    request: IncrementalAlterConfigsRequest, _context: RequestContext, services: Services
+    request: IncrementalAlterConfigsRequest, context: RequestContext, services: NodeServices
 ) -> IncrementalAlterConfigsResponse:
     def check(resource: AlterConfigsResource) -> bool:
-        return _check(resource, services, validate_only=request.validate_only)
+        return _check(resource, context, services, validate_only=request.validate_only)
 
     rest, outcomes = precheck(request.resources, check)
     response = IncrementalAlterConfigsResponse()
@@ -52,7 +52,13 @@ async def handle(
     )
 
 
-def _check(resource: AlterConfigsResource, services: Services, *, validate_only: bool) -> bool:
+def _check(
+    resource: AlterConfigsResource,
+    context: RequestContext,
+    services: NodeServices,
+    *,
+    validate_only: bool,
+) -> bool:
     """Refuse, or do what is the broker's to do; tell whether the controller is to be asked."""
     changes = [(config.name, config.config_operation, config.value) for config in resource.configs]
     check_names_and_values(changes)
@@ -61,7 +67,7 @@ def _check(resource: AlterConfigsResource, services: Services, *, validate_only:
         change_log_levels(services.node_id, name, changes, validate_only=validate_only)
         return False
     check_forwarded(resource.resource_type)
-    if resource.resource_type == Resource.BROKER:
+    if resource.resource_type == Resource.BROKER and not context.of_controller:
         check_broker_change(services, name, changes)
     return True
 

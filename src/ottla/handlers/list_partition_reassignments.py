@@ -6,7 +6,7 @@ v0 flexible from the start. Without a list of topics all are meant.
 from typing import Final
 
 from ottla.common.errors import ErrorCode
-from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.handlers.deadlines import within
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.list_partition_reassignments import (
@@ -21,7 +21,9 @@ VERSIONS: Final = (0, 0)
 
 
 async def handle(
-    request: ListPartitionReassignmentsRequest, _context: RequestContext, services: Services
+    request: ListPartitionReassignmentsRequest,
+    _context: RequestContext,
+    services: ControllerServices,
 ) -> ListPartitionReassignmentsResponse:
     if request.topics == []:
         return ListPartitionReassignmentsResponse(error_message=None)

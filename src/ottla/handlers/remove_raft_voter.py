@@ -5,7 +5,7 @@ v0 is the only version.
 
 from typing import Final
 
-from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.remove_raft_voter import (
     RemoveRaftVoterRequest,
@@ -17,6 +17,6 @@ VERSIONS: Final = (0, 0)
 
 
 async def handle(
-    request: RemoveRaftVoterRequest, _: RequestContext, services: Services
+    request: RemoveRaftVoterRequest, _: RequestContext, services: ControllerServices
 ) -> RemoveRaftVoterResponse:
     return await services.controller.voter_changes.remove(request)

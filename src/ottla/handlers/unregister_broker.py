@@ -5,7 +5,7 @@ v0 flexible from the start, and without a time limit of its own.
 
 from typing import Final
 
-from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.unregister_broker import (
     UnregisterBrokerRequest,
@@ -17,6 +17,6 @@ VERSIONS: Final = (0, 0)
 
 
 async def handle(
-    request: UnregisterBrokerRequest, _context: RequestContext, services: Services
+    request: UnregisterBrokerRequest, _context: RequestContext, services: ControllerServices
 ) -> UnregisterBrokerResponse:
     return await services.controller.unregister_broker(request)

@@ -6,7 +6,7 @@ and can be asked what would happen (KIP-778); v2 answers with one error for all.
 
 from typing import Final
 
-from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.handlers.deadlines import within
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.update_features import (
@@ -20,7 +20,7 @@ _SAFE_DOWNGRADE: Final = 2
 
 
 async def handle(
-    request: UpdateFeaturesRequest, context: RequestContext, services: Services
+    request: UpdateFeaturesRequest, context: RequestContext, services: ControllerServices
 ) -> UpdateFeaturesResponse:
     if context.version == 0:
         for update in request.feature_updates:

@@ -5,7 +5,7 @@ v0 is the only version.
 
 from typing import Final
 
-from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.update_raft_voter import (
     UpdateRaftVoterRequest,
@@ -17,6 +17,6 @@ VERSIONS: Final = (0, 0)
 
 
 async def handle(
-    request: UpdateRaftVoterRequest, context: RequestContext, services: Services
+    request: UpdateRaftVoterRequest, context: RequestContext, services: ControllerServices
 ) -> UpdateRaftVoterResponse:
     return services.controller.voter_changes.update(request, context.listener_name)

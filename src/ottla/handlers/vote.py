@@ -5,7 +5,7 @@ v1 the directories of both sides and the leader's address (KIP-853); v2 the pre-
 
 from typing import Final
 
-from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.vote import VoteRequest, VoteResponse
 from ottla.raft.replies import Asker
@@ -14,6 +14,8 @@ KEY: Final = ApiKey.VOTE
 VERSIONS: Final = (0, 2)
 
 
-async def handle(request: VoteRequest, context: RequestContext, services: Services) -> VoteResponse:
+async def handle(
+    request: VoteRequest, context: RequestContext, services: ControllerServices
+) -> VoteResponse:
     asker = Asker(context.version, context.listener_name)
     return services.controller.quorum.vote(request, asker)

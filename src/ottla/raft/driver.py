@@ -59,6 +59,7 @@ from ottla.raft.log import BATCH_BYTES_MAX, LogBatch, RaftLog, read_batches
 from ottla.raft.node import RaftNode, RaftTimeouts
 from ottla.raft.outgoing import Outgoing
 from ottla.raft.quorum_state import QuorumState, decode_quorum_state, encode_quorum_state
+from ottla.raft.roles import Follower
 from ottla.raft.settings import RaftSettings
 from ottla.raft.snapshots import (
     BOOTSTRAP_SNAPSHOT,
@@ -121,6 +122,8 @@ class RaftDriver:
         self._active_epoch: int | None = None
         self._sync: Promise[None] | None = None
         self._synced = 0
+        self.is_caught_up = False
+        """Whether all was replayed that a leader, in this life, has said to be committed."""
         self.is_down = False
         """Stopped, or failed."""
 
@@ -456,7 +459,16 @@ class RaftDriver:
         except (OSError, LogDirFailed, CommittedTruncation) as error:
             self._fail(error)
             return []
+        if not self.is_caught_up and self._has_caught_up():
+            self.is_caught_up = True
+            self._progressed()
         return effects
+
+    def _has_caught_up(self) -> bool:
+        role = self.node.role
+        if isinstance(role, Follower):
+            return 0 < role.leader_high_watermark <= self.high_watermark
+        return self._active_epoch is not None
 
     def _execute(self, effect: RaftEffect) -> None:
         match effect:

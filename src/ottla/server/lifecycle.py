@@ -3,15 +3,25 @@
 A broker serves clients from the moment the controller unfences it, which it does when the broker
 has caught up with the metadata log. Each life has a new incarnation id; the controller answers
 with a broker epoch, which fences everything that an earlier life may still say.
+
+Rules:
+1. One request at a time is under way.
+2. A registration that is refused is tried again for ``initial.broker.registration.timeout.ms``: an
+   earlier life may still have a session, and the controller may not be there yet.
+3. A heartbeat that is refused or lost is sent again, after pauses that grow; whatever it was
+   refused with, the broker goes on: it is fenced, if at all, by the metadata log.
+4. A broker that stops goes on serving and saying so until the controller has moved what it leads.
+   When no controller has answered for a whole session it goes: nobody believes in it any more.
 """
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from ottla.common.environment import Cancellable, Scheduler
-from ottla.common.errors import ApiError, ErrorCode
+from ottla.common.errors import ApiError, ErrorCode, RequestTimedOut
 from ottla.common.promise import Promise, run
 from ottla.handlers.context import MetadataSource
+from ottla.metadata.versions import cordoned_log_dirs_supported
 from ottla.observability.logging import logger
 from ottla.protocol.generated.broker_heartbeat import (
     BrokerHeartbeatRequest,
@@ -26,6 +36,9 @@ log = logger(__name__)
 
 NO_EPOCH: Final = -1
 UNFENCE_POLL_SECONDS: Final = 0.01
+"""While it starts or stops a broker does not wait for the next heartbeat's turn."""
+BACKOFF_SECONDS: Final = 0.1
+STOP_SECONDS_MAX: Final = 300.0
 
 
 class BrokerController(Protocol):
@@ -40,6 +53,13 @@ class BrokerController(Protocol):
     ) -> Promise[BrokerHeartbeatResponse]: ...
 
 
+class LifecycleTimes(NamedTuple):
+    heartbeat_interval_ms: int = 2_000
+    session_timeout_ms: int = 9_000
+    registration_timeout_ms: int = 60_000
+    log_dir_failure_timeout_ms: int = 30_000
+
+
 class BrokerLifecycle:
     def __init__(
         self,
@@ -48,71 +68,136 @@ class BrokerLifecycle:
         controller: BrokerController,
         metadata: MetadataSource,
         scheduler: Scheduler,
-        heartbeat_interval_ms: int,
-        log_dir_failure_timeout_ms: int = 30_000,
+        times: LifecycleTimes,
+        cordoned: Callable[[], list[bytes]] = list,
         on_unheard: Callable[[BaseException], None] = lambda _error: None,
     ) -> None:
-        """``on_unheard`` is called when the controller cannot be told of a failed directory."""
+        """``cordoned`` are the directories that take no new replicas.
+
+        ``on_unheard`` is called when the controller cannot be told of a failed directory.
+        """
         self._node_id = node_id
         self._controller = controller
         self._metadata = metadata
         self._scheduler = scheduler
-        self._interval = heartbeat_interval_ms / 1000
-        self._timer: Cancellable | None = None
-        self._stopping = False
-        self._failure_timeout = log_dir_failure_timeout_ms / 1000
+        self._interval = times.heartbeat_interval_ms / 1000
+        self._session = times.session_timeout_ms / 1000
+        self._registration_timeout = times.registration_timeout_ms / 1000
+        self._failure_timeout = times.log_dir_failure_timeout_ms / 1000
+        self._cordoned = cordoned
         self._on_unheard = on_unheard
         self._unheard: Cancellable | None = None
+        self._timer: Cancellable | None = None
+        self._under_way: Promise[BrokerHeartbeatResponse] | None = None
+        self._is_urgent = False
+        """There is something to tell that the heartbeat under way does not."""
+        self._failures = 0
+        self._stopping = False
         self.epoch = NO_EPOCH
         self.offline_log_dirs: list[bytes] = []
 
+    # It begins
+
     async def register(self, request: BrokerRegistrationRequest) -> None:
         """Register, and go on until the controller lets clients in."""
-        response = await self._controller.register_broker(request)
-        if response.error_code != ErrorCode.NONE:
-            raise ApiError(f"registration refused: {ErrorCode(response.error_code).name}")
-        self.epoch = response.broker_epoch
-        while True:
-            heartbeat = await self._heartbeat()
-            if heartbeat.is_caught_up and not heartbeat.is_fenced:
+        self.epoch = await self._registered(request)
+        log.info("registered", broker=self._node_id, epoch=self.epoch)
+        while not self._stopping:
+            heartbeat = await self._beaten()
+            if heartbeat is not None and heartbeat.is_caught_up and not heartbeat.is_fenced:
                 break
-            await self._pause(UNFENCE_POLL_SECONDS)
-        self._schedule()
+            await self._pause(UNFENCE_POLL_SECONDS if heartbeat is not None else self._backoff())
+        self._schedule(self._interval)
+
+    async def _registered(self, request: BrokerRegistrationRequest) -> int:
+        deadline = self._scheduler.monotonic() + self._registration_timeout
+        while True:
+            try:
+                response = await self._controller.register_broker(request)
+            except ApiError as error:
+                reason = f"{error.code.name} {error.message}".rstrip()
+            else:
+                if response.error_code == ErrorCode.NONE:
+                    self._failures = 0
+                    return response.broker_epoch
+                reason = ErrorCode(response.error_code).name
+            log.warning("not registered", broker=self._node_id, reason=reason)
+            if self._stopping or self._scheduler.monotonic() >= deadline:
+                raise RequestTimedOut(f"registration refused: {reason}")
+            await self._pause(self._backoff())
+
+    def _backoff(self) -> float:
+        pause = min(self._session, BACKOFF_SECONDS * (1 << self._failures))
+        self._failures = min(self._failures + 1, 16)
+        return pause
 
     def _pause(self, seconds: float) -> Promise[None]:
         promise: Promise[None] = Promise()
         self._scheduler.call_later(seconds, promise.fulfil, None)
         return promise
 
-    def _heartbeat(self, *, want_shut_down: bool = False) -> Promise[BrokerHeartbeatResponse]:
+    # It lives
+
+    def _heartbeat(self) -> Promise[BrokerHeartbeatResponse]:
+        version = self._metadata.image.features.metadata_version
         return self._controller.broker_heartbeat(
             BrokerHeartbeatRequest(
                 broker_id=self._node_id,
                 broker_epoch=self.epoch,
                 current_metadata_offset=self._metadata.image.offset,
                 want_fence=False,
-                want_shut_down=want_shut_down,
+                want_shut_down=self._stopping,
                 offline_log_dirs=list(self.offline_log_dirs),
+                cordoned_log_dirs=(
+                    self._cordoned() if cordoned_log_dirs_supported(version) else None
+                ),
             )
         )
 
-    def _schedule(self) -> None:
-        self._timer = self._scheduler.call_later(self._interval, self._beat)
+    async def _beaten(self) -> BrokerHeartbeatResponse | None:
+        """Send a heartbeat; None when it was not heard."""
+        told = len(self.offline_log_dirs)
+        self._is_urgent = False
+        heartbeat = self._under_way = self._heartbeat()
+        try:
+            response = await heartbeat
+        except ApiError as error:
+            log.warning("heartbeat refused", code=error.code.name, reason=error.message)
+            return None
+        finally:
+            self._under_way = None
+        self._failures = 0
+        if told == len(self.offline_log_dirs):
+            self._heard()
+        return response
+
+    def _schedule(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._stopping:
+            self._timer = self._scheduler.call_later(seconds, self._beat)
 
     def _beat(self) -> None:
-        self._tell()
-        if not self._stopping:
-            self._schedule()
+        run(self._tell())
 
-    def _beaten(self, heartbeat: Promise[BrokerHeartbeatResponse]) -> bool:
-        """Whether it was heard."""
-        try:
-            heartbeat.result()
-        except ApiError as error:
-            if not self._stopping:
-                log.warning("heartbeat refused", code=error.code.name, reason=error.message)
-            return False
-        return True
+    async def _tell(self) -> None:
+        heartbeat = await self._beaten()
+        if self._is_urgent:
+            self._schedule(0.0)
+        else:
+            self._schedule(self._interval if heartbeat is not None else self._backoff())
+
+    def _tell_at_once(self) -> None:
+        if self.epoch == NO_EPOCH or self._timer is None:
+            return
+        if self._under_way is None:
+            self._schedule(0.0)
+        else:
+            self._is_urgent = True
+
+    def cordon_changed(self) -> None:
+        """Directories take new replicas again, or no longer: the controller places by that."""
+        self._tell_at_once()
 
     def tell_offline(self, directory_id: bytes) -> None:
         """A log directory is gone: the controller must hear of it before others notice.
@@ -123,17 +208,7 @@ class BrokerLifecycle:
         self.offline_log_dirs.append(directory_id)
         if self._unheard is None:
             self._unheard = self._scheduler.call_later(self._failure_timeout, self._not_heard)
-        if self.epoch != NO_EPOCH:
-            self._tell()
-
-    def _tell(self) -> None:
-        count = len(self.offline_log_dirs)
-
-        def told(heartbeat: Promise[BrokerHeartbeatResponse]) -> None:
-            if self._beaten(heartbeat) and count == len(self.offline_log_dirs):
-                self._heard()
-
-        self._heartbeat().when_done(told)
+        self._tell_at_once()
 
     def _heard(self) -> None:
         if self._unheard is not None:
@@ -144,18 +219,35 @@ class BrokerLifecycle:
         self._unheard = None
         self._on_unheard(ApiError("the controller did not hear of a failed log directory"))
 
+    # It ends
+
     def leave(self) -> Promise[None]:
-        """Ask to be let go; the controller moves leaderships away first where it can."""
+        """Ask to be let go; fulfilled when the controller has moved leaderships away."""
+        self.close()
+        return run(self._leave())
+
+    def close(self) -> None:
+        """Say no more by itself."""
         self._stopping = True
         self._heard()
         if self._timer is not None:
             self._timer.cancel()
-        return run(self._leave())
 
     async def _leave(self) -> None:
         if self.epoch == NO_EPOCH:
             return
-        try:
-            await self._heartbeat(want_shut_down=True)
-        except ApiError as error:
-            log.warning("the controller did not hear of the stop", code=error.code.name)
+        heard_at = self._scheduler.monotonic()
+        deadline = heard_at + STOP_SECONDS_MAX
+        pause = UNFENCE_POLL_SECONDS
+        while True:
+            heartbeat = await self._beaten()
+            now = self._scheduler.monotonic()
+            if heartbeat is not None:
+                if heartbeat.should_shut_down:
+                    return
+                heard_at = now
+            if now >= deadline or now - heard_at >= self._session:
+                log.warning("the controller did not let this broker go", broker=self._node_id)
+                return
+            await self._pause(pause)
+            pause = min(self._interval, 2 * pause)

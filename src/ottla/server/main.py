@@ -16,7 +16,8 @@ from ottla.config.broker import BrokerConfig
 from ottla.network.sockets import LoopNetwork
 from ottla.observability.logging import logger
 from ottla.server.environment import LoopScheduler
-from ottla.server.node import Node, StartRefused
+from ottla.server.node import Node
+from ottla.server.surroundings import StartRefused
 from ottla.storage.cleaner_worker import BackgroundWorker, CleanerWorker, WorkerSettings
 from ottla.storage.files import OsFilesystem
 

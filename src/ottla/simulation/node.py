@@ -70,8 +70,8 @@ class SimulatedNode:
     @property
     def raft(self) -> RaftDriver | None:
         """This node's part in the quorum, once it takes part."""
-        controller = None if self.node is None else self.node._controller
-        return None if controller is None or not controller.raft.is_started else controller.raft
+        raft = None if self.node is None else self.node.raft
+        return None if raft is None or not raft.is_started else raft
 
     @property
     def has_slow_disk(self) -> bool:
@@ -84,7 +84,8 @@ class SimulatedNode:
 
     def partitions(self) -> Iterable[Partition]:
         """The replicas that this broker has."""
-        return () if self.node is None else self.node._replicas.partitions()
+        replicas = None if self.node is None else self.node.replicas
+        return () if replicas is None else replicas.partitions()
 
     def start(self) -> Promise[None]:
         """Begin a life; the promise is settled when the node serves, or cannot."""

@@ -1,0 +1,87 @@
+"""Envelope (key 58): a client's request, from a broker to the active controller (KIP-590).
+
+The broker sends on what it got, header and body as they came, and says whose it is and from where;
+the controller answers that request as if the client had dialled it, and puts the whole answer into
+the envelope's. When it is not the active one, only the envelope's error says so, and the broker
+looks for the one that is. :mod:`dispatch` opens envelopes, because it has all handlers.
+
+There is v0 only.
+"""
+
+from ipaddress import ip_address
+from typing import Final, NamedTuple
+
+from ottla.common.errors import InvalidRequest, ProtocolViolation
+from ottla.handlers.context import RequestContext
+from ottla.protocol.api import APIS, ApiKey
+from ottla.protocol.generated.default_principal_data import DefaultPrincipalData
+from ottla.protocol.generated.envelope import EnvelopeRequest
+from ottla.protocol.headers import decode_request_header
+from ottla.protocol.message import from_buffer, to_bytes
+
+KEY: Final = ApiKey.ENVELOPE
+VERSIONS: Final = (0, 0)
+_PRINCIPAL_VERSION: Final = 0
+_VERSION_BYTES: Final = 2
+_NO_ADDRESS: Final = bytes((127, 0, 0, 1))
+"""For a client that has none, in the same process."""
+
+
+class Enclosed(NamedTuple):
+    """A client's request, as the broker that sends it on tells of it."""
+
+    key: ApiKey
+    version: int
+    correlation_id: int
+    client_id: str | None
+    body_at: int
+    principal: str
+    client_host: str
+
+
+def seal(request: bytes, context: RequestContext) -> EnvelopeRequest:
+    """Put a request, header and body, into an envelope."""
+    kind, _, name = context.principal.partition(":")
+    principal = DefaultPrincipalData(type=kind, name=name, token_authenticated=False)
+    version = _PRINCIPAL_VERSION.to_bytes(_VERSION_BYTES, "big")
+    return EnvelopeRequest(
+        request_data=request,
+        request_principal=version + to_bytes(principal, _PRINCIPAL_VERSION),
+        client_host_address=_packed(context.peer_host),
+    )
+
+
+def _packed(host: str) -> bytes:
+    try:
+        return ip_address(host.partition("%")[0]).packed
+    except ValueError:
+        return _NO_ADDRESS
+
+
+def unseal(envelope: EnvelopeRequest) -> Enclosed:
+    """Look into an envelope; InvalidRequest when nothing is in it that may be sent on."""
+    try:
+        header, body_at = decode_request_header(envelope.request_data, 0)
+        principal = _principal(envelope.request_principal)
+        host = str(ip_address(envelope.client_host_address))
+    except (ProtocolViolation, ValueError) as error:
+        raise InvalidRequest(f"an envelope that cannot be opened: {error}") from error
+    api = APIS[header.request_api_key]
+    if not api.forwardable:
+        raise InvalidRequest(f"API {api.name} is not enabled or is not eligible for forwarding")
+    return Enclosed(
+        api.key,
+        header.request_api_version,
+        header.correlation_id,
+        header.client_id,
+        body_at,
+        principal,
+        host,
+    )
+
+
+def _principal(data: bytes | None) -> str:
+    if data is None or data[:_VERSION_BYTES] != _PRINCIPAL_VERSION.to_bytes(_VERSION_BYTES, "big"):
+        raise ProtocolViolation("a principal in an unknown form")
+    found, _ = from_buffer(DefaultPrincipalData, data, _VERSION_BYTES, _PRINCIPAL_VERSION)
+    return f"{found.type}:{found.name}"

@@ -1,0 +1,381 @@
+"""The broker half of a node: partitions, coordinators, clients; and its life in the cluster.
+
+It begins when the metadata log is known: open the partitions' logs, register, be unfenced, and only
+then accept clients. It ends the other way round: the controller moves leaderships away while
+clients are still served, and what was acknowledged is on disk before the clean shutdown marker is.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from ottla.common.errors import ApiError, InvalidConfig
+from ottla.common.identifiers import random_uuid
+from ottla.common.topic_partition import TopicPartition
+from ottla.config.broker import BrokerConfig
+from ottla.coordinator.group.service import GroupService
+from ottla.coordinator.group.settings import GroupSettings
+from ottla.coordinator.transaction.service import TransactionOutside, TransactionService
+from ottla.coordinator.transaction.settings import TransactionSettings
+from ottla.coordinator.transaction.verification import TransactionVerification
+from ottla.handlers.context import Services
+from ottla.handlers.dispatch import Dispatcher
+from ottla.metadata.versions import TRANSACTION_VERSION
+from ottla.observability.logging import logger
+from ottla.raft.driver import RaftDriver
+from ottla.replication.log_moves import LogMoves
+from ottla.replication.replicas import Replicas
+from ottla.server.auto_topics import ControllerAutoTopics
+from ottla.server.controller_server import ControllerServer
+from ottla.server.directory_assignments import DirectoryAssignments
+from ottla.server.forwarding import ControllerForwarding
+from ottla.server.internal_topics import InternalTopics
+from ottla.server.lifecycle import BrokerLifecycle, LifecycleTimes
+from ottla.server.metadata_follower import MetadataFollower
+from ottla.server.producer_ids import ProducerIdBlocks
+from ottla.server.recoveries import Recoveries
+from ottla.server.registration import registration_request
+from ottla.server.remote_controller import RemoteController
+from ottla.server.settings import Settings
+from ottla.server.surroundings import StartRefused, Surroundings, bind
+from ottla.server.transaction_coordinators import ClusterCoordinators
+from ottla.server.transaction_markers import ClusterMarkers, LedMarkers
+from ottla.storage.cleaner_driver import CleanerDriver, CleanerSettings
+from ottla.storage.cleaner_worker import BackgroundWorker, StartWorker
+from ottla.storage.directories import LogDirectory
+from ottla.storage.driver import Intervals, StorageDriver
+
+if TYPE_CHECKING:
+    from ottla.server.remote_logs import RemoteLogsOfNode
+    from ottla.tiered.pool import Background
+    from ottla.tiered.store import RemoteStore
+
+log = logger(__name__)
+
+ALL: Final = "*"
+HEARTBEATS_IN_A_SESSION: Final = 3
+"""A heartbeat that is not answered within this part of a session is sent again."""
+
+
+class BrokerServer:
+    def __init__(
+        self,
+        around: Surroundings,
+        settings: Settings,
+        raft: RaftDriver,
+        local: ControllerServer | None,
+        *,
+        start_cleaner: StartWorker | None = None,
+        remote_store: "RemoteStore | None" = None,
+        remote_background: "Background | None" = None,
+    ) -> None:
+        """``local`` is the controller half of the same node, if it has one."""
+        self._around = around
+        self._config = config = around.config
+        self._scheduler = scheduler = around.scheduler
+        self._metadata = around.metadata
+        self._settings = settings
+        self._logs = around.logs
+        self._raft = raft
+        self._local = local
+        self._start_cleaner: StartWorker = start_cleaner or (
+            lambda settings: BackgroundWorker(around.filesystem, scheduler, settings)
+        )
+        self._remote_store = remote_store
+        self._remote_background = remote_background or scheduler.run_in_background
+        self._server = around.socket_server()
+        self.ports = bind(self._server, config.broker_listeners)
+        self.replicas = Replicas(
+            node_id=config.node_id,
+            logs=self._logs,
+            scheduler=scheduler,
+            chance=around.chance,
+            fetch_session_slots=config.max_incremental_fetch_session_cache_slots,
+        )
+        self._log_moves = LogMoves(self._logs, self.replicas, scheduler, around.filesystem)
+        self._log_moves.on_given_up = _tell_of_damaged_move
+        session = config.broker_session_timeout_ms
+        self._controller = self._remote("forwarding", config.controller_socket_timeout_ms)
+        self._heartbeats = self._remote("heartbeat", session // HEARTBEATS_IN_A_SESSION)
+        self._to_leaders = around.broker_channel("transaction-markers")
+        self._to_coordinators = around.broker_channel("transaction-verification")
+        self._to_metadata = around.broker_channel("remote-log-metadata")
+        self._on_lost: Callable[[list[TopicPartition]], None] = lambda _lost: None
+        self._storage: StorageDriver | None = None
+        self._remote_logs: RemoteLogsOfNode | None = None
+        self._internal = InternalTopics(
+            self.replicas,
+            self._metadata,
+            scheduler,
+            lambda: self._settings.broker.transaction_partition_verification_enable,
+        )
+        self._metadata.on_image(self._internal.changed)
+        self._groups = self._make_groups()
+        self._services = self._make_services()
+        self._lifecycle = self._make_lifecycle()
+
+    # Putting it together
+
+    def _remote(self, purpose: str, timeout_ms: int) -> RemoteController:
+        return RemoteController(
+            raft=self._raft,
+            channel=self._around.controller_channel(purpose, timeout_ms / 1000),
+            scheduler=self._scheduler,
+            timeout_ms=timeout_ms,
+            local=None if self._local is None else self._local.driver,
+        )
+
+    def _make_groups(self) -> GroupService:
+        return GroupService(
+            settings=GroupSettings.from_broker(self._config),
+            writer=self._internal,
+            reader=self._internal,
+            scheduler=self._scheduler,
+            chance=self._around.chance,
+            topics=self._internal,
+            verifier=self._internal,
+        )
+
+    def _make_services(self) -> Services:
+        config, controller, internal = self._config, self._controller, self._internal
+        producer_ids = ProducerIdBlocks(
+            controller, self._metadata, self._scheduler, node_id=config.node_id
+        )
+        node_id, metadata, scheduler = config.node_id, self._metadata, self._scheduler
+        led_markers = LedMarkers(
+            self.replicas, metadata, self._groups, scheduler, timeout_ms=config.request_timeout_ms
+        )
+        markers = ClusterMarkers(
+            led_markers, metadata, self._to_leaders, scheduler, node_id=node_id
+        )
+        metadata.on_image(markers.changed)
+        settings = TransactionSettings.from_broker(config)
+        transactions = TransactionService(
+            settings,
+            TransactionOutside(
+                writer=internal,
+                reader=internal,
+                scheduler=self._scheduler,
+                topics=internal,
+                producer_ids=producer_ids,
+                markers=markers,
+                version=lambda: self._metadata.image.features.level(TRANSACTION_VERSION),
+            ),
+        )
+        coordinators = ClusterCoordinators(
+            transactions, metadata, self._to_coordinators, scheduler, node_id=node_id
+        )
+        verification = TransactionVerification(coordinators, settings, scheduler)
+        internal.verification = verification
+        return Services(
+            node_id=config.node_id,
+            cluster_id=self._around.cluster_id,
+            config=config,
+            metadata=self._metadata,
+            controller=controller,
+            forwarding=ControllerForwarding(
+                controller, None if self._local is None else self._local.services
+            ),
+            raft=self._raft,
+            replicas=self.replicas,
+            logs=self._logs,
+            log_moves=self._log_moves,
+            groups=self._groups,
+            transactions=transactions,
+            verification=verification,
+            markers=led_markers,
+            auto_topics=ControllerAutoTopics(
+                controller, self._metadata, lambda: self._settings.broker
+            ),
+            producer_ids=producer_ids,
+            scheduler=self._scheduler,
+        )
+
+    def _make_lifecycle(self) -> BrokerLifecycle:
+        config = self._config
+        return BrokerLifecycle(
+            node_id=config.node_id,
+            controller=self._heartbeats,
+            metadata=self._metadata,
+            scheduler=self._scheduler,
+            times=LifecycleTimes(
+                heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
+                session_timeout_ms=config.broker_session_timeout_ms,
+                registration_timeout_ms=config.initial_broker_registration_timeout_ms,
+                log_dir_failure_timeout_ms=config.log_dir_failure_timeout_ms,
+            ),
+            cordoned=self._cordoned,
+            on_unheard=self._around.failed,
+        )
+
+    def _cordoned(self) -> list[bytes]:
+        names = self._settings.broker.cordoned_log_dirs
+        return [
+            directory.directory_id
+            for directory in self._logs.online_directories
+            if directory.directory_id is not None and (directory.path in names or ALL in names)
+        ]
+
+    # Start
+
+    def load(self) -> None:
+        """Open the logs, and follow the metadata log from here on."""
+        services, config = self._services, self._config
+        follower = MetadataFollower(
+            node_id=config.node_id,
+            settings=self._settings,
+            logs=self._logs,
+            replicas=self.replicas,
+            groups=self._groups,
+            transactions=services.transactions,
+            reconfigured=self._reconfigured,
+            scheduler=self._scheduler,
+        )
+        self._on_lost = follower.lost
+        self._logs.on_directory_failed = self._directory_failed
+        follower.load(self._metadata.image)
+        self._metadata.on_image(follower.changed)
+        if config.remote_log_storage_system_enable:
+            self._start_remote_logs()
+        recoveries = Recoveries(self._controller, self._scheduler, node_id=config.node_id)
+        self._metadata.on_image(recoveries.changed)
+        self._assignments = DirectoryAssignments(
+            self._controller,
+            self._metadata,
+            self._logs,
+            self._scheduler,
+            node_id=config.node_id,
+        )
+        self._metadata.on_image(self._assignments.changed)
+        self._log_moves.on_moved = self._assignments.moved
+        cleaner = CleanerDriver(
+            self._logs,
+            self._around.filesystem,
+            self._scheduler,
+            CleanerSettings.of(self._settings.broker),
+            self._start_cleaner,
+        )
+        self._storage = StorageDriver(self._logs, self._scheduler, Intervals.of(config), cleaner)
+        self._storage.start()
+        self.replicas.flush = self._storage.flush
+        self._log_moves.resume()
+
+    def _start_remote_logs(self) -> None:
+        # Most brokers have no remote store, and start without all this.
+        from ottla.server.remote_logs import RemoteLogsOfNode, RemoteSurroundings
+        from ottla.tiered.driver.stores import open_store, store_url
+        from ottla.tiered.store import RemoteStoreError
+
+        config = self._config
+        try:
+            store = self._remote_store or open_store(store_url(config), config.originals)
+        except (InvalidConfig, RemoteStoreError) as error:
+            raise StartRefused(f"the remote store cannot be used: {error}") from error
+        remote = self._remote_logs = RemoteLogsOfNode(
+            RemoteSurroundings(
+                config=self._settings.broker,
+                filesystem=self._around.filesystem,
+                scheduler=self._scheduler,
+                chance=self._around.chance,
+                logs=self._logs,
+                settings=self._settings,
+                metadata=self._metadata,
+                internal=self._internal,
+                auto_topics=self._services.auto_topics,
+                channel=self._to_metadata,
+                store=store,
+                background=self._remote_background,
+            )
+        )
+        self._services.remote_logs = remote.manager
+        remote.load(self._metadata.image)
+        self._metadata.on_image(remote.changed)
+
+    async def register(self) -> None:
+        """Register, and wait until the controller lets clients in."""
+        online = [directory.directory_id for directory in self._logs.online_directories]
+        request = registration_request(
+            self._config,
+            cluster_id=self._around.cluster_id,
+            incarnation_id=random_uuid(self._around.chance),
+            ports=self.ports,
+            log_dirs=[directory_id for directory_id in online if directory_id is not None],
+            previous_broker_epoch=self._logs.previous_broker_epoch(),
+        )
+        await self._lifecycle.register(request)
+        self._assignments.load(self._metadata.image)
+
+    def serve(self) -> None:
+        answer = Dispatcher(self._services, log).answer
+        self._server.start(dict.fromkeys(self.ports, answer), self.replicas.waiting.finish_ready)
+
+    # What changes
+
+    def _reconfigured(self, config: BrokerConfig) -> None:
+        """A dynamic setting of the broker has changed."""
+        cordoned = self._services.config.cordoned_log_dirs
+        self._services.config = config
+        if self._local is not None:
+            self._local.services.config = config
+        self._groups.reconfigured(GroupSettings.from_broker(config))
+        throttles = self._settings.throttles
+        self._log_moves.bytes_per_second = throttles.replica_alter_log_dirs_io_max_bytes_per_second
+        if self._storage is not None:
+            self._storage.cleaner.configure(CleanerSettings.of(config))
+        if self._remote_logs is not None:
+            self._remote_logs.reconfigured(config)
+        self._server.limits.connections = config.max_connections
+        self._server.limits.connections_per_ip = config.max_connections_per_ip
+        if config.cordoned_log_dirs != cordoned:
+            self._lifecycle.cordon_changed()
+        log.info("settings changed", node=config.node_id)
+
+    def _directory_failed(self, directory: LogDirectory, lost: list[TopicPartition]) -> None:
+        log.error(
+            "log directory offline",
+            path=directory.path,
+            partitions=len(lost),
+            reason=str(directory.failure),
+        )
+        self.replicas.fail(lost)
+        # In a turn of its own: a coordinator may be in the middle of the write that has failed.
+        self._scheduler.call_soon(self._on_lost, lost)
+        if directory.path == self._config.metadata_log_dir or not self._logs.online_directories:
+            self._around.failed(directory.failure or OSError("no log directory is left"))
+        elif directory.directory_id is not None:
+            self._lifecycle.tell_offline(directory.directory_id)
+
+    # Stop
+
+    async def leave(self) -> None:
+        """Ask the controller to move leaderships away; clients are served meanwhile."""
+        if self._config.controlled_shutdown_enable:
+            await self._lifecycle.leave()
+
+    async def stop(self) -> None:
+        """Serve nobody any more, and have everything on disk."""
+        self._lifecycle.close()
+        self._server.close()
+        self._services.transactions.stop()
+        self._groups.stop()
+        if self._remote_logs is not None:
+            await self._remote_logs.stop()
+        for controller in (self._controller, self._heartbeats):
+            controller.close()
+        for channel in (self._to_leaders, self._to_coordinators, self._to_metadata):
+            channel.close()
+
+    async def close_logs(self) -> None:
+        """The last of all: the marker that it ended cleanly, with the epoch of this life."""
+        if self._storage is None:
+            self._logs.abandon()
+        else:
+            await self._storage.stop(self._lifecycle.epoch)
+
+
+def _tell_of_damaged_move(topic_partition: TopicPartition, reason: ApiError) -> None:
+    log.error(
+        "a log is not moved to another directory: it cannot be read",
+        topic=topic_partition.topic,
+        partition=topic_partition.partition,
+        reason=reason.message,
+    )

@@ -1,0 +1,32 @@
+"""Clients' requests on their way to the active controller, in envelopes (KIP-590)."""
+
+from typing import cast
+
+from ottla.common.errors import ApiError
+from ottla.common.promise import Promise, run
+from ottla.handlers.context import ControllerServices, RequestContext
+from ottla.handlers.envelope import seal
+from ottla.protocol.generated.envelope import EnvelopeResponse
+from ottla.server.remote_controller import RemoteController
+
+
+class ControllerForwarding:
+    """See the module. ``local`` are the services of the controller in this process, if any."""
+
+    def __init__(self, controller: RemoteController, local: ControllerServices | None) -> None:
+        self._controller = controller
+        self._local = local
+
+    @property
+    def local(self) -> ControllerServices | None:
+        return None if self._controller.active_here is None else self._local
+
+    def forward(self, request: bytes, context: RequestContext) -> Promise[bytes]:
+        return run(self._forward(request, context))
+
+    async def _forward(self, request: bytes, context: RequestContext) -> bytes:
+        answered = await self._controller.send(seal(request, context))
+        data = cast("EnvelopeResponse", answered).response_data
+        if data is None:
+            raise ApiError("an envelope came back empty")
+        return data

@@ -1,0 +1,111 @@
+"""A broker without a controller follows the metadata log: an observer of the quorum.
+
+It keeps the log on its own disk, replays what is committed into images, and takes snapshots of its
+own, so that the next start begins where this one ended. It never leads.
+"""
+
+from collections.abc import Callable
+
+from ottla.common.chance import Chance
+from ottla.common.environment import Scheduler
+from ottla.common.promise import Promise
+from ottla.config.broker import BrokerConfig
+from ottla.metadata.cache import MetadataCache
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import EMPTY_IMAGE
+from ottla.metadata.replay import MetadataReplay
+from ottla.metadata.snapshot import SnapshotContent
+from ottla.raft.channel import RaftChannel
+from ottla.raft.driver import RaftDriver
+from ottla.raft.image_snapshots import ImageSnapshots
+from ottla.raft.log import LogBatch, MetadataLog
+from ottla.raft.settings import raft_settings
+from ottla.raft.snapshots import SnapshotId
+from ottla.raft.voters import ReplicaKey, static_voters
+from ottla.storage.files import Filesystem
+
+
+class MetadataObserver:
+    """Implements ``RaftListener``; ``metadata`` gets what is committed."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        cluster_id: str,
+        directory_id: bytes,
+        filesystem: Filesystem,
+        scheduler: Scheduler,
+        chance: Chance,
+        metadata: MetadataCache,
+        on_failure: Callable[[BaseException], None],
+        channel: RaftChannel,
+    ) -> None:
+        self._metadata = metadata
+        self._replay = MetadataReplay(EMPTY_IMAGE)
+        self._ready: Promise[None] = Promise()
+        voters = config.controller_quorum_voters
+        names = config.controller_listener_names
+        self.raft = RaftDriver(
+            key=ReplicaKey(config.node_id, directory_id),
+            settings=raft_settings(config, cluster_id),
+            static_voters=static_voters(voters, names[0]) if voters else None,
+            log=MetadataLog.open(filesystem, config.metadata_log_dir, config, scheduler.wall_ms()),
+            filesystem=filesystem,
+            scheduler=scheduler,
+            chance=chance,
+            listener=self,
+            on_failure=on_failure,
+            channel=channel,
+        )
+        self.raft.on_progress.append(self._progressed)
+        self._snapshots = ImageSnapshots(config, self.raft, metadata, scheduler)
+
+    def start(self) -> Promise[None]:
+        """Read the log and follow it; fulfilled when what the leader has committed was replayed."""
+        self.raft.start()
+        return self._ready
+
+    def stop(self) -> Promise[None]:
+        return self.raft.stop()
+
+    def _progressed(self) -> None:
+        known = self._metadata.image.features.metadata_version > 0
+        if self.raft.is_caught_up and known and not self._ready.done:
+            self._ready.fulfil(None)
+
+    # What the quorum tells
+
+    def load_snapshot(self, content: SnapshotContent, snapshot_id: SnapshotId) -> None:
+        delta = MetadataDelta(EMPTY_IMAGE)
+        for record in content.records:
+            delta.replay(record)
+        image = delta.apply(
+            snapshot_id.end_offset - 1, snapshot_id.epoch, content.last_contained_log_timestamp
+        )
+        self._replay = MetadataReplay(image)
+        self._metadata.publish(image, delta)
+
+    def replay(self, batch: LogBatch) -> None:
+        self._snapshots.appended(len(batch.data))
+        records = [] if batch.is_control else batch.metadata_records()
+        self._replay.replay_batch(
+            records,
+            base_offset=batch.last_offset + 1 - len(records),
+            epoch=batch.epoch,
+            timestamp_ms=batch.timestamp_ms,
+        )
+
+    def replayed(self) -> None:
+        for image, delta in self._replay.take():
+            self._metadata.publish(image, delta)
+        self._snapshots.take_if_due()
+
+    def became_leader(self, epoch: int) -> None:
+        raise AssertionError(f"an observer leads in epoch {epoch}")
+
+    def lost_leadership(self, epoch: int) -> None:
+        raise AssertionError(f"an observer led in epoch {epoch}")
+
+    def committed(self, high_watermark: int) -> None:
+        raise AssertionError(f"an observer has appended below {high_watermark}")

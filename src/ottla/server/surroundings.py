@@ -1,0 +1,102 @@
+"""What the halves of a node share: its settings, its disk, its time and network, its metadata."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ottla.common.chance import Chance
+from ottla.common.environment import Scheduler
+from ottla.config.broker import BrokerConfig
+from ottla.config.listeners import Listener
+from ottla.metadata.cache import MetadataCache
+from ottla.network.broker_channel import BrokerChannel
+from ottla.network.channel import NetworkChannel
+from ottla.network.node_client import NodeClientLimits
+from ottla.network.server import SocketServer, SocketServerLimits
+from ottla.network.sockets import DiallingNetwork
+from ottla.storage.files import Filesystem
+from ottla.storage.manager import LogManager
+
+
+class StartRefused(Exception):
+    """The node cannot start as it is; the text is for the person who started it."""
+
+
+@dataclass(slots=True)
+class Surroundings:
+    config: BrokerConfig
+    """As the node was started; see ``Settings`` for what holds now."""
+    filesystem: Filesystem
+    network: DiallingNetwork
+    scheduler: Scheduler
+    chance: Chance
+    metadata: MetadataCache
+    logs: LogManager
+    failed: Callable[[BaseException], None]
+    """Called when the node must end."""
+    cluster_id: str = ""
+    """Known once the directories are locked and read."""
+
+    def metadata_directory_id(self) -> bytes:
+        """The id of the directory that has the metadata log."""
+        path = self.config.metadata_log_dir
+        for directory in self.logs.online_directories:
+            if directory.path == path and directory.directory_id is not None:
+                return directory.directory_id
+        raise StartRefused(f"the metadata log directory {path} cannot be read")
+
+    def socket_server(self) -> SocketServer:
+        config = self.config
+        limits = SocketServerLimits(
+            connections=config.max_connections,
+            connections_per_ip=config.max_connections_per_ip,
+            connections_per_ip_overrides=dict(config.max_connections_per_ip_overrides),
+            frame_bytes=config.socket_request_max_bytes,
+            idle_ms=config.connections_max_idle_ms,
+            queued_request_bytes=config.queued_max_request_bytes,
+        )
+        return SocketServer(self.network, self.scheduler, limits)
+
+    def raft_channel(self) -> NetworkChannel:
+        """To the other nodes of the quorum, for the quorum itself."""
+        config = self.config
+        return self._channel("raft-client", config.controller_quorum_request_timeout_ms / 1000)
+
+    def controller_channel(self, purpose: str, timeout_seconds: float) -> NetworkChannel:
+        """To whichever controller is active."""
+        return self._channel(f"{purpose}-to-controller", timeout_seconds)
+
+    def broker_channel(self, purpose: str) -> BrokerChannel:
+        """To the other brokers."""
+        config = self.config
+        return BrokerChannel(
+            self.network,
+            self.scheduler,
+            self.metadata,
+            listener_name=config.inter_broker_listener_name,
+            client_id=f"broker-{config.node_id}-{purpose}",
+            limits=NodeClientLimits(
+                timeout_seconds=config.request_timeout_ms / 1000, backoff_seconds=0.05
+            ),
+        )
+
+    def _channel(self, name: str, timeout_seconds: float) -> NetworkChannel:
+        return NetworkChannel(
+            self.network,
+            self.scheduler,
+            client_id=f"{name}-{self.config.node_id}",
+            limits=NodeClientLimits(
+                timeout_seconds=timeout_seconds,
+                backoff_seconds=self.config.controller_quorum_retry_backoff_ms / 1000,
+            ),
+        )
+
+
+def bind(server: SocketServer, listeners: tuple[Listener, ...]) -> dict[str, int]:
+    """Take the addresses of listeners; their ports by name."""
+    ports = {}
+    for listener in listeners:
+        try:
+            ports[listener.name] = server.listen(listener.name, listener.host, listener.port)
+        except OSError as error:
+            raise StartRefused(f"cannot listen on {listener}: {error}") from error
+    return ports
