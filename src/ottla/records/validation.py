@@ -356,36 +356,39 @@ def _rebuild(
     return memoryview(rebuilt)
 
 
-def check_batches(buffer: memoryview, start: int, end: int) -> ValidatedAppend:
-    """Batches that have their offsets already, as a follower fetches and a raft leader makes them.
+def numbered_batches(buffer: memoryview, start: int, end: int) -> list[tuple[int, BatchHeader]]:
+    """Position and header of batches that have their offsets already.
 
-    Only what carries them is checked: lengths, checksums, offsets that rise. Each batch was
-    validated by whoever gave it its offsets. A cut batch at the end is left out.
+    So they come from a leader, and a raft leader makes them. Only what carries them is checked:
+    lengths, checksums, offsets that rise. Each batch was validated by whoever gave it its offsets.
+    A cut batch at the end is left out.
     """
-    headers: list[BatchHeader] = []
-    newest: BatchHeader | None = None
-    stop = start
+    found: list[tuple[int, BatchHeader]] = []
+    last_offset = -1
     for pos, size in batches(buffer, start, end):
         header = read_header(buffer, pos)
         if header.magic != MAGIC:
             raise UnsupportedForMessageFormat(f"a batch of magic {header.magic}")
         if not crc_is_valid(buffer, pos, size):
             raise CorruptMessage(f"the batch at offset {header.base_offset} is damaged")
-        if header.last_offset_delta < 0 or (
-            headers and header.base_offset <= headers[-1].last_offset
-        ):
+        if header.last_offset_delta < 0 or (found and header.base_offset <= last_offset):
             raise InvalidRecord(f"offsets do not rise at offset {header.base_offset}")
-        headers.append(header)
-        if newest is None or header.max_timestamp > newest.max_timestamp:
-            newest = header
-        stop = pos + size
-    if newest is None:
+        found.append((pos, header))
+        last_offset = header.base_offset + header.last_offset_delta
+    if not found:
         raise InvalidRecord("an append without a whole batch")
+    return found
+
+
+def check_batches(buffer: memoryview, start: int, end: int) -> ValidatedAppend:
+    """What :func:`numbered_batches` finds, as one append."""
+    headers = [header for _, header in numbered_batches(buffer, start, end)]
+    newest = max(headers, key=lambda header: header.max_timestamp)
     first = headers[0]
     return ValidatedAppend(
         buffer=buffer,
         start=start,
-        end=stop,
+        end=start + sum([header.size for header in headers]),
         batch_count=len(headers),
         record_count=sum([header.record_count for header in headers]),
         last_offset_delta=headers[-1].last_offset - first.base_offset,

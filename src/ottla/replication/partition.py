@@ -25,7 +25,7 @@ from ottla.common.errors import (
 )
 from ottla.common.promise import Promise
 from ottla.protocol.fetch_response import FetchedPartition
-from ottla.records.batch import read_header
+from ottla.records.batch import Buffer, read_header
 from ottla.records.rules import AppendOrigin
 from ottla.replication.acknowledgements import Acknowledge, Acknowledgements
 from ottla.replication.isr import ProposedIsr
@@ -264,7 +264,7 @@ class Partition:
 
     def append_as_follower(
         self,
-        data: bytes,
+        data: Buffer,
         leader_high_watermark: int,
         leader_log_start_offset: int,
         now_ms: int,

@@ -17,11 +17,17 @@ from ottla.common.chance import Chance
 from ottla.common.errors import InconsistentTopicId, RecordListTooLarge
 from ottla.common.identifiers import is_damaged_copy
 from ottla.common.topic_partition import TopicPartition
-from ottla.records.batch import MutableBuffer, batches, read_header, set_base_offset_and_epoch
+from ottla.records.batch import (
+    BatchHeader,
+    Buffer,
+    MutableBuffer,
+    read_header,
+    set_base_offset_and_epoch,
+)
 from ottla.records.control import read_transaction_marker
 from ottla.records.record import iterate
 from ottla.records.rules import AppendOrigin
-from ottla.records.validation import check_batches, validate
+from ottla.records.validation import numbered_batches, validate
 from ottla.storage import replacement, truncation
 from ottla.storage.checkpoints import (
     LEADER_EPOCHS,
@@ -206,7 +212,8 @@ class Log(DurableLog):
         append = validate(buffer, start, end, self._rules, now_ms, origin)
         if origin is not CLIENT:
             if origin is AppendOrigin.RAFT_LEADER:
-                return self._append_numbered(append.buffer[append.start : append.end], now_ms)
+                data = append.buffer[append.start : append.end]
+                return self._append_numbered(data, numbered_batches(data, 0, len(data)), now_ms)
             self._check_coordinator(append.buffer[append.start : append.end], transaction_version)
         producers = self.producers
         producer_id = append.producer_id
@@ -234,7 +241,7 @@ class Log(DurableLog):
             raise self._failed(error) from error
         self.log_end_offset = producers.end_offset = last_offset + 1
         if append.is_control or append.is_transactional:
-            self._replay(view[start:end], segment)
+            self._replay_own(view[start:end], segment)
         elif producer_id >= 0:
             batch = BatchMetadata(
                 append.last_sequence, last_offset, append.last_offset_delta, max_timestamp
@@ -285,59 +292,81 @@ class Log(DurableLog):
             self.producers.check_transactional(header.producer_id, header.is_transactional)
 
     @on_disk
-    def _replay(self, batch: memoryview, segment: Segment) -> None:
-        """Take note of what a batch means for transactions."""
-        replay(self.producers, read_header(batch), bytes(batch), segment.transaction_index)
+    def _replay_own(self, batch: memoryview, segment: Segment) -> None:
+        self._replay(batch, read_header(batch), segment)
+
+    def _replay(self, batch: memoryview, header: BatchHeader, segment: Segment) -> None:
+        """Take note of what a batch means for producers and transactions."""
+        body = bytes(batch) if header.is_control else b""
+        replay(self.producers, header, body, segment.transaction_index)
         self._find_first_unstable()
 
     def append_as_follower(
-        self, data: bytes, *, now_ms: int, leader_epoch: int | None = None
+        self, data: Buffer, *, now_ms: int, leader_epoch: int | None = None
     ) -> AppendInfo:
         """Write batches as a leader sent them; those above ``leader_epoch`` are not its own."""
         if self.failure is not None:
             raise self._failed(self.failure)
         view = memoryview(data)
-        end = check_batches(view, 0, len(view)).end
+        found = numbered_batches(view, 0, len(view))
         if leader_epoch is not None:
-            for position, _ in batches(view, 0, end):
-                if read_header(view, position).partition_leader_epoch > leader_epoch:
-                    end = position
+            for number, (_, header) in enumerate(found):
+                if header.partition_leader_epoch > leader_epoch:
+                    del found[number:]
                     break
-        return self._append_numbered(view[:end], now_ms)
+        size = sum([header.size for _, header in found])
+        if size > self._limits.size_max and len(found) > 1:
+            return self._append_one_by_one(view, found, now_ms)
+        return self._append_numbered(view[:size], found, now_ms)
 
-    def _append_numbered(self, data: memoryview, now_ms: int) -> AppendInfo:
-        """Write batches that have their offsets; ``data`` was checked."""
-        found = [(start, size, read_header(data, start)) for start, size in batches(data)]
+    def _append_one_by_one(
+        self, data: memoryview, found: list[tuple[int, BatchHeader]], now_ms: int
+    ) -> AppendInfo:
+        """Several segments' worth, of a leader whose segments are larger than ours."""
+        infos = [
+            self._append_numbered(data[start : start + header.size], [(0, header)], now_ms)
+            for start, header in found
+        ]
+        first, last = infos[0], infos[-1]
+        first.last_offset = last.last_offset
+        first.record_count = sum([info.record_count for info in infos])
+        first.size = sum([info.size for info in infos])
+        return first
+
+    def _append_numbered(
+        self, data: memoryview, found: list[tuple[int, BatchHeader]], now_ms: int
+    ) -> AppendInfo:
+        """Write batches that have their offsets, ``found`` in ``data``, which was checked."""
         if not found:
             offset = self.log_end_offset
             return AppendInfo(offset, offset - 1, -1, self.log_start_offset, 0, 0)
-        first, last = found[0][2], found[-1][2]
+        first, last = found[0][1], found[-1][1]
         if first.base_offset < self.log_end_offset:
             raise UnexpectedAppendOffset(first.base_offset, last.last_offset, self.log_end_offset)
         try:
             segment = self._active
             if not segment.active:
                 segment.activate()
-            newest = max(header.max_timestamp for _, _, header in found)
+            newest = max([header.max_timestamp for _, header in found])
             if segment.should_roll(len(data), last.last_offset, newest, now_ms):
                 overflows = last.last_offset - self.log_end_offset > RELATIVE_OFFSET_MAX
                 base_offset = first.base_offset if overflows else self.log_end_offset
                 segment = self._roll_for(len(data), base_offset, now_ms)
-            for _, _, header in found:
+            for _, header in found:
                 if header.partition_leader_epoch > self.epochs.latest_epoch:
                     self.epochs.assign(header.partition_leader_epoch, header.base_offset)
             segment.append_several(
                 data,
-                [(size, header.last_offset, header.max_timestamp) for _, size, header in found],
+                [(header.size, header.last_offset, header.max_timestamp) for _, header in found],
             )
             self.log_end_offset = last.last_offset + 1
-            for start, size, header in found:
+            for start, header in found:
                 if header.producer_id >= 0:
-                    self._replay(data[start : start + size], segment)
+                    self._replay(data[start : start + header.size], header, segment)
         except OSError as error:
             raise self._failed(error) from error
         self.producers.end_offset = self.log_end_offset
-        count = sum(header.record_count for _, _, header in found)
+        count = sum([header.record_count for _, header in found])
         self.unflushed_records += count
         if self.unflushed_records >= self._flush_messages:
             self.flush(now_ms)
