@@ -1,8 +1,8 @@
 """DeleteRecords (key 21): let a partition begin at a later offset (KIP-107).
 
--1 stands for the high watermark. The answer is the low watermark: the offset below which no
-replica has records any more. With one replica that is where the log begins now. A topic that is
-only compacted keeps its records.
+-1 stands for the high watermark. The answer is the low watermark: the offset below which no replica
+that is alive has records any more; it waits until the followers have come so far, or the request's
+time is over. A topic that is only compacted keeps its records.
 
 v1 as v0; v2 is flexible.
 """
@@ -10,7 +10,9 @@ v1 as v0; v2 is flexible.
 from typing import Final
 
 from ottla.common.errors import ApiError, ErrorCode, OffsetOutOfRange, PolicyViolation
+from ottla.common.promise import Promise
 from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.deadlines import until
 from ottla.handlers.partitions import led_partition
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.delete_records import (
@@ -19,6 +21,7 @@ from ottla.protocol.generated.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from ottla.replication.partition import Partition
 
 KEY: Final = ApiKey.DELETE_RECORDS
 VERSIONS: Final = (0, 2)
@@ -35,27 +38,41 @@ async def handle(
         for partition in topic.partitions
     }
     results: dict[str, DeleteRecordsTopicResult] = {}
+    waits: list[tuple[DeleteRecordsPartitionResult, Partition, Promise[None]]] = []
     for (topic_name, index), offset in wanted.items():
         result = DeleteRecordsPartitionResult(partition_index=index, low_watermark=_NO_WATERMARK)
         try:
-            result.low_watermark = _delete(services, topic_name, index, offset)
+            partition = led_partition(services, topic_name, index)
+            deleted = partition.when_deleted(_delete(partition, offset))
+            waits.append(
+                (result, partition, until(services.scheduler, request.timeout_ms, deleted))
+            )
         except ApiError as error:
             result.error_code = error.code
         results.setdefault(topic_name, DeleteRecordsTopicResult(name=topic_name))
         results[topic_name].partitions.append(result)
+    for result, partition, deleted in waits:
+        try:
+            await deleted
+            result.low_watermark = partition.low_watermark()
+        except ApiError as error:
+            result.error_code = error.code
     return DeleteRecordsResponse(topics=list(results.values()))
 
 
-def _delete(services: Services, topic: str, index: int, offset: int) -> int:
-    log = led_partition(services, topic, index).log
+def _delete(partition: Partition, offset: int) -> int:
+    """Let the log begin at ``offset``; where that is."""
+    log = partition.log
     if "delete" not in log.config.cleanup_policy:
-        raise PolicyViolation(f"records of {topic}-{index} are compacted, not deleted")
+        raise PolicyViolation(
+            f"records of {partition.topic}-{partition.index} are compacted, not deleted"
+        )
     if offset == HIGH_WATERMARK:
         offset = log.high_watermark
     if not 0 <= offset <= log.high_watermark:
         raise OffsetOutOfRange
     log.delete_records_before(offset)
-    return log.log_start_offset
+    return offset
 
 
 def refuse(request: DeleteRecordsRequest, code: ErrorCode, _message: str) -> DeleteRecordsResponse:

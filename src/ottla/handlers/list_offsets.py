@@ -13,15 +13,24 @@ timestamp means                               from answered with
 else      the first record not older than it  v1   looked for in the remote store first
 ========= =================================== ==== =====================================
 
-Nothing found is offset -1 without an error. v1 is the first that is served; v2 isolation level and
-throttle time; v3 as v2; v4 leader epochs (KIP-320); v5 OFFSET_NOT_AVAILABLE; v6 flexible; v10 the
-time that remote storage may take (KIP-1075).
+Nothing found is offset -1 without an error. A leader that does not know yet how much of what it has
+is committed says OFFSET_NOT_AVAILABLE where that would matter.
+
+v1 is the first that is served; v2 isolation level and throttle time; v3 as v2; v4 leader epochs
+(KIP-320); v5 OFFSET_NOT_AVAILABLE; v6 flexible; v10 the time that remote storage may take
+(KIP-1075).
 """
 
 from collections import Counter
 from typing import Final, NamedTuple
 
-from ottla.common.errors import ApiError, ErrorCode, InvalidRequest, UnsupportedVersion
+from ottla.common.errors import (
+    ApiError,
+    ErrorCode,
+    InvalidRequest,
+    OffsetNotAvailable,
+    UnsupportedVersion,
+)
 from ottla.common.promise import Promise, fulfilled, run
 from ottla.handlers.context import RequestContext, Services
 from ottla.handlers.deadlines import within
@@ -56,7 +65,10 @@ _SINCE: Final = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 _LEADER_EPOCHS: Final = 4
+_OFFSET_NOT_AVAILABLE: Final = 5
 _CONSUMER: Final = -1
+_DEBUGGING: Final = -2
+"""Reads from followers too."""
 NOTHING: Final = -1
 
 
@@ -86,10 +98,11 @@ async def handle(
             try:
                 if times[topic.name, index] > 1:
                     raise InvalidRequest
-                partition = led_partition(services, topic.name, index)
-                searches.append((answer, _find(partition, asked, request, context, services)))
+                _check_timestamp(asked.timestamp, context.version)
+                partition = _partition(services, topic.name, asked, request.replica_id)
+                searches.append((answer, _find(partition, asked, request, services)))
             except ApiError as error:
-                answer.error_code = error.code
+                answer.error_code = _code(error, context.version)
     for answer, search in searches:
         await _fill(answer, search, context.version)
     return ListOffsetsResponse(
@@ -104,7 +117,7 @@ async def _fill(answer: ListOffsetsPartitionResponse, search: Promise[Found], ve
     try:
         found = await search
     except ApiError as error:
-        answer.error_code = error.code
+        answer.error_code = _code(error, version)
         return
     answer.offset = found.offset
     answer.timestamp = found.timestamp
@@ -112,26 +125,64 @@ async def _fill(answer: ListOffsetsPartitionResponse, search: Promise[Found], ve
         answer.leader_epoch = found.leader_epoch
 
 
+def _code(error: ApiError, version: int) -> ErrorCode:
+    """Older clients do not know OFFSET_NOT_AVAILABLE."""
+    if error.code is ErrorCode.OFFSET_NOT_AVAILABLE and version < _OFFSET_NOT_AVAILABLE:
+        return ErrorCode.LEADER_NOT_AVAILABLE
+    return error.code
+
+
+def _check_timestamp(timestamp: int, version: int) -> None:
+    if timestamp < 0 and version < _SINCE.get(timestamp, VERSIONS[1] + 1):
+        raise UnsupportedVersion
+
+
+def _partition(
+    services: Services, topic: str, asked: ListOffsetsPartition, replica_id: int
+) -> Partition:
+    index, epoch = asked.partition_index, asked.current_leader_epoch
+    if replica_id == _DEBUGGING:
+        partition = services.replicas.partition(topic, index)
+        if partition is not None:
+            partition.check_epoch(epoch)
+            return partition
+    return led_partition(services, topic, index, epoch)
+
+
+class Readable(NamedTuple):
+    """Up to where a client may know of offsets."""
+
+    end: int
+    is_behind: bool
+    """Whether a new leader does not know yet how much of what it has is committed."""
+
+    def refuse(self) -> None:
+        if self.is_behind:
+            raise OffsetNotAvailable(
+                "The high watermark is lagging behind the start of this leader's epoch."
+            )
+
+
+def _readable(partition: Partition, replica_id: int, isolation_level: int) -> Readable:
+    log = partition.log
+    if replica_id != _CONSUMER:
+        return Readable(log.log_end_offset, is_behind=False)
+    end = log.last_stable_offset if isolation_level == READ_COMMITTED else log.high_watermark
+    return Readable(end, partition.leadership.epoch_start_offset > log.high_watermark)
+
+
 def _find(
     partition: Partition,
     asked: ListOffsetsPartition,
     request: ListOffsetsRequest,
-    context: RequestContext,
     services: Services,
 ) -> Promise[Found]:
     timestamp = asked.timestamp
-    if timestamp < 0 and context.version < _SINCE.get(timestamp, VERSIONS[1] + 1):
-        raise UnsupportedVersion
-    partition.check_epoch(asked.current_leader_epoch)
     log = partition.log
-    if request.replica_id != _CONSUMER:
-        readable = log.log_end_offset
-    elif request.isolation_level == READ_COMMITTED:
-        readable = log.last_stable_offset
-    else:
-        readable = log.high_watermark
+    readable = _readable(partition, request.replica_id, request.isolation_level)
     if timestamp == LATEST:
-        return fulfilled(Found(readable, leader_epoch=partition.leader_epoch))
+        readable.refuse()
+        return fulfilled(Found(readable.end, leader_epoch=partition.leader_epoch))
     if timestamp in _PLACES:
         return fulfilled(_place(partition, timestamp))
     if timestamp == MAX_TIMESTAMP:
@@ -163,7 +214,7 @@ def _place(partition: Partition, timestamp: int) -> Found:
 
 
 async def _search(
-    log: Log, timestamp: int, readable: int, timeout_ms: int, services: Services
+    log: Log, timestamp: int, readable: Readable, timeout_ms: int, services: Services
 ) -> Found:
     remote_logs = services.remote_logs
     if remote_logs is not None and log.remote_storage_enabled:
@@ -179,8 +230,11 @@ async def _search(
     return _found(log, log.offset_for_timestamp(timestamp), readable)
 
 
-def _found(log: Log, record: TimestampAndOffset | None, readable: int) -> Found:
-    if record is None or record.offset >= readable:
+def _found(log: Log, record: TimestampAndOffset | None, readable: Readable) -> Found:
+    if record is None:
+        return Found()
+    if record.offset >= readable.end:
+        readable.refuse()
         return Found()
     return Found(record.offset, record.timestamp, log.epoch_for_offset(record.offset))
 

@@ -41,8 +41,7 @@ async def handle(
 
 def _end(services: Services, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
-        partition = led_partition(services, topic, asked.partition)
-        partition.check_epoch(asked.current_leader_epoch)
+        partition = led_partition(services, topic, asked.partition, asked.current_leader_epoch)
     except ApiError as error:
         return EpochEndOffset(error_code=error.code, partition=asked.partition)
     end = partition.log.end_offset_for_epoch(asked.leader_epoch)

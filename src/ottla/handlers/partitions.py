@@ -7,14 +7,21 @@ from ottla.common.errors import (
     UnknownTopicOrPartition,
 )
 from ottla.handlers.context import Services
-from ottla.replication.partition import Partition
+from ottla.replication.partition import NO_EPOCH, Partition
 
 
-def led_partition(services: Services, topic: str, index: int) -> Partition:
-    """The partition, if this broker leads it; otherwise the refusal that Kafka gives."""
+def led_partition(
+    services: Services, topic: str, index: int, current_leader_epoch: int = NO_EPOCH
+) -> Partition:
+    """The partition, if this broker leads it; otherwise the refusal that Kafka gives.
+
+    A client that tells which epoch it believes in hears of another one first.
+    """
     partition = services.replicas.partition(topic, index)
-    if partition is not None and partition.is_leader:
-        return partition
+    if partition is not None:
+        partition.check_epoch(current_leader_epoch)
+        if partition.is_leader:
+            return partition
     if services.replicas.is_offline(topic, index):
         raise KafkaStorageError
     if partition is not None or exists(services, topic, index):

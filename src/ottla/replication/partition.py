@@ -13,6 +13,7 @@ Rules:
 5. What the metadata log says is taken unless a newer partition epoch is known.
 """
 
+from functools import partial
 from typing import Final
 
 from ottla.common.errors import (
@@ -48,6 +49,7 @@ ALONE: Final = Surroundings()
 class Partition:
     __slots__ = (
         "_acknowledgements",
+        "_deletions",
         "_min_insync_replicas",
         "_surroundings",
         "index",
@@ -59,6 +61,7 @@ class Partition:
         "node_id",
         "partition_epoch",
         "replicas",
+        "replication_factor",
         "topic",
         "topic_id",
         "verifications",
@@ -84,12 +87,16 @@ class Partition:
         self.leader_epoch = NO_EPOCH
         self.partition_epoch = NO_EPOCH
         self.replicas: tuple[int, ...] = ()
+        self.replication_factor = 0
+        """How many replicas there are to be, without those that a reassignment adds."""
         self._surroundings = surroundings
         self.leadership = Leadership(node_id, surroundings)
         self._min_insync_replicas = 1
         self.is_under_min_isr = False
         """Whether fewer replicas are in sync than must be; of a follower never."""
         self._acknowledgements = Acknowledgements()
+        self._deletions: Acknowledgements | None = None
+        """Who waits for the low watermark; made when somebody does."""
         self.waiting: dict[WaitingRequest, None] = {}
         """Who waits for the high watermark."""
         self.waiting_followers: dict[WaitingRequest, None] = {}
@@ -108,6 +115,7 @@ class Partition:
         self.leader_epoch = state.leader_epoch
         self.partition_epoch = state.partition_epoch
         self.replicas = state.replicas
+        self.replication_factor = len(state.replicas) - len(state.adding_replicas)
         leadership = self.leadership
         if self.is_leader:
             leadership.assign(state.replicas, state.isr)
@@ -117,9 +125,7 @@ class Partition:
             self._count_in_sync()
             self._advance_high_watermark()
         else:
-            leadership.end()
-            self.is_under_min_isr = False
-            self._acknowledgements.fail(NotLeaderOrFollower())
+            self._end_leadership(NotLeaderOrFollower())
         if before != (self.leader, self.leader_epoch):
             self.answer_all()
 
@@ -132,9 +138,15 @@ class Partition:
     def removed(self, reason: ApiError) -> None:
         """This broker has no replica any more."""
         self.leader = _NO_LEADER
-        self.leadership.end()
-        self._acknowledgements.fail(reason)
+        self._end_leadership(reason)
         self.answer_all()
+
+    def _end_leadership(self, reason: ApiError) -> None:
+        self.leadership.end()
+        self.is_under_min_isr = False
+        self._acknowledgements.fail(reason)
+        if self._deletions is not None:
+            self._deletions.fail(reason)
 
     @property
     def is_leader(self) -> bool:
@@ -204,6 +216,8 @@ class Partition:
                 self._propose_isr((*self.isr, broker_id))
             if moved:
                 self._advance_high_watermark()
+            if self._deletions is not None:
+                self._deletions.passed(self.low_watermark() + 1)
         return answer
 
     def maybe_shrink_isr(self) -> None:
@@ -225,15 +239,15 @@ class Partition:
             return
         surroundings = self._surroundings
         if leader_epoch != self.leader_epoch or partition_epoch < self.partition_epoch:
-            surroundings.failed_isr_updates += 1
+            surroundings.failed_isr_updates.count += 1
             return
         self.partition_epoch = partition_epoch
         self.leadership.in_sync.commit(isr)
         self._count_in_sync()
         if proposed.is_expansion:
-            surroundings.isr_expands += 1
+            surroundings.isr_expands.count += 1
         else:
-            surroundings.isr_shrinks += 1
+            surroundings.isr_shrinks.count += 1
         if self._advance_high_watermark():
             surroundings.wake()
 
@@ -245,7 +259,7 @@ class Partition:
         """
         if self.leadership.in_sync.proposed is not proposed:
             return False
-        self._surroundings.failed_isr_updates += 1
+        self._surroundings.failed_isr_updates.count += 1
         if is_unchanged:
             self.leadership.in_sync.take_back()
             return False
@@ -259,6 +273,16 @@ class Partition:
             if known is not None and not known.fenced:
                 lowest = min(lowest, follower.log_start_offset)
         return lowest
+
+    def when_deleted(self, offset: int) -> Promise[None]:
+        """Promise that no replica that is alive has records below ``offset`` any more."""
+        promise: Promise[None] = Promise()
+        if self.low_watermark() >= offset:
+            promise.fulfil(None)
+        else:
+            self._deletions = self._deletions or Acknowledgements()
+            self._deletions.add(offset, partial(_settle, promise))
+        return promise
 
     # Following
 
@@ -451,14 +475,7 @@ class Partition:
         elif self.log.high_watermark > last_offset:
             promise.fulfil(None)
         else:
-
-            def acknowledge(error: ApiError | None) -> None:
-                if error is None:
-                    promise.fulfil(None)
-                else:
-                    promise.fail(error)
-
-            self._acknowledgements.add(last_offset, acknowledge)
+            self._acknowledgements.add(last_offset, partial(_settle, promise))
         return promise
 
     # Reading
@@ -569,3 +586,10 @@ class Partition:
         if offset < self.log.log_start_offset:
             raise self._out_of_range(offset)
         return (end.epoch, end.end_offset) if end.epoch < epoch or end.end_offset < offset else None
+
+
+def _settle(promise: Promise[None], error: ApiError | None) -> None:
+    if error is None:
+        promise.fulfil(None)
+    else:
+        promise.fail(error)

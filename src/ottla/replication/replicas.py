@@ -113,6 +113,10 @@ class Replicas:
             return UnknownTopicId()
         return UnknownTopicOrPartition()
 
+    @property
+    def offline_count(self) -> int:
+        return len(self._offline)
+
     def is_offline(self, topic: str, index: int) -> bool:
         return (self._ids.get(topic, b""), index) in self._offline
 
@@ -148,7 +152,14 @@ class Replicas:
                 yield from partitions.values()
 
     def apply(
-        self, topic: str, topic_id: bytes, index: int, state: PartitionState, *, is_new: bool
+        self,
+        topic: str,
+        topic_id: bytes,
+        index: int,
+        state: PartitionState,
+        *,
+        is_new: bool,
+        min_insync_replicas: int = 1,
     ) -> Partition:
         """Make or change a partition of which this broker has a replica."""
         partitions = self._partitions_of(topic, topic_id)
@@ -168,6 +179,7 @@ class Replicas:
             self._offline.pop((topic_id, index), None)
             partition = Partition(self._node_id, topic, topic_id, index, log, self.surroundings)
             partitions[index] = partition
+        partition.min_insync_replicas = min_insync_replicas
         before = self._followed(partition)
         partition.apply_state(state)
         now = self._followed(partition)

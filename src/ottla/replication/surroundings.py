@@ -7,6 +7,8 @@ alone, where nobody can join an ISR.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from ottla.observability.metrics import Meter
+
 if TYPE_CHECKING:
     from ottla.replication.isr import ProposedIsr
     from ottla.replication.partition import Partition
@@ -43,6 +45,9 @@ class PartitionState(Protocol):
     @property
     def isr(self) -> tuple[int, ...]: ...
 
+    @property
+    def adding_replicas(self) -> tuple[int, ...]: ...
+
     def directory_of(self, replica: int) -> bytes: ...
 
 
@@ -59,6 +64,6 @@ class Surroundings:
         """Have those answered that have got enough, soon; for what no client's request began."""
         self.lag_time_max = 30.0
         """``replica.lag.time.max.ms``, in seconds."""
-        self.isr_expands = 0
-        self.isr_shrinks = 0
-        self.failed_isr_updates = 0
+        self.isr_expands = Meter(0.0)
+        self.isr_shrinks = Meter(0.0)
+        self.failed_isr_updates = Meter(0.0)

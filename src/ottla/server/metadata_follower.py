@@ -122,19 +122,33 @@ class MetadataFollower:
         self, topic: str, topic_id: bytes, index: int, state: PartitionImage, *, is_new: bool
     ) -> None:
         if self._node_id not in state.replicas:
+            self._stop(topic, topic_id, index)
             return
         try:
-            partition = self._replicas.apply(topic, topic_id, index, state, is_new=is_new)
+            partition = self._replicas.apply(
+                topic,
+                topic_id,
+                index,
+                state,
+                is_new=is_new,
+                min_insync_replicas=self._settings.topic(topic).min_insync_replicas,
+            )
         except KafkaStorageError as error:
             log.error("a partition has no log", topic=topic, partition=index, reason=error.message)
             return
-        partition.min_insync_replicas = self._settings.topic(topic).min_insync_replicas
         coordinator = self._coordinators.get(topic)
         if coordinator is not None:
             if partition.is_leader:
                 coordinator.elected(index, state.leader_epoch)
             else:
                 coordinator.resigned(index, state.leader_epoch)
+
+    def _stop(self, topic: str, topic_id: bytes, index: int) -> None:
+        """A reassignment has taken a partition from this broker: its log goes."""
+        coordinator = self._coordinators.get(topic)
+        if coordinator is not None and index in (self._replicas.topic(topic_id) or {}):
+            coordinator.resigned(index)
+        self._replicas.stop(topic_id, index)
 
     def lost(self, partitions: list[TopicPartition]) -> None:
         """The logs of ``partitions`` are gone: their coordinators must not speak for them."""
