@@ -46,14 +46,16 @@ def test_it_does_not_go_back_when_a_follower_does() -> None:
 
 
 def test_it_waits_for_a_follower_that_is_about_to_join() -> None:
-    """KAFKA-9835: or one that is caught up could be left behind by the moment it joins."""
-    led = Led(isr=(1, 2))
+    """Or one that is caught up could be left behind until the moment in which it may join."""
+    led = Led(isr=(1, 2), replicas=(1, 2, 3, 4))
     led.append(5)
-    led.fetch(3, 5)  # level: it is proposed, and counts from now on
-    led.lead((1, 2))  # the metadata log has something newer, that is not it
+    led.fetch(2, 5)
+    led.fetch(4, 5)
     led.fetch(3, 5)
+    assert [member.broker_id for member in led.proposed[0].members] == [1, 2, 4]
     led.append(5)
     led.fetch(2, 10)
+    led.fetch(4, 10)
     assert led.high_watermark == 5
     led.fetch(3, 10)
     assert led.high_watermark == 10
@@ -249,6 +251,16 @@ def test_an_answer_that_the_metadata_log_has_overtaken_is_ignored() -> None:
     led.partition.isr_altered(led.proposed[0], 0, 2, (1, 2, 3))
     assert led.partition.isr == (1,)
     assert led.partition.partition_epoch == 9
+
+
+def test_an_answer_does_not_end_a_later_proposal() -> None:
+    led = Led(isr=(1,))
+    led.append(1)
+    led.fetch(2, 1)
+    led.lead((1, 2), partition_epoch=2)  # the metadata log is faster than the answer
+    led.fetch(3, 1)
+    led.partition.isr_altered(led.proposed[0], 0, 2, (1, 2))
+    assert led.partition.leadership.in_sync.maximal == (1, 2, 3)
 
 
 def test_an_older_state_than_the_controllers_answer_is_ignored() -> None:

@@ -129,6 +129,8 @@ BROKER_SETTINGS: Final = frozenset(
         "remote.log.reader.threads",
         "remote.log.storage.system.enable",
         "replica.high.watermark.checkpoint.interval.ms",
+        "replica.lag.time.max.ms",
+        "replica.selector.class",
         "request.timeout.ms",
         "security.inter.broker.protocol",
         "share.coordinator.state.topic.min.isr",

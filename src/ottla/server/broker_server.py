@@ -19,9 +19,11 @@ from ottla.coordinator.transaction.settings import TransactionSettings
 from ottla.coordinator.transaction.verification import TransactionVerification
 from ottla.handlers.context import Services
 from ottla.handlers.dispatch import Dispatcher
+from ottla.metadata.brokers import BrokerImage
 from ottla.metadata.versions import TRANSACTION_VERSION
 from ottla.observability.logging import logger
 from ottla.raft.driver import RaftDriver
+from ottla.replication.driver import LeaderDriver
 from ottla.replication.log_moves import LogMoves
 from ottla.replication.replicas import Replicas
 from ottla.server.auto_topics import ControllerAutoTopics
@@ -96,6 +98,7 @@ class BrokerServer:
         session = config.broker_session_timeout_ms
         self._controller = self._remote("forwarding", config.controller_socket_timeout_ms)
         self._heartbeats = self._remote("heartbeat", session // HEARTBEATS_IN_A_SESSION)
+        self._alter_partition = self._remote("alter-partition", config.controller_socket_timeout_ms)
         self._to_leaders = around.broker_channel("transaction-markers")
         self._to_coordinators = around.broker_channel("transaction-verification")
         self._to_metadata = around.broker_channel("remote-log-metadata")
@@ -112,6 +115,15 @@ class BrokerServer:
         self._groups = self._make_groups()
         self._services = self._make_services()
         self._lifecycle = self._make_lifecycle()
+        self._leading = LeaderDriver(
+            self.replicas,
+            self._alter_partition,
+            scheduler,
+            node_id=config.node_id,
+            broker_epoch=lambda: self._lifecycle.epoch,
+            registration=self._registration,
+            replica_lag_time_max_ms=config.replica_lag_time_max_ms,
+        )
 
     # Putting it together
 
@@ -123,6 +135,9 @@ class BrokerServer:
             timeout_ms=timeout_ms,
             local=None if self._local is None else self._local.driver,
         )
+
+    def _registration(self, broker_id: int) -> BrokerImage | None:
+        return self._metadata.image.brokers.get(broker_id)
 
     def _make_groups(self) -> GroupService:
         return GroupService(
@@ -258,6 +273,7 @@ class BrokerServer:
         self._storage.start()
         self.replicas.flush = self._storage.flush
         self._log_moves.resume()
+        self._leading.start()
 
     def _start_remote_logs(self) -> None:
         # Most brokers have no remote store, and start without all this.
@@ -357,9 +373,10 @@ class BrokerServer:
         self._server.close()
         self._services.transactions.stop()
         self._groups.stop()
+        self._leading.stop()
         if self._remote_logs is not None:
             await self._remote_logs.stop()
-        for controller in (self._controller, self._heartbeats):
+        for controller in (self._controller, self._heartbeats, self._alter_partition):
             controller.close()
         for channel in (self._to_leaders, self._to_coordinators, self._to_metadata):
             channel.close()
