@@ -89,6 +89,8 @@ class SimulatedCluster:
         """Called with a node whose process begins; its server is made, and not yet started."""
         self.on_end: list[Callable[[SimulatedNode], None]] = []
         """Called with a node whose process has ended, however it did."""
+        self.leisure = 1.0
+        """How long clients pause between their acts, against what their workload says."""
         self.violations: list[Anomaly] = []
         self.clocks_were_skewed = False
         """Whether the wall clock of some node was set wrong at some time."""

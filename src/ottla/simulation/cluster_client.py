@@ -57,6 +57,11 @@ class World(Protocol):
     @property
     def clocks_were_skewed(self) -> bool: ...
 
+    @property
+    def leisure(self) -> float:
+        """How long clients pause between their acts, against what their workload says."""
+        ...
+
     def client_network(self, name: str) -> DiallingNetwork: ...
 
     def part(self, name: str) -> Chance: ...
@@ -102,14 +107,19 @@ class ClusterClient:
         return self.scheduler.now
 
     async def pause(self, low: float, high: float | None = None) -> None:
-        """Let a while pass, drawn from the seed when it has two bounds."""
-        passed: Promise[None] = Promise()
-        seconds = low if high is None else self.chance.between(low, high)
-        self.scheduler.call_later(seconds, passed.fulfil, None)
-        await passed
+        """Let a while pass; with two bounds it is drawn from the seed, by the world's leisure."""
+        if high is None:
+            await self._sleep(low)
+        else:
+            await self._sleep(self.chance.between(low, high) * self.world.leisure)
 
     async def back_off(self) -> None:
-        await self.pause(*BACKOFF_SECONDS)
+        await self._sleep(self.chance.between(*BACKOFF_SECONDS))
+
+    async def _sleep(self, seconds: float) -> None:
+        passed: Promise[None] = Promise()
+        self.scheduler.call_later(seconds, passed.fulfil, None)
+        await passed
 
     def close(self) -> None:
         """End all connections; what is under way fails."""

@@ -7,6 +7,7 @@ too, for simulations that have but one.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Final
 
 from ottla.common.chance import Chance
@@ -193,6 +194,7 @@ class SimulatedNetwork(SimulatedHost):
         self.delay_seconds = DELAY_SECONDS
         """Of links that are made from now on."""
         self.delivered = 0
+        self._socket_numbers = count(1)
         self.on_deliver: Callable[[SimulatedSocket, bytes | None], None] = lambda _from, _data: None
 
     def add_host(
@@ -201,6 +203,9 @@ class SimulatedNetwork(SimulatedHost):
         assert name not in self.hosts, f"there is a host {name} already"
         host = self.hosts[name] = SimulatedHost(self, name, scheduler or self.scheduler)
         return host
+
+    def next_socket(self) -> int:
+        return next(self._socket_numbers)
 
     def resolve(self, asking: SimulatedHost, name: str) -> SimulatedHost | None:
         """The host of that name; where there is only one, all names lead to it."""

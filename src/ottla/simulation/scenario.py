@@ -43,6 +43,7 @@ class Scenario:
     static_quorum: bool = False
     clock_rates: tuple[float, float] = (1.0, 1.0)
     workloads: tuple[str, ...] = ()
+    leisure: float = 1.0
     settings: dict[str, str] = field(default_factory=dict)
     features: dict[str, int] = field(default_factory=dict)
 
@@ -71,6 +72,7 @@ def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) ->
         static_quorum=static,
         clock_rates=(0.99, 1.01) if chance.below(2) else (1.0, 1.0),
         workloads=workloads,
+        leisure=chance.choose((2.0, 4.0, 8.0)),
         settings={**SETTINGS, **_settings(chance), **cleaner},
         features={"eligible.leader.replicas.version": chance.below(4) and 1},
     )

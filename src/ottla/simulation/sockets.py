@@ -29,6 +29,7 @@ class SimulatedSocket:
 
     def __init__(self, host: "SimulatedHost", port: int, link: Link) -> None:
         self.host = host
+        self.number = host.network.next_socket()
         self.link = link
         """The way to the other side."""
         self.held: deque[bytes | None] = deque()

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable
 from hashlib import sha256
+from struct import Struct
 from typing import Final
 from zlib import crc32
 
@@ -10,6 +11,7 @@ from ottla.simulation.scheduler import SimulatedScheduler
 from ottla.simulation.sockets import SimulatedSocket
 
 LINES_KEPT: Final = 200
+_DELIVERY: Final = Struct(">dQI?").pack
 
 
 class Trace:
@@ -29,14 +31,13 @@ class Trace:
         self.on_line(line)
 
     def delivered(self, source: SimulatedSocket, data: bytes | None) -> None:
-        host, port = source.getsockname()
-        size = -1 if data is None else len(data)
-        target = source.peer.host.name
-        checksum = crc32(data or b"")
-        line = f"{self._scheduler.now:.9f} {host}:{port} {target} {size} {checksum:08x}\n"
-        self._hash.update(line.encode())
+        checksum = crc32(data or b"", self._scheduler.steps)
+        self._hash.update(_DELIVERY(self._scheduler.now, source.number, checksum, data is None))
         if self.tells_deliveries:
-            self.on_line(line.rstrip())
+            size = "reset" if data is None else f"{len(data)} bytes" if data else "end"
+            host, port = source.getsockname()
+            target = ":".join(map(str, source.getpeername()))
+            self.on_line(f"{self._scheduler.now:.6f} {host}:{port} > {target} {size}")
 
     @property
     def digest(self) -> str:
