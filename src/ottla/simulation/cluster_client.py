@@ -88,6 +88,8 @@ class ClusterClient:
         name: str,
         *,
         highest: Mapping[int, int] | None = None,
+        request_seconds: float = REQUEST_SECONDS,
+        coordinator_seconds: float = COORDINATOR_SECONDS,
     ) -> None:
         self.name = name
         self.world = world
@@ -95,6 +97,8 @@ class ClusterClient:
         self.chance = world.part(f"client {name}")
         self._network = world.client_network(name)
         self._highest = highest or {}
+        self._seconds = {DATA: request_seconds, COORDINATOR: coordinator_seconds}
+        """How long an answer is waited for."""
         self._connections: dict[tuple[Address, str], OlderNodeClient] = {}
         self._brokers: dict[int, Address] = {}
         self.topic_ids: dict[str, bytes] = {}
@@ -148,9 +152,7 @@ class ClusterClient:
                 *address,
                 client_id=self.name,
                 limits=NodeClientLimits(
-                    timeout_seconds=COORDINATOR_SECONDS
-                    if purpose == COORDINATOR
-                    else REQUEST_SECONDS,
+                    timeout_seconds=self._seconds[purpose],
                     backoff_seconds=0.05,
                     backoff_max_seconds=0.5,
                 ),

@@ -40,12 +40,19 @@ class Cursor:
     """A position in one partition, and how to go on from it."""
 
     def __init__(
-        self, client: ClusterClient, place: Place, isolation: Isolation, *, rack: str = ""
+        self,
+        client: ClusterClient,
+        place: Place,
+        isolation: Isolation,
+        *,
+        rack: str = "",
+        max_bytes: int = PARTITION_BYTES,
     ) -> None:
         self._client = client
         self.place = place
         self.isolation = isolation
         self._rack = rack
+        self._max_bytes = max_bytes
         self._replica = -1
         self.position = 0
         self.is_fresh = True
@@ -82,7 +89,7 @@ class Cursor:
             partition=partition,
             current_leader_epoch=leader_epoch,
             fetch_offset=self.position,
-            partition_max_bytes=PARTITION_BYTES,
+            partition_max_bytes=self._max_bytes,
         )
         return FetchRequest(
             max_wait_ms=WAIT_MS,

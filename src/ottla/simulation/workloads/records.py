@@ -10,6 +10,9 @@ from ottla.simulation.workloads.workload import Workload
 
 PARTITIONS: Final = 2
 DELETE_RETENTION_SECONDS: Final = 30.0
+SWEEP_BYTES: Final = 200
+"""Of one fetch: the way from the start to the end is long."""
+KEYS: Final = 12
 
 
 class Records(Workload):
@@ -105,13 +108,14 @@ class CompactedRecords(Records):
             self.history.add(UseTopic(process="admin", topic=self.NAME, policy=self.POLICY))
 
     def key(self, lot: int) -> str | None:
-        return f"key-{lot % 5}" + ("!" if lot % 7 == 0 else "")
+        return f"key-{lot % KEYS}" + ("!" if lot % 5 == 0 else "")
 
     async def _read(self, name: str, isolation: Isolation) -> None:
         client = self.client(name)
         while not self.is_stopping:
-            cursor = Cursor(client, client.chance.choose(self.places), isolation)
+            place = client.chance.choose(self.places)
+            cursor = Cursor(client, place, isolation, max_bytes=SWEEP_BYTES)
             patience = client.now + client.chance.between(0.0, 2 * DELETE_RETENTION_SECONDS)
             while client.now < patience and not self.is_stopping:
                 await cursor.poll(self.history, client.name)
-                await client.pause(0.0, 2.0)
+                await client.pause(0.0, 1.0)

@@ -68,12 +68,19 @@ class Spoilt(Exception):
 
 class TransactionalProducer:
     def __init__(
-        self, client: ClusterClient, history: History, transactional_id: str, version: int
+        self,
+        client: ClusterClient,
+        history: History,
+        transactional_id: str,
+        version: int,
+        *,
+        delivery_seconds: float = DELIVERY_SECONDS,
     ) -> None:
         self._client = client
         self._history = history
         self._id = transactional_id
         self._version = version
+        self._delivery_seconds = delivery_seconds
         self._identity = Identity(-1, -1)
         self._transaction = ""
         self._added: set[object] = set()
@@ -158,7 +165,7 @@ class TransactionalProducer:
         )
 
     async def _produce(self, place: Place, batch: Batch) -> int:
-        deadline = self._client.now + DELIVERY_SECONDS
+        deadline = self._client.now + self._delivery_seconds
         while True:
             try:
                 answer = await produce(self._client, self._identity, place, batch)

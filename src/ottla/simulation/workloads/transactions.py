@@ -1,8 +1,10 @@
 """Transactions of versions 1 and 2: committed, aborted, abandoned, and taken over from zombies."""
 
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
+from ottla.simulation.cluster_client import REQUEST_SECONDS
 from ottla.simulation.history import Isolation, Outcome
+from ottla.simulation.workloads.producing import DELIVERY_SECONDS
 from ottla.simulation.workloads.records import Records
 from ottla.simulation.workloads.transactional import (
     VERSION_1,
@@ -11,9 +13,6 @@ from ottla.simulation.workloads.transactional import (
     TransactionalProducer,
 )
 
-IDS: Final = {"one": 1, "two": 2, "too": 2}
-"""Transactional ids, and the version that their clients speak."""
-
 
 def options(version: int) -> dict[str, Any]:
     return {"highest": VERSION_1} if version == 1 else {}
@@ -21,9 +20,14 @@ def options(version: int) -> dict[str, Any]:
 
 class Transactions(Records):
     NAME: ClassVar[str] = "transactions"
+    IDS: ClassVar[dict[str, int]] = {"one": 1, "two": 2, "too": 2}
+    """Transactional ids, and the version that their clients speak."""
+    REQUEST_SECONDS: ClassVar[tuple[float, ...]] = (1.0, REQUEST_SECONDS)
+    DELIVERY_SECONDS: ClassVar[tuple[float, ...]] = (1.5, DELIVERY_SECONDS)
+    """Some are impatient: what they sent may come when they have given it up."""
 
     def start(self) -> None:
-        for transactional_id in IDS:
+        for transactional_id in self.IDS:
             self.begin(transactional_id, self._incarnate(transactional_id))
         for isolation in Isolation:
             self.begin(f"reader {isolation}", self._read(f"reader-{isolation}", isolation))
@@ -42,9 +46,18 @@ class Transactions(Records):
                     await client.pause(1.0)
 
     async def _produce_in_transactions(self, name: str, transactional_id: str) -> None:
-        version = IDS[transactional_id]
-        client = self.client(name, **options(version))
-        producer = TransactionalProducer(client, self.history, transactional_id, version)
+        version = self.IDS[transactional_id]
+        seconds = self.chance.choose(self.REQUEST_SECONDS)
+        client = self.client(
+            name, **options(version), request_seconds=seconds, coordinator_seconds=seconds
+        )
+        producer = TransactionalProducer(
+            client,
+            self.history,
+            transactional_id,
+            version,
+            delivery_seconds=self.chance.choose(self.DELIVERY_SECONDS),
+        )
         try:
             await producer.init()
             while not self.is_stopping:
