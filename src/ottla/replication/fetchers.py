@@ -9,7 +9,7 @@ Counterpart in Apache Kafka: ``ReplicaFetcherManager``.
 """
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 from zlib import crc32
 
 from ottla.common.environment import Cancellable, Scheduler
@@ -27,6 +27,9 @@ from ottla.replication.quota import ReplicationQuota
 log = logger(__name__)
 
 T = TypeVar("T")
+
+UNREGISTERED_SECONDS: Final = 0.05
+"""How often it is looked whether the broker is registered."""
 
 
 class FetchChannel(Protocol):
@@ -96,8 +99,13 @@ class _RunningFetcher:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        epoch = self._broker_epoch()
+        if epoch < 0:
+            # A leader must know of which life of this broker a fetch is (KIP-903).
+            self._timer = self._scheduler.call_later(UNREGISTERED_SECONDS, self._go_on)
+            return
         now = self._scheduler.monotonic()
-        request = self.core.next_request(now, self._broker_epoch())
+        request = self.core.next_request(now, epoch)
         if request is None:
             at = self.core.wake_at(now)
             if at is not None:

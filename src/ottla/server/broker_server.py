@@ -37,6 +37,7 @@ from ottla.server.producer_ids import ProducerIdBlocks
 from ottla.server.recoveries import Recoveries
 from ottla.server.registration import registration_request
 from ottla.server.remote_controller import RemoteController
+from ottla.server.replica_fetchers import ReplicaFetchers
 from ottla.server.settings import Settings
 from ottla.server.surroundings import StartRefused, Surroundings, bind
 from ottla.server.transaction_coordinators import ClusterCoordinators
@@ -124,6 +125,7 @@ class BrokerServer:
             registration=self._registration,
             replica_lag_time_max_ms=config.replica_lag_time_max_ms,
         )
+        self._fetchers = ReplicaFetchers(around, settings, self.replicas, self._lifecycle)
 
     # Putting it together
 
@@ -245,6 +247,7 @@ class BrokerServer:
             reconfigured=self._reconfigured,
             scheduler=self._scheduler,
         )
+        follower.on_topics_reconfigured = self._fetchers.topics_reconfigured
         self._on_lost = follower.lost
         self._logs.on_directory_failed = self._directory_failed
         follower.load(self._metadata.image)
@@ -335,6 +338,7 @@ class BrokerServer:
         self._groups.reconfigured(GroupSettings.from_broker(config))
         throttles = self._settings.throttles
         self._log_moves.bytes_per_second = throttles.replica_alter_log_dirs_io_max_bytes_per_second
+        self._fetchers.reconfigured(config)
         if self._storage is not None:
             self._storage.cleaner.configure(CleanerSettings.of(config))
         if self._remote_logs is not None:
@@ -370,6 +374,7 @@ class BrokerServer:
     async def stop(self) -> None:
         """Serve nobody any more, and have everything on disk."""
         self._lifecycle.close()
+        self._fetchers.stop()
         self._server.close()
         self._services.transactions.stop()
         self._groups.stop()

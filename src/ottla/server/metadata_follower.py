@@ -59,6 +59,8 @@ class MetadataFollower:
             TRANSACTION_STATE_TOPIC: transactions,
         }
         self._reconfigured = reconfigured
+        self.on_topics_reconfigured: Callable[[], None] = lambda: None
+        """Called when settings of topics have changed, and are in effect."""
 
     def load(self, image: MetadataImage) -> None:
         """Open the logs that are on disk and take on the partitions of ``image``."""
@@ -91,8 +93,10 @@ class MetadataFollower:
             self._logs.configure(name)
             for partition in (self._replicas.topic(name) or {}).values():
                 partition.min_insync_replicas = self._settings.topic(name).min_insync_replicas
+        if changed_topics:
+            self.on_topics_reconfigured()
         for topic_id, topic in delta.topics.changed.items():
-            new = {index for index in topic.changed if topic.before(index) is None}
+            new = {index for index in topic.changed if self._is_new_here(topic, index)}
             later = len(new) > MADE_AT_ONCE_MAX and self._may_postpone
             later = later and topic.name not in INTERNAL
             if later:
@@ -100,6 +104,12 @@ class MetadataFollower:
             for index, state in topic.changed.items():
                 if not later or index not in new:
                     self._apply(topic.name, topic_id, index, state, is_new=index in new)
+
+    def _is_new_here(self, topic: TopicDelta, index: int) -> bool:
+        """Whether this broker gets a replica that it did not have."""
+        before = topic.before(index)
+        has_now = self._node_id in topic.changed[index].replicas
+        return has_now and (before is None or self._node_id not in before.replicas)
 
     def _postpone(self, topic: TopicDelta, topic_id: bytes, indexes: list[int]) -> None:
         """Make the logs of many new partitions little by little, and sooner where one is used.

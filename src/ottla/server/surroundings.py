@@ -65,18 +65,18 @@ class Surroundings:
         """To whichever controller is active."""
         return self._channel(f"{purpose}-to-controller", timeout_seconds)
 
-    def broker_channel(self, purpose: str) -> BrokerChannel:
+    def broker_channel(self, purpose: str, timeout_ms: int | None = None) -> BrokerChannel:
         """To the other brokers."""
         config = self.config
+        if timeout_ms is None:
+            timeout_ms = config.request_timeout_ms
         return BrokerChannel(
             self.network,
             self.scheduler,
             self.metadata,
             listener_name=config.inter_broker_listener_name,
             client_id=f"broker-{config.node_id}-{purpose}",
-            limits=NodeClientLimits(
-                timeout_seconds=config.request_timeout_ms / 1000, backoff_seconds=0.05
-            ),
+            limits=NodeClientLimits(timeout_seconds=timeout_ms / 1000, backoff_seconds=0.05),
         )
 
     def _channel(self, name: str, timeout_seconds: float) -> NetworkChannel:
