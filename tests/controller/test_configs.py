@@ -172,7 +172,7 @@ def test_a_resource_may_appear_only_once(controller: Controller) -> None:
         ),
         (
             resource(BROKER, "7", ("log.retention.ms", SET, "1")),
-            ("INVALID_REQUEST", "Unexpected broker id, expected 1, but received 7"),
+            ("BROKER_ID_NOT_REGISTERED", "No broker with id 7 found."),
         ),
         (
             resource(BROKER, "x", ("log.retention.ms", SET, "1")),

@@ -23,7 +23,6 @@ from ottla.config.changes import (
     Operation,
     Resource,
     apply_changes,
-    check_broker_name,
     check_broker_settings,
     check_group_settings,
     check_topic_settings,
@@ -174,12 +173,23 @@ class ConfigsManager:
             case Resource.BROKER_LOGGER:
                 raise InvalidRequest("Log levels are kept by each broker for itself.")
 
+    def _check_registered(self, name: str) -> None:
+        """Refuse what is no node that the cluster knows."""
+        try:
+            node_id = int(name)
+        except ValueError:
+            raise InvalidRequest(f"Node id must be an integer, but it is: {name}") from None
+        image = self._state.image
+        if node_id not in image.brokers and node_id not in image.controllers:
+            raise BrokerIdNotRegistered(f"No broker with id {name} found.")
+
     def _check_broker(self, name: str, settings: dict[str, str], changed: _Changes) -> None:
         state = self._state
-        check_broker_name(name, state.config.node_id)
-        if state.config.is_broker and name and int(name) not in state.image.brokers:
-            raise BrokerIdNotRegistered(f"No broker with id {name} found.")
-        check_broker_settings(state.layers(), settings, per_broker=bool(name))
+        if name:
+            self._check_registered(name)
+        if name in ("", str(state.config.node_id)):
+            # Of another broker's file nothing is known here: that broker has looked at it itself.
+            check_broker_settings(state.layers(), settings, per_broker=bool(name))
         if MIN_INSYNC_REPLICAS in changed and state.image.features.elr_enabled:
             if name:
                 raise InvalidConfig(

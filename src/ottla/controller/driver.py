@@ -28,6 +28,7 @@ from ottla.controller.tasks import ControllerTasks
 from ottla.metadata.brokers import Endpoint
 from ottla.metadata.cache import ImageListener, MetadataCache
 from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.difference import difference
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.replay import Published
@@ -219,7 +220,7 @@ class ControllerDriver:
             snapshot_id.end_offset - 1, snapshot_id.epoch, content.last_contained_log_timestamp
         )
         self._machine.reset(image)
-        self._metadata.publish(image, delta)
+        self._metadata.publish(image, difference(self._metadata.image, image))
 
     def replay(self, batch: LogBatch) -> None:
         self._snapshots.appended(len(batch.data))

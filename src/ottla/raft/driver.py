@@ -59,7 +59,7 @@ from ottla.raft.log import BATCH_BYTES_MAX, LogBatch, RaftLog, read_batches
 from ottla.raft.node import RaftNode, RaftTimeouts
 from ottla.raft.outgoing import Outgoing
 from ottla.raft.quorum_state import QuorumState, decode_quorum_state, encode_quorum_state
-from ottla.raft.roles import Follower
+from ottla.raft.roles import Follower, Resigned
 from ottla.raft.settings import RaftSettings
 from ottla.raft.snapshots import (
     BOOTSTRAP_SNAPSHOT,
@@ -122,6 +122,7 @@ class RaftDriver:
         self._active_epoch: int | None = None
         self._sync: Promise[None] | None = None
         self._synced = 0
+        self._closing: Promise[None] | None = None
         self.is_caught_up = False
         """Whether all was replayed that a leader, in this life, has said to be committed."""
         self.is_down = False
@@ -240,9 +241,10 @@ class RaftDriver:
         return decode_quorum_state(self._filesystem.read(path))
 
     def stop(self) -> Promise[None]:
-        """Give up leading and close the log, after a sync that is under way.
+        """Give up leading, tell the others so, and close the log after a sync that is under way.
 
-        Appends that were not reported as committed may yet turn out to be.
+        Appends that were not reported as committed may yet turn out to be. Who does not say that he
+        has heard of it notices by himself, so that nobody is waited for longer than an election.
         """
         closed: Promise[None] = Promise()
         if self.is_down and self._sync is None:
@@ -250,12 +252,28 @@ class RaftDriver:
             return closed
         if self._node is not None:
             self.step(Resign(self.now))
+        self._closing = closed
+        if not self.is_down and self._is_telling():
+            timeout = self.settings.election_timeout_ms / 1000
+            self.scheduler.call_later(timeout, self._end)
+        else:
+            self._end()
+        return closed
+
+    def _is_telling(self) -> bool:
+        """Whether others are yet to hear that we lead no longer."""
+        role = None if self._node is None else self._node.role
+        return isinstance(role, Resigned) and bool(role.unacknowledged)
+
+    def _end(self) -> None:
+        closed, self._closing = self._closing, None
+        if closed is None:
+            return
         self._take_down()
         if self._sync is None:
             self._close(closed)
         else:
             self._sync.when_done(lambda _: self._close(closed))
-        return closed
 
     def _take_down(self) -> None:
         self.is_down = True
@@ -459,6 +477,8 @@ class RaftDriver:
         except (OSError, LogDirFailed, CommittedTruncation) as error:
             self._fail(error)
             return []
+        if self._closing is not None and not self._is_telling():
+            self._end()
         if not self.is_caught_up and self._has_caught_up():
             self.is_caught_up = True
             self._progressed()

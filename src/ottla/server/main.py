@@ -105,8 +105,6 @@ class _Process:
         self._loop = new_event_loop()
         self._running = Running(config, self._loop)
         self._ready = ready
-        self._started = False
-        self._asked_to_stop = False
         self._stopping = False
         self._exit_code = 0
 
@@ -123,6 +121,8 @@ class _Process:
         self._running.node.start().when_done(self._has_started)
 
     def _has_started(self, started: Promise[None]) -> None:
+        if self._stopping:
+            return
         try:
             started.result()
         except (StartRefused, ApiError, OSError) as refusal:
@@ -130,19 +130,14 @@ class _Process:
             self._exit_code = 1
             self._stop()
             return
-        self._started = True
         # What was made until now lives as long as the process: the collector need not look at it.
         gc.collect()
         gc.freeze()
         if self._ready is not None:
             self._ready(self._running)
-        if self._asked_to_stop:
-            self._stop()
 
     def _signalled(self) -> None:
-        self._asked_to_stop = True
-        if self._started:
-            self._stop()
+        self._stop()
 
     def _failed(self) -> None:
         self._exit_code = 1

@@ -12,6 +12,7 @@ from ottla.common.promise import Promise
 from ottla.config.broker import BrokerConfig
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.difference import difference
 from ottla.metadata.image import EMPTY_IMAGE
 from ottla.metadata.replay import MetadataReplay
 from ottla.metadata.snapshot import SnapshotContent
@@ -84,7 +85,7 @@ class MetadataObserver:
             snapshot_id.end_offset - 1, snapshot_id.epoch, content.last_contained_log_timestamp
         )
         self._replay = MetadataReplay(image)
-        self._metadata.publish(image, delta)
+        self._metadata.publish(image, difference(self._metadata.image, image))
 
     def replay(self, batch: LogBatch) -> None:
         self._snapshots.appended(len(batch.data))
