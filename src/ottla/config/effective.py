@@ -175,6 +175,7 @@ TOPIC_SETTINGS: Final = frozenset(
         "flush.ms",
         "follower.replication.throttled.replicas",
         "index.interval.bytes",
+        "leader.replication.throttled.replicas",
         "local.retention.bytes",
         "local.retention.ms",
         "max.compaction.lag.ms",

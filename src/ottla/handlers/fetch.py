@@ -184,17 +184,7 @@ class _Fetch:
         self, partition: Partition, asked: FetchedFrom, max_bytes: int, at_least_one: bool
     ) -> FetchedPartition:
         if self._replica_id >= 0:
-            return partition.fetch_as_follower(
-                self._replica_id,
-                self._broker_epoch,
-                asked.offset,
-                max_bytes,
-                asked.current_leader_epoch,
-                at_least_one=at_least_one,
-                log_start_offset=asked.follower_log_start_offset,
-                last_fetched_epoch=asked.last_fetched_epoch,
-                is_new=self._is_new,
-            )
+            return self._read_for_follower(partition, asked, max_bytes, at_least_one)
         if self._request.rack_id and self._services.config.replica_selector_class is not None:
             nearer = self._nearer_replica(partition, asked)
             if nearer is not None:
@@ -208,6 +198,28 @@ class _Fetch:
             last_fetched_epoch=asked.last_fetched_epoch,
             from_leader_only=self._version < _FOLLOWER_READS,
         )
+
+    def _read_for_follower(
+        self, partition: Partition, asked: FetchedFrom, max_bytes: int, at_least_one: bool
+    ) -> FetchedPartition:
+        read = partition.fetch_as_follower(
+            self._replica_id,
+            self._broker_epoch,
+            asked.offset,
+            max_bytes,
+            asked.current_leader_epoch,
+            at_least_one=at_least_one,
+            log_start_offset=asked.follower_log_start_offset,
+            last_fetched_epoch=asked.last_fetched_epoch,
+            is_new=self._is_new,
+        )
+        throttle = self._services.replicas.leader_throttle
+        if throttle is not None and read.size:
+            if throttle.holds_back(partition, self._replica_id):
+                read.records = b""
+            else:
+                throttle.served(partition, read.size)
+        return read
 
     def _nearer_replica(self, partition: Partition, asked: FetchedFrom) -> FetchedPartition | None:
         """Where the consumer should rather read, if that is elsewhere."""

@@ -20,6 +20,7 @@ from ottla.common.errors import (
 from ottla.common.promise import Promise
 from ottla.common.topic_partition import TopicPartition
 from ottla.replication.fetch_sessions import SESSION_EVICTION_MS, FetchSessions
+from ottla.replication.leader_throttle import LeaderThrottle
 from ottla.replication.partition import Partition
 from ottla.replication.surroundings import PartitionState, Surroundings
 from ottla.replication.waiting import WaitingRequests
@@ -70,6 +71,8 @@ class Replicas:
         self.fetch_sessions = FetchSessions(
             slots=fetch_session_slots, eviction_ms=SESSION_EVICTION_MS, chance=chance
         )
+        self.leader_throttle: LeaderThrottle | None = None
+        """How fast followers are served; None while nothing limits it."""
         self.produce_refused = 0
         self.flush: Callable[[Log], Promise[None]] = self._flush_at_once
         """Have all of a log on disk, off the loop where something else can do it."""

@@ -19,11 +19,9 @@ from ottla.coordinator.transaction.settings import TransactionSettings
 from ottla.coordinator.transaction.verification import TransactionVerification
 from ottla.handlers.context import Services
 from ottla.handlers.dispatch import Dispatcher
-from ottla.metadata.brokers import BrokerImage
 from ottla.metadata.versions import TRANSACTION_VERSION
 from ottla.observability.logging import logger
 from ottla.raft.driver import RaftDriver
-from ottla.replication.driver import LeaderDriver
 from ottla.replication.log_moves import LogMoves
 from ottla.replication.replicas import Replicas
 from ottla.server.auto_topics import ControllerAutoTopics
@@ -31,6 +29,7 @@ from ottla.server.controller_server import ControllerServer
 from ottla.server.directory_assignments import DirectoryAssignments
 from ottla.server.forwarding import ControllerForwarding
 from ottla.server.internal_topics import InternalTopics
+from ottla.server.led_replicas import LedReplicas
 from ottla.server.lifecycle import BrokerLifecycle, LifecycleTimes
 from ottla.server.metadata_follower import MetadataFollower
 from ottla.server.producer_ids import ProducerIdBlocks
@@ -116,14 +115,13 @@ class BrokerServer:
         self._groups = self._make_groups()
         self._services = self._make_services()
         self._lifecycle = self._make_lifecycle()
-        self._leading = LeaderDriver(
+        self._led = LedReplicas(
             self.replicas,
             self._alter_partition,
+            self._metadata,
+            settings,
             scheduler,
-            node_id=config.node_id,
-            broker_epoch=lambda: self._lifecycle.epoch,
-            registration=self._registration,
-            replica_lag_time_max_ms=config.replica_lag_time_max_ms,
+            lambda: self._lifecycle.epoch,
         )
         self._fetchers = ReplicaFetchers(around, settings, self.replicas, self._lifecycle)
 
@@ -137,9 +135,6 @@ class BrokerServer:
             timeout_ms=timeout_ms,
             local=None if self._local is None else self._local.driver,
         )
-
-    def _registration(self, broker_id: int) -> BrokerImage | None:
-        return self._metadata.image.brokers.get(broker_id)
 
     def _make_groups(self) -> GroupService:
         return GroupService(
@@ -276,7 +271,7 @@ class BrokerServer:
         self._storage.start()
         self.replicas.flush = self._storage.flush
         self._log_moves.resume()
-        self._leading.start()
+        self._led.start()
 
     def _start_remote_logs(self) -> None:
         # Most brokers have no remote store, and start without all this.
@@ -339,6 +334,7 @@ class BrokerServer:
         throttles = self._settings.throttles
         self._log_moves.bytes_per_second = throttles.replica_alter_log_dirs_io_max_bytes_per_second
         self._fetchers.reconfigured(config)
+        self._led.reconfigured()
         if self._storage is not None:
             self._storage.cleaner.configure(CleanerSettings.of(config))
         if self._remote_logs is not None:
@@ -378,7 +374,7 @@ class BrokerServer:
         self._server.close()
         self._services.transactions.stop()
         self._groups.stop()
-        self._leading.stop()
+        self._led.stop()
         if self._remote_logs is not None:
             await self._remote_logs.stop()
         for controller in (self._controller, self._heartbeats, self._alter_partition):
