@@ -19,7 +19,7 @@ class QuorumOfThree:
         self.directory = directory
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         self._program = ottla()
-        ports = free_ports(6)
+        ports = self.ports = free_ports(6)
         voters = ",".join(f"{n}@127.0.0.1:{ports[n + 2]}" for n in IDS)
         cluster_id = random_cluster_id()
         for node_id in IDS:
