@@ -394,27 +394,61 @@ def test_a_question_for_offsets_that_fails_is_asked_again_after_a_pause() -> Non
 # What goes wrong
 
 
-@pytest.mark.parametrize(
-    "refusal", [NotLeaderOrFollower(), UnknownLeaderEpoch(), UnknownTopicId(), KafkaStorageError()]
-)
-def test_a_refusal_that_may_pass_delays_the_partition(refusal: ApiError) -> None:
-    leader, follower = pair()
-    leader.append(b"a")
-    leader.refusal = refusal
-    follower.fetch_from(leader)
+def end_session(leader: Replica, follower: Replica) -> None:
+    """Tell the leader that the partition is not fetched for now, if it has not been told."""
     request = follower.ask()
     if request is not None:
         assert isinstance(request, FetchRequest)
-        assert request.topics == []
-        assert len(request.forgotten_topics_data) == 1
+        assert (request.topics, len(request.forgotten_topics_data)) == ([], 1)
         follower.fetcher.fetched(leader.answer(request), follower.now, logs.NOW)
         assert follower.ask() is None
+
+
+def test_a_refusal_delays_the_partition() -> None:
+    leader, follower = pair()
+    leader.append(b"a")
+    leader.refusal = KafkaStorageError()
+    follower.fetch_from(leader)
+    end_session(leader, follower)
     leader.refusal = None
     at = follower.fetcher.wake_at(follower.now)
     assert at == follower.now + BACKOFF
-    follower.now = at
     follower.catch_up(leader)
     assert follower.contents() == leader.contents()
+
+
+@pytest.mark.parametrize("refusal", [NotLeaderOrFollower(), UnknownLeaderEpoch(), UnknownTopicId()])
+def test_a_leader_that_does_not_know_of_its_election_is_soon_asked_again(
+    refusal: ApiError,
+) -> None:
+    leader, follower = pair()
+    leader.append(b"a")
+    leader.refusal = refusal
+    pauses = []
+    for _ in range(8):
+        follower.fetch_from(leader)
+        end_session(leader, follower)
+        at = follower.fetcher.wake_at(follower.now)
+        assert at is not None
+        pauses.append(round(at - follower.now, 3))
+        follower.now = at
+    assert pauses == [0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 1.0]
+    leader.refusal = None
+    follower.catch_up(leader)
+    assert follower.contents() == leader.contents()
+
+
+def test_a_fetch_does_not_wait_longer_than_a_delay_of_another_partition_lasts() -> None:
+    leader, follower = pair()
+    follower.fetch_from(leader)
+    other = Replica(2, (1, 2))
+    other.partition.index = 1
+    follower.fetcher.add(other.partition, 1, logs.NOW)
+    follower.fetcher._delay(follower.fetcher.states[logs.TOPIC_ID, 1], follower.now, 0.1)
+    assert fetch_request(follower).max_wait_ms in (100, 101)
+    follower.fetcher.remove((logs.TOPIC_ID, 1))
+    follower.now += 0.2
+    assert fetch_request(follower).max_wait_ms == 500
 
 
 def test_a_leader_of_a_later_epoch_is_not_asked_until_the_metadata_log_has_told() -> None:

@@ -60,6 +60,8 @@ class Followers(RuleBasedStateMachine):
         replica = self.replicas[node]
         if replica.partition.is_leader:
             self.written += 1
+            if len({each.contents() for each in self.replicas.values()}) > 1:
+                gap = 0  # only what all have is ever compacted
             value = b"%d of %d in %d" % (self.written, node, replica.partition.leader_epoch)
             replica.append(*[value] * count, gap=gap)
 
@@ -83,6 +85,13 @@ class Followers(RuleBasedStateMachine):
                 replica.fetcher.fetched(answer, replica.now, logs.NOW)
         else:
             replica.fetcher.offsets_listed(leader.list_offsets(request), replica.now, logs.NOW)
+
+    @rule()
+    def everybody_fetches(self) -> None:
+        """Often enough for what was appended to be committed, when all follow the same."""
+        for _ in range(3):
+            for node in NODES:
+                self.fetch(node, "")
 
     @rule(node=nodes)
     def restart(self, node: int) -> None:

@@ -32,6 +32,7 @@ class FetchState:
         "leader_epoch",
         "offset",
         "partition",
+        "refusals",
     )
 
     def __init__(self, partition: Partition, leader_epoch: int) -> None:
@@ -44,6 +45,8 @@ class FetchState:
         """How far the leader's high watermark is ahead; None until the leader has said it."""
         self.delayed_until: float | None = None
         """Not fetched before, since something went wrong."""
+        self.refusals = 0
+        """How often in a row the leader has not known of its election."""
         self.is_resetting = False
         """The leader is being asked where its log begins and ends."""
         self.is_throttled = False

@@ -18,6 +18,7 @@ Counterpart in Apache Kafka: ``AbstractFetcherThread``, ``ReplicaFetcherThread``
 """
 
 from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
 from ottla.common.errors import ApiError, CorruptMessage, ErrorCode, InvalidRecord
@@ -34,6 +35,14 @@ from ottla.storage.results import UnexpectedAppendOffset
 
 LOG_START_CHECK_SECONDS: Final = 1.0
 """How often it is looked whether retention has moved the beginning of a log."""
+FIRST_DELAY_SECONDS: Final = 0.02
+"""After the first refusal by a leader that has not heard of its election; doubled by each next."""
+_NOT_YET_ELECTED: Final = (
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)
 _SESSION_ERRORS: Final = (
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
     ErrorCode.INVALID_FETCH_SESSION_EPOCH,
@@ -75,8 +84,9 @@ class Fetcher:
         self.states: dict[FetchKey, FetchState] = {}
         self._changed: dict[FetchKey, None] = {}
         """Those of which the leader may have to be told something."""
-        self._delayed: dict[FetchKey, None] = {}
-        """In the order in which their delays end."""
+        self._delays: list[tuple[float, int, FetchState]] = []
+        """When which delay ends, the earliest first; some may be of states that are gone."""
+        self._delay_count = 0
         self._throttled: dict[FetchKey, None] = {}
         self.troubles: list[Trouble] = []
         """To be told and taken by the driver."""
@@ -107,7 +117,6 @@ class Fetcher:
         state = self.states.pop(key, None)
         if state is not None:
             self._resets.forget(state)
-            self._delayed.pop(key, None)
             self._throttled.pop(key, None)
             self._changed[key] = None
 
@@ -120,10 +129,12 @@ class Fetcher:
             elif state.is_held:
                 self._hold(state, is_held=False)
 
-    def _delay(self, state: FetchState, now: float) -> None:
+    def _delay(self, state: FetchState, now: float, seconds: float | None = None) -> None:
         if state.delayed_until is None:
-            state.delayed_until = now + self.settings.backoff_ms / 1000
-            self._delayed[state.key] = None
+            longest = self.settings.backoff_ms / 1000
+            state.delayed_until = now + (longest if seconds is None else min(seconds, longest))
+            self._delay_count += 1
+            heappush(self._delays, (state.delayed_until, self._delay_count, state))
             self._changed[state.key] = None
 
     def _give_up(self, state: FetchState, reason: str) -> None:
@@ -151,11 +162,11 @@ class Fetcher:
             if not states:
                 session.told.clear()
                 return None
-            request = self._new_request(broker_epoch)
+            request = self._new_request(now, broker_epoch)
             session.name_all(request, states, self.settings.max_bytes)
             return request
         changed, self._changed = self._changed, {}
-        request = self._new_request(broker_epoch)
+        request = self._new_request(now, broker_epoch)
         ready = [(key, self._ready(key)) for key in changed]
         session.name_changes(request, ready, self.settings.max_bytes)
         if session.told:
@@ -167,11 +178,15 @@ class Fetcher:
         state = self.states.get(key)
         return state if state is not None and state.is_ready else None
 
-    def _new_request(self, broker_epoch: int) -> FetchRequest:
+    def _new_request(self, now: float, broker_epoch: int) -> FetchRequest:
         settings = self.settings
+        wait_ms = settings.wait_max_ms
+        if self._delays:
+            # Who is to be asked for again soon must not wait for others who have nothing new.
+            wait_ms = min(wait_ms, int((self._delays[0][0] - now) * 1000) + 1)
         return FetchRequest(
             replica_state=ReplicaState(replica_id=self._node_id, replica_epoch=broker_epoch),
-            max_wait_ms=settings.wait_max_ms,
+            max_wait_ms=wait_ms,
             min_bytes=settings.min_bytes,
             max_bytes=settings.response_max_bytes,
             isolation_level=0,
@@ -182,19 +197,18 @@ class Fetcher:
         if not self.states:
             return None
         at = now + self.settings.backoff_ms / 1000
-        for key in self._delayed:
-            until = self.states[key].delayed_until
-            return at if until is None else min(at, until)
-        return at
+        return min(at, self._delays[0][0]) if self._delays else at
 
     def _end_delays(self, now: float) -> None:
-        for key in list(self._delayed):
-            state = self.states[key]
-            if state.delayed_until is not None and state.delayed_until > now:
-                return
-            state.delayed_until = None
-            del self._delayed[key]
-            self._changed[key] = None
+        delays = self._delays
+        while delays:
+            until, _, state = delays[0]
+            if self.states.get(state.key) is state:
+                if until > now:
+                    return
+                state.delayed_until = None
+                self._changed[state.key] = None
+            heappop(delays)
 
     def _throttle(self, now: float) -> None:
         """Leave throttled partitions out while too much has come (KIP-73); not those in sync."""
@@ -290,6 +304,7 @@ class Fetcher:
             partition.append_as_follower(
                 records, fetched.high_watermark, fetched.log_start_offset, now_ms
             )
+        state.refusals = 0
         size = len(records)
         self.bytes_in += size
         if state.is_throttled:
@@ -323,7 +338,9 @@ class Fetcher:
             self._changed[state.key] = None
         elif error_code == ErrorCode.FENCED_LEADER_EPOCH:
             self._give_up(state, "the leader is of a later epoch")
+        elif error_code in _NOT_YET_ELECTED:
+            # It will hear of it any moment, and until then nothing is acknowledged.
+            self._delay(state, now, FIRST_DELAY_SECONDS * (1 << min(state.refusals, 10)))
+            state.refusals += 1
         else:
-            # The leader has not heard of its election yet, or we not of another's; or its disk
-            # has failed. What the metadata log brings will end it.
             self._delay(state, now)

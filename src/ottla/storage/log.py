@@ -299,7 +299,8 @@ class Log(DurableLog):
         """Take note of what a batch means for producers and transactions."""
         body = bytes(batch) if header.is_control else b""
         replay(self.producers, header, body, segment.transaction_index)
-        self._find_first_unstable()
+        if header.is_transactional:
+            self._find_first_unstable()
 
     def append_as_follower(
         self, data: Buffer, *, now_ms: int, leader_epoch: int | None = None
