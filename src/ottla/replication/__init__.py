@@ -1,4 +1,5 @@
-"""The partitions of this broker: what is appended, what may be read, who waits for it.
+"""The partitions of this broker: what is appended, what may be read, who waits for it; and what is
+fetched of those that other brokers lead.
 
 Called by ``handlers``; calls ``storage``. Counterpart in Apache Kafka: ``ReplicaManager``,
 ``Partition``, ``FetchManager``, the purgatories. Invariant: a client never sees a record at or
