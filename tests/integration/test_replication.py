@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from tests.integration.test_quorum_of_three import IDS, QuorumOfThree
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
