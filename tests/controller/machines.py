@@ -1,5 +1,6 @@
 """A controller as a state machine, without a log: records are replayed at once."""
 
+from collections.abc import Callable
 from typing import TypeVar
 
 from tests.raft.quorums import settings
@@ -49,6 +50,8 @@ class Controller:
         self.now = 0.0
         self.epochs: dict[int, int] = {}
         self.incarnations = 0
+        self.on_apply: Callable[[], None] = lambda: None
+        """Called after each result that was applied."""
         self.apply(ControllerResult(None, self.machine.activate(default_bootstrap(), 0.0)))
         for broker_id in range(1, brokers + 1):
             self.start_broker(broker_id)
@@ -70,7 +73,16 @@ class Controller:
                 machine.replay(records, base_offset=base_offset, epoch=1, timestamp_ms=0)
             self.records += result.records
         self.machine.state.next_offset = len(self.records)
+        self.on_apply()
         return result.response
+
+    def fail_over(self) -> None:
+        """The standby leads, with what it has replayed; who led stands by."""
+        self.machine, self.other = self.other, self.machine
+        self.machine.reset(self.machine.image)
+        self.other.reset(self.other.image)
+        self.machine.state.next_offset = len(self.records)
+        self.apply(ControllerResult(None, self.machine.activate([], self.now)))
 
     # Brokers
 

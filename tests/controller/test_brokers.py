@@ -107,6 +107,41 @@ def test_a_stopping_broker_waits_until_the_others_have_heard_of_it() -> None:
     assert controller.heartbeat(1, want_shut_down=True).should_shut_down
 
 
+def test_a_stopping_broker_does_not_wait_for_one_that_is_fenced() -> None:
+    controller = Controller(brokers=2)
+    controller.register(controller.registration(3))
+    controller.heartbeat(3, offset=0)  # far behind, and not unfenced
+    controller.create(assignments=[[1, 2]])
+    assert not controller.heartbeat(1, want_shut_down=True).should_shut_down
+    controller.heartbeat(2)
+    assert controller.heartbeat(1, want_shut_down=True).should_shut_down
+
+
+def test_a_broker_that_was_told_to_stop_may_come_back_at_once() -> None:
+    controller = Controller(brokers=2)
+    assert controller.heartbeat(1, want_shut_down=True).should_shut_down
+    controller.start_broker(1, controller.epochs[1])
+
+
+def test_a_stopping_broker_gets_no_new_replicas() -> None:
+    controller = Controller(brokers=2)
+    controller.create(assignments=[[1, 2]])
+    controller.heartbeat(1, want_shut_down=True)
+    assert controller.create("u", 8, 1).error_code == 0
+    assert {p.replicas for p in controller.image.topics.by_name["u"].partitions.values()} == {(2,)}
+
+
+def test_a_forgotten_broker_that_comes_back_is_not_eligible() -> None:
+    controller = Controller(brokers=2)
+    controller.create(assignments=[[1, 2]], configs={"min.insync.replicas": "2"})
+    controller.heartbeat(2, want_fence=True)
+    assert controller.partition().elr == (2,)
+    request = UnregisterBrokerRequest(broker_id=2)
+    controller.apply(controller.machine.brokers.unregister_broker(request))
+    controller.start_broker(2, controller.epochs[2])
+    assert controller.partition().elr == (), "nobody knows any more how it ended"
+
+
 def test_a_broker_that_leads_nothing_stops_at_once() -> None:
     controller = Controller(brokers=1)
     response = controller.heartbeat(1, want_shut_down=True)
@@ -141,7 +176,7 @@ def test_a_broker_that_was_killed_leads_again_recovering() -> None:
     )
     registered = controller.records[before + 1]
     assert isinstance(registered, r.RegisterBrokerRecord)
-    assert registered.broker_epoch == before
+    assert registered.broker_epoch == before + 1  # its own offset
     assert controller.records[-1] == partition_change(
         controller, isr=[1], leader=1, leader_recovery_state=1, last_known_elr=[]
     )

@@ -184,7 +184,7 @@ def test_unclean_leaders_are_elected_unasked_where_the_topic_allows_it() -> None
     alter(controller, [1])
     controller.heartbeat(1, want_fence=True)
     assert controller.partition().leader == 2, "at once, when the broker went"
-    assert controller.machine.partitions.unclean_elections() == []
+    assert controller.machine.partitions.unclean_elections(100) == []
 
 
 def test_preferred_leaders_are_elected_unasked_a_few_at_a_time() -> None:
@@ -393,6 +393,79 @@ def test_a_move_can_be_undone() -> None:
     assert (partition.replicas, partition.isr) == ((1, 2), (1, 2))
     assert not partition.is_reassigning
     assert reassign(controller, None) == ("NO_REASSIGNMENT_IN_PROGRESS", None)
+
+
+def test_a_move_can_be_turned_round() -> None:
+    controller = Controller(brokers=4)
+    controller.create(assignments=[[1, 2, 3]])
+    reassign(controller, [1, 2, 4])
+    assert reassign(controller, [1, 2, 3]) == ("NONE", None)
+    partition = controller.partition()
+    assert (partition.replicas, partition.is_reassigning) == ((1, 2, 3), False)
+
+
+def test_a_move_can_be_given_another_goal() -> None:
+    controller = Controller(brokers=5)
+    controller.create(assignments=[[1, 2, 3]])
+    reassign(controller, [1, 2, 4])
+    reassign(controller, [5, 1, 2])
+    partition = controller.partition()
+    assert partition.replicas == (5, 1, 2, 3, 4), "what was being added is to be removed"
+    assert (partition.adding_replicas, partition.removing_replicas) == ((5,), (3, 4))
+    alter(controller, [1, 2, 3, 5])
+    assert controller.partition().replicas == (5, 1, 2)
+    assert set(controller.partition().isr) == {1, 2, 5}
+
+
+def test_fewer_replicas_are_enough_when_all_that_stay_are_in_sync() -> None:
+    controller = Controller(brokers=3)
+    controller.create(assignments=[[1, 2, 3]])
+    alter(controller, [1, 3])
+    reassign(controller, [1, 2])
+    assert controller.partition().removing_replicas == (3,), "2 is not in sync yet"
+    alter(controller, [1, 2, 3])
+    assert controller.partition().replicas == (1, 2)
+
+
+def test_the_number_of_replicas_is_that_without_those_that_go() -> None:
+    controller = Controller(brokers=4)
+    controller.create(assignments=[[1, 2]])
+    reassign(controller, [1, 2, 3])
+    assert reassign(controller, [1, 4], may_change_factor=False) == (
+        "INVALID_REPLICATION_FACTOR",
+        "The replication factor is changed from 3 to 2",
+    )
+    assert reassign(controller, [1, 2, 4], may_change_factor=False) == ("NONE", None)
+
+
+def test_undoing_a_move_loses_nothing_unless_that_is_allowed() -> None:
+    for allowed in ("false", "true"):
+        controller = Controller(brokers=3)
+        controller.create(assignments=[[1]], configs={"unclean.leader.election.enable": allowed})
+        reassign(controller, [2, 3])
+        alter(controller, [1, 2])
+        controller.heartbeat(1, want_fence=True)
+        assert controller.partition().leader == 2
+        code_of, _ = reassign(controller, None)
+        partition = controller.partition()
+        if allowed == "false":
+            assert code_of == "INVALID_REPLICA_ASSIGNMENT"
+            assert (partition.leader, partition.is_reassigning) == (2, True)
+        else:
+            assert (code_of, partition.replicas, partition.leader) == ("NONE", (1,), NO_LEADER)
+
+
+def test_a_broker_whose_directories_are_all_cordoned_gets_no_replica_by_hand() -> None:
+    controller = Controller(brokers=2)
+    controller.create(assignments=[[1]])
+    controller.heartbeat(2, cordoned=[directory_of(2)])
+    assert reassign(controller, [2]) == (
+        "INVALID_REPLICA_ASSIGNMENT",
+        (
+            "The manual partition assignment includes broker 2, but all its log directories are "
+            "cordoned."
+        ),
+    )
 
 
 def test_moves_that_cannot_be_are_refused() -> None:

@@ -43,7 +43,8 @@ def test_nobody_leads_when_nobody_in_sync_is_alive() -> None:
 
 def test_an_eligible_leader_replica_leads_cleanly() -> None:
     assert elected({3}, isr=(), elr=(3,)) == Elected(3)
-    assert elected({3}, isr=(), elr=(3,), elr_enabled=False) == Elected(NO_LEADER)
+    assert elected({3}, isr=(), elr=(3,), elr_enabled=False) == Elected(3), "still eligible"
+    assert elected({3}, isr=(1,), elr=(3,)) == Elected(NO_LEADER), "the ISR may come back"
 
 
 def test_the_last_known_leader_comes_back_when_nobody_else_is_left() -> None:

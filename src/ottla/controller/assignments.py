@@ -14,7 +14,7 @@ def place(state: ControllerState, *, partitions: int, replication_factor: int) -
     brokers = [
         UsableBroker(broker.node_id, broker.rack, broker.fenced)
         for broker in state.image.brokers.values()
-        if broker.can_take_replicas
+        if broker.can_take_replicas and (broker.fenced or not broker.in_controlled_shutdown)
     ]
     refusal = f"Unable to replicate the partition {replication_factor} time(s)"
     try:
@@ -53,6 +53,11 @@ def check_assignment(
             raise InvalidReplicaAssignment(
                 f"The manual partition assignment includes broker {broker_id}, "
                 "but no such broker is registered."
+            )
+        if not state.image.brokers[broker_id].can_take_replicas:
+            raise InvalidReplicaAssignment(
+                f"The manual partition assignment includes broker {broker_id}, "
+                "but all its log directories are cordoned."
             )
         if broker_id == previous:
             raise InvalidReplicaAssignment(

@@ -5,6 +5,9 @@ heartbeat that says so. Silence for a session fences it again. A broker whose la
 cleanly (it cannot name its last epoch) loses its places in every ISR: its log may be short.
 """
 
+from collections.abc import Iterator
+from itertools import chain
+
 from ottla.common.errors import (
     BrokerIdNotRegistered,
     DuplicateBrokerRegistration,
@@ -13,13 +16,13 @@ from ottla.common.errors import (
     UnsupportedVersion,
 )
 from ottla.common.identifiers import uuid_text
+from ottla.controller.partition_index import PartitionKey
 from ottla.controller.partitions import PartitionsManager
 from ottla.controller.result import ControllerResult
 from ottla.controller.state import ControllerState
 from ottla.metadata import versions
 from ottla.metadata.brokers import BrokerImage
 from ottla.metadata.records import MetadataRecord
-from ottla.metadata.topics import NO_LEADER, PartitionImage
 from ottla.protocol.generated import broker_heartbeat as bh
 from ottla.protocol.generated import broker_registration as br
 from ottla.protocol.generated import controller_registration as cr
@@ -57,7 +60,6 @@ class BrokersManager:
         record = RegisterBrokerRecord(
             broker_id=broker_id,
             incarnation_id=request.incarnation_id,
-            broker_epoch=state.next_offset,
             end_points=[
                 BrokerEndpoint(
                     name=listener.name,
@@ -85,13 +87,15 @@ class BrokersManager:
             record.broker_epoch = old.epoch
             record.fenced = old.fenced
             record.in_controlled_shutdown = old.in_controlled_shutdown
-        elif old is not None:
-            clean = request.previous_broker_epoch == old.epoch
+        else:
+            clean = old is not None and request.previous_broker_epoch == old.epoch
             records += self._previous_life_ended(broker_id, clean=clean)
+            # The offset of the registration itself: who has read that far has read it.
+            record.broker_epoch = state.next_offset + len(records)
+            state.heartbeats.remove(broker_id)
         records.append(record)
-        state.heartbeats.remove(broker_id)
         return ControllerResult(
-            br.BrokerRegistrationResponse(broker_epoch=record.broker_epoch), records
+            br.BrokerRegistrationResponse(broker_epoch=record.broker_epoch), records, atomic=False
         )
 
     def _check_registration(
@@ -153,13 +157,12 @@ class BrokersManager:
                 )
 
     def _previous_life_ended(self, broker_id: int, *, clean: bool) -> list[MetadataRecord]:
-        who = frozenset({broker_id})
-        if clean or not versions.elr_supported(self._state.metadata_version):
-            return self._partitions.leader_changes(
-                concerned=lambda p: broker_id in p.isr, removed=who
-            )
+        if clean or not self._state.image.features.elr_enabled:
+            return self._partitions.broker_leaves(broker_id)
+        index = self._state.index
         return self._partitions.leader_changes(
-            concerned=lambda p: broker_id in p.isr or broker_id in p.elr, unclean_shutdown=who
+            chain(index.in_isr(broker_id), index.in_elr(broker_id)),
+            unclean_shutdown=frozenset({broker_id}),
         )
 
     # BrokerHeartbeat
@@ -178,7 +181,7 @@ class BrokersManager:
         if broker.fenced:
             if request.want_shut_down:
                 response.should_shut_down = True
-            elif not request.want_fence and caught_up:
+            elif caught_up and not (request.want_fence or broker.in_controlled_shutdown):
                 records += self._unfenced(broker)
                 response.is_fenced = False
         elif broker.in_controlled_shutdown:
@@ -190,7 +193,7 @@ class BrokersManager:
             response.is_fenced = True
             response.should_shut_down = request.want_shut_down
         elif request.want_shut_down:
-            if self._has_leaderships(broker_id):
+            if self._state.index.leads(broker_id):
                 records += self._stopping(broker)
                 end_offset = self._state.next_offset + len(records)
                 session.controlled_shutdown_offset = end_offset - 1
@@ -198,29 +201,23 @@ class BrokersManager:
                 records += self._fenced(broker)
                 response.is_fenced = response.should_shut_down = True
         records += self._directory_changes(request, broker)
+        if response.should_shut_down:
+            # It goes for good, and is fenced: its next life need not wait for the session to end.
+            self._state.heartbeats.remove(broker_id)
         return ControllerResult(response, records, atomic=False)
 
     def _may_stop(self, broker_id: int) -> bool:
         """Whether it leads nothing any more, and everybody has heard of that."""
-        if self._has_leaderships(broker_id):
+        state = self._state
+        if state.index.leads(broker_id):
             return False
-        session = self._state.heartbeats.session(broker_id)
+        session = state.heartbeats.session(broker_id)
         assert session is not None
-        lowest = self._state.heartbeats.lowest_active_offset()
-        return session.controlled_shutdown_offset <= lowest
-
-    def _has_leaderships(self, broker_id: int) -> bool:
-        return any(
-            partition.leader == broker_id
-            for topic in self._state.image.topics
-            for partition in topic.partitions.values()
-        )
+        return session.controlled_shutdown_offset <= state.heartbeats.lowest_offset(state.is_active)
 
     def _fenced(self, broker: BrokerImage) -> list[MetadataRecord]:
         broker_id = broker.node_id
-        records = self._partitions.leader_changes(
-            concerned=lambda p: broker_id in p.isr, removed=frozenset({broker_id})
-        )
+        records = self._partitions.broker_leaves(broker_id)
         records.append(
             BrokerRegistrationChangeRecord(
                 broker_id=broker_id, broker_epoch=broker.epoch, fenced=FENCE
@@ -233,7 +230,7 @@ class BrokersManager:
             broker_id=broker.node_id, broker_epoch=broker.epoch, fenced=UNFENCE
         )
         changes = self._partitions.leader_changes(
-            concerned=lambda p: p.leader == NO_LEADER, added=frozenset({broker.node_id})
+            self._state.index.leaderless, added=frozenset({broker.node_id})
         )
         return [change, *changes]
 
@@ -242,10 +239,7 @@ class BrokersManager:
         change = BrokerRegistrationChangeRecord(
             broker_id=broker_id, broker_epoch=broker.epoch, in_controlled_shutdown=1
         )
-        changes = self._partitions.leader_changes(
-            concerned=lambda p: broker_id in p.isr, removed=frozenset({broker_id})
-        )
-        return [change, *changes]
+        return [change, *self._partitions.broker_leaves(broker_id)]
 
     def _directory_changes(
         self, request: bh.BrokerHeartbeatRequest, broker: BrokerImage
@@ -255,11 +249,11 @@ class BrokersManager:
         offline = frozenset(request.offline_log_dirs) & frozenset(broker.log_dirs)
         if offline and versions.directory_assignment_supported(self._state.metadata_version):
             remaining = [each for each in broker.log_dirs if each not in offline]
-            records.append(self._change(broker, log_dirs=remaining))
             records += self._partitions.leader_changes(
-                concerned=lambda p: _is_on(p, broker.node_id, offline),
+                self._in_directories(broker.node_id, offline),
                 removed=frozenset({broker.node_id}),
             )
+            records.append(self._change(broker, log_dirs=remaining))
         cordoned = request.cordoned_log_dirs
         if (
             cordoned is not None
@@ -268,6 +262,16 @@ class BrokersManager:
         ):
             records.append(self._change(broker, cordoned_log_dirs=cordoned))
         return records
+
+    def _in_directories(
+        self, broker_id: int, directories: frozenset[bytes]
+    ) -> Iterator[PartitionKey]:
+        """Partitions that the broker has in these directories and is in sync with."""
+        topics = self._state.image.topics
+        for topic_id, partition_id in self._state.index.in_isr(broker_id):
+            partition = topics.by_id[topic_id].partitions[partition_id]
+            if partition.directory_of(broker_id) in directories:
+                yield topic_id, partition_id
 
     def _change(
         self,
@@ -303,9 +307,7 @@ class BrokersManager:
         broker = self._state.image.brokers.get(broker_id)
         if broker is None:
             raise BrokerIdNotRegistered(f"Broker ID {broker_id} is not currently registered")
-        records = self._partitions.leader_changes(
-            concerned=lambda p: broker_id in p.isr, removed=frozenset({broker_id})
-        )
+        records = self._partitions.broker_leaves(broker_id)
         records.append(UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch))
         self._state.heartbeats.remove(broker_id)
         return ControllerResult(ub.UnregisterBrokerResponse(), records, atomic=False)
@@ -342,7 +344,3 @@ class BrokersManager:
             ],
         )
         return ControllerResult(cr.ControllerRegistrationResponse(error_message=None), [record])
-
-
-def _is_on(partition: PartitionImage, broker_id: int, directories: frozenset[bytes]) -> bool:
-    return broker_id in partition.isr and partition.directory_of(broker_id) in directories

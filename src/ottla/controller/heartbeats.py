@@ -4,6 +4,7 @@ Nothing here is in the log: a new controller gives every unfenced broker one who
 that it is there.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -69,13 +70,13 @@ class Heartbeats:
             return None
         return min(s.last_heartbeat for s in self._sessions.values()) + self._timeout
 
-    def lowest_active_offset(self) -> int:
-        """How far every broker that is not stopping has read; very far when there is none."""
+    def lowest_offset(self, is_active: Callable[[int], bool]) -> int:
+        """How far every active broker has read; very far when there is none."""
         return min(
             (
-                s.metadata_offset
-                for s in self._sessions.values()
-                if s.controlled_shutdown_offset < 0
+                session.metadata_offset
+                for broker_id, session in self._sessions.items()
+                if is_active(broker_id)
             ),
             default=1 << 62,
         )

@@ -72,7 +72,9 @@ class ControllerMachine:
 
     def replayed(self) -> list[Published]:
         images = self._replay.take()
-        self.state.image = self._replay.latest
+        for published in images:
+            self.state.advance(published)
+        self.state.image = self._replay.latest  # an open transaction is not among them
         return images
 
     def activate(self, bootstrap: list[MetadataRecord], now: float) -> list[MetadataRecord]:

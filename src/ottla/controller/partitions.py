@@ -2,7 +2,7 @@
 a broker comes or goes.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from ottla.common.errors import (
@@ -17,7 +17,8 @@ from ottla.common.errors import (
     UnsupportedVersion,
 )
 from ottla.controller.isr_checks import check_alter_partition
-from ottla.controller.result import RECORDS_MAX, ControllerResult
+from ottla.controller.partition_index import PartitionKey
+from ottla.controller.result import ControllerResult
 from ottla.controller.state import ControllerState
 from ottla.metadata import versions
 from ottla.metadata.election import Election
@@ -41,58 +42,74 @@ class PartitionsManager:
 
     def leader_changes(
         self,
+        partitions: Iterable[PartitionKey],
         *,
-        concerned: Callable[[PartitionImage], bool],
         removed: frozenset[int] = frozenset(),
         added: frozenset[int] = frozenset(),
         unclean_shutdown: frozenset[int] = frozenset(),
     ) -> list[MetadataRecord]:
-        """New ISRs and leaders of the partitions ``concerned``, without and with these brokers."""
+        """New ISRs and leaders of ``partitions``, without and with these brokers."""
         records: list[MetadataRecord] = []
         away = removed | unclean_shutdown
-        for topic in self._state.image.topics:
-            for partition_id, partition in topic.partitions.items():
-                if not concerned(partition):
-                    continue
-                record = partition_change(
-                    topic.topic_id,
-                    partition_id,
-                    partition,
-                    PartitionTargets(
-                        isr=[replica for replica in partition.isr if replica not in away],
-                        unclean_shutdown=unclean_shutdown,
-                    ),
-                    self._state.rules(topic.name, partition, removed=away, added=added),
-                )
-                if record is not None:
-                    records.append(record)
+        for topic, partition_id, partition in self._found(partitions):
+            record = partition_change(
+                topic.topic_id,
+                partition_id,
+                partition,
+                PartitionTargets(
+                    isr=[replica for replica in partition.isr if replica not in away],
+                    unclean_shutdown=unclean_shutdown,
+                ),
+                self._state.rules(topic.name, partition, removed=away, added=added),
+            )
+            if record is not None:
+                records.append(record)
         return records
 
-    def unclean_elections(self, limit: int = RECORDS_MAX) -> list[MetadataRecord]:
+    def broker_leaves(self, broker_id: int) -> list[MetadataRecord]:
+        """Take a broker out of every ISR."""
+        return self.leader_changes(
+            self._state.index.in_isr(broker_id), removed=frozenset({broker_id})
+        )
+
+    def _found(
+        self, keys: Iterable[PartitionKey]
+    ) -> Iterator[tuple[TopicImage, int, PartitionImage]]:
+        topics = self._state.image.topics.by_id
+        for topic_id, partition_id in keys:
+            topic = topics[topic_id]
+            yield topic, partition_id, topic.partitions[partition_id]
+
+    def unclean_elections(self, limit: int) -> list[MetadataRecord]:
         """Leaders for partitions without one whose topics allow unclean elections."""
-        records: list[MetadataRecord] = []
-        for topic in self._state.image.topics:
-            if not self._state.unclean_election_enabled(topic.name):
-                continue
-            for partition_id, partition in topic.partitions.items():
-                if partition.leader == NO_LEADER and len(records) < limit:
-                    record = self._elected(topic, partition_id, partition, Election.UNCLEAN)
-                    if record is not None:
-                        records.append(record)
-        return records
+        return self._elections(
+            (
+                found
+                for found in self._found(self._state.index.leaderless)
+                if self._state.unclean_election_enabled(found[0].name)
+            ),
+            Election.UNCLEAN,
+            limit,
+        )
 
     def preferred_elections(self, limit: int) -> list[MetadataRecord]:
         """Move leadership to preferred replicas, at most ``limit`` partitions at once."""
+        imbalanced = self._found(self._state.index.imbalanced)
+        return self._elections(imbalanced, Election.PREFERRED, limit)
+
+    def _elections(
+        self,
+        partitions: Iterable[tuple[TopicImage, int, PartitionImage]],
+        election: Election,
+        limit: int,
+    ) -> list[MetadataRecord]:
         records: list[MetadataRecord] = []
-        for topic in self._state.image.topics:
-            for partition_id, partition in topic.partitions.items():
-                if partition.leader == partition.preferred_replica:
-                    continue
-                record = self._elected(topic, partition_id, partition, Election.PREFERRED)
-                if record is not None:
-                    records.append(record)
-                if len(records) >= limit:
-                    return records
+        for topic, partition_id, partition in partitions:
+            record = self._elected(topic, partition_id, partition, election)
+            if record is not None:
+                records.append(record)
+            if len(records) >= limit:
+                break
         return records
 
     def _elected(

@@ -5,6 +5,8 @@ the ISR, ``removing`` go once they have. Completing is no step of its own: the A
 brings the last one in does it.
 """
 
+from itertools import groupby
+
 from ottla.common.errors import (
     ApiError,
     InvalidReplicaAssignment,
@@ -13,7 +15,7 @@ from ottla.common.errors import (
     UnknownTopicOrPartition,
 )
 from ottla.controller.assignments import check_assignment
-from ottla.controller.result import ControllerResult
+from ottla.controller.result import ControllerResult, check_records
 from ottla.controller.state import ControllerState
 from ottla.metadata.election import Election
 from ottla.metadata.partition_change import PartitionTargets, partition_change
@@ -58,7 +60,8 @@ class ReassignmentsManager:
                 else:
                     if record is not None:
                         records.append(record)
-        return ControllerResult(response, records, atomic=False)
+        check_records(records)
+        return ControllerResult(response, records)
 
     def _alter(
         self, name: str, wanted: apr.ReassignablePartition, *, may_change_factor: bool
@@ -72,16 +75,13 @@ class ReassignmentsManager:
             raise UnknownTopicOrPartition(f"Unable to find partition {name}:{partition_id}.")
         if wanted.replicas is None:
             targets = self._undone(topic, partition_id, partition)
+            rules = self._state.rules(name, partition)
         else:
             check_assignment(self._state, wanted.replicas, None)
-            before = [r for r in partition.replicas if r not in partition.adding_replicas]
-            if not may_change_factor and len(wanted.replicas) != len(before):
-                raise InvalidReplicationFactor(
-                    f"The replication factor is changed from {len(before)} to "
-                    f"{len(wanted.replicas)}"
-                )
-            targets = _moved(before, wanted.replicas)
-        rules = self._state.rules(name, partition)
+            if not may_change_factor:
+                _check_factor(partition, wanted.replicas)
+            targets = _moved(partition, wanted.replicas)
+            rules = self._state.rules(name, partition, election=Election.ONLINE)
         return partition_change(topic.topic_id, partition_id, partition, targets, rules)
 
     def _undone(
@@ -90,18 +90,22 @@ class ReassignmentsManager:
         if not partition.is_reassigning:
             raise NoReassignmentInProgress
         adding = partition.adding_replicas
+        replicas = [replica for replica in partition.replicas if replica not in adding]
         isr = [replica for replica in partition.isr if replica not in adding]
-        rules = self._state.rules(topic.name, partition)
-        if not any(rules.is_acceptable(replica) for replica in isr) and (
-            rules.election is not Election.UNCLEAN
-        ):
-            raise InvalidReplicaAssignment(
-                f"Unable to revert partition assignment for {topic.name}:{partition_id} because "
-                "it would require an unclean leader election."
-            )
+        if not isr:
+            if not replicas:
+                raise InvalidReplicaAssignment(
+                    "Invalid replica assignment: addingReplicas contains all replicas."
+                )
+            if not self._state.unclean_election_enabled(topic.name):
+                raise InvalidReplicaAssignment(
+                    f"Unable to revert partition assignment for {topic.name}:{partition_id} "
+                    "because it would require an unclean leader election."
+                )
+            isr = replicas[:1]
         return PartitionTargets(
             isr=isr,
-            replicas=[replica for replica in partition.replicas if replica not in adding],
+            replicas=replicas,
             removing_replicas=[],
             adding_replicas=[],
         )
@@ -114,7 +118,12 @@ class ReassignmentsManager:
         """All partitions that move, or those of the ones named that do."""
         topics = self._state.image.topics
         if request.topics is None:
-            asked = [(topic, sorted(topic.partitions)) for topic in topics]
+            asked = [
+                (topics.by_id[topic_id], [partition_id for _, partition_id in partitions])
+                for topic_id, partitions in groupby(
+                    self._state.index.reassigning, key=lambda found: found[0]
+                )
+            ]
         else:
             asked = [
                 (topics.by_name[wanted.name], wanted.partition_indexes)
@@ -136,13 +145,27 @@ class ReassignmentsManager:
         return ControllerResult(response)
 
 
-def _moved(before: list[int], after: list[int]) -> PartitionTargets:
-    adding = [replica for replica in after if replica not in before]
-    removing = [replica for replica in before if replica not in after]
+def _check_factor(partition: PartitionImage, after: list[int]) -> None:
+    before = len(set(partition.replicas) - set(partition.removing_replicas))
+    if len(after) != before:
+        raise InvalidReplicationFactor(
+            f"The replication factor is changed from {before} to {len(after)}"
+        )
+
+
+def _moved(partition: PartitionImage, after: list[int]) -> PartitionTargets:
+    """Before are all that there are, also those that an earlier reassignment is adding.
+
+    What was to be added or removed and is so no longer is forgotten: otherwise a partition that
+    is sent back to where it came from would be on its way for ever.
+    """
+    before = partition.replicas
+    removing = sorted(set(before) - set(after))
+    adding = sorted(set(after) - set(before))
     return PartitionTargets(
         replicas=[*after, *removing],
         removing_replicas=removing,
-        adding_replicas=adding,
+        adding_replicas=adding or [r for r in partition.adding_replicas if r in after],
     )
 
 

@@ -14,21 +14,27 @@ from ottla.config.kinds import Value
 from ottla.config.layers import Layers, without_invalid
 from ottla.config.topic import SYNONYMS, TopicConfig
 from ottla.controller.heartbeats import Heartbeats
+from ottla.controller.partition_index import PartitionIndex
 from ottla.metadata import versions
+from ottla.metadata.configs import ConfigsImage
 from ottla.metadata.election import Election
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.partition_change import PartitionRules
+from ottla.metadata.replay import Published
 from ottla.metadata.topics import PartitionImage
 
 
 class ControllerState:
     __slots__ = (
         "_effective",
+        "_image",
+        "_index",
+        "_settings",
+        "_settings_of",
         "chance",
         "cluster_id",
         "config",
         "heartbeats",
-        "image",
         "next_offset",
     )
 
@@ -36,11 +42,40 @@ class ControllerState:
         self.config = config
         self.cluster_id = cluster_id
         self.chance = chance
-        self.image = MetadataImage()
+        self._image = MetadataImage()
+        self._index: PartitionIndex | None = None
         self.next_offset = 0
         """The offset that the next record gets."""
         self.heartbeats = Heartbeats(config.broker_session_timeout_ms)
+        self._settings: dict[str, tuple[int, bool]] = {}
+        self._settings_of: ConfigsImage | None = None
         self._effective: tuple[Layers, BrokerConfig] | None = None
+
+    @property
+    def image(self) -> MetadataImage:
+        return self._image
+
+    @image.setter
+    def image(self, image: MetadataImage) -> None:
+        if image.topics is not self._image.topics:
+            self._index = None
+        self._image = image
+
+    def advance(self, published: Published) -> None:
+        """Go on to the image that follows from the present one by its delta."""
+        image, delta = published
+        if self._index is not None and delta.base is self._image:
+            self._index.advance(delta.topics)
+            self._image = image
+        else:
+            self.image = image
+
+    @property
+    def index(self) -> PartitionIndex:
+        """Of the image as it is; made at first need, so that a standby does without."""
+        if self._index is None:
+            self._index = PartitionIndex(self._image.topics)
+        return self._index
 
     @property
     def metadata_version(self) -> int:
@@ -88,13 +123,26 @@ class ControllerState:
         value: Value = getattr(self.effective_config(), SYNONYMS[name][0].replace(".", "_"))
         return value
 
-    def min_insync_replicas(self, topic: str, replication_factor: int) -> int:
-        wanted = self.topic_setting(topic, "min.insync.replicas")
-        assert isinstance(wanted, int)
-        return min(wanted, replication_factor)
+    def min_insync_replicas(self, topic: str) -> int:
+        """The effective one: never more than the first partition has replicas."""
+        first = self.image.topics.by_name[topic].partitions[0]
+        return min(self._election_settings(topic)[0], len(first.replicas))
 
     def unclean_election_enabled(self, topic: str) -> bool:
-        return self.topic_setting(topic, "unclean.leader.election.enable") is True
+        return self._election_settings(topic)[1]
+
+    def _election_settings(self, topic: str) -> tuple[int, bool]:
+        """Minimum ISR and whether unclean elections may be; looked up once per topic and change."""
+        if self._settings_of is not self.image.configs:
+            self._settings_of = self.image.configs
+            self._settings.clear()
+        found = self._settings.get(topic)
+        if found is None:
+            min_isr = self.topic_setting(topic, "min.insync.replicas")
+            unclean = self.topic_setting(topic, "unclean.leader.election.enable")
+            assert isinstance(min_isr, int)
+            found = self._settings[topic] = (min_isr, unclean is True)
+        return found
 
     # Partitions
 
@@ -116,7 +164,7 @@ class ControllerState:
             election = Election.UNCLEAN if unclean else Election.ONLINE
         return PartitionRules(
             is_acceptable=self._acceptable(partition, removed, added),
-            min_isr=self.min_insync_replicas(topic, len(partition.replicas)),
+            min_isr=self.min_insync_replicas(topic),
             elr_enabled=self.image.features.elr_enabled,
             metadata_version=self.metadata_version,
             election=election,

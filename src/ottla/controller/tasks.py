@@ -9,6 +9,7 @@ from ottla.common.environment import Cancellable, Scheduler
 from ottla.config.broker import BrokerConfig
 from ottla.controller.machine import ControllerMachine
 from ottla.controller.result import ControllerResult
+from ottla.metadata.records import MetadataRecord
 from ottla.protocol.generated.metadata_records import NoOpRecord
 
 ELECTIONS_MAX: Final = 1_000
@@ -30,6 +31,8 @@ class ControllerTasks:
         self._scheduler = scheduler
         self._write = write
         self._timers: dict[_Task, Cancellable] = {}
+        self._more: dict[_Task, Cancellable] = {}
+        """Tasks that have not come to their end, and go on at once."""
         self._last_write = 0.0
         self._last_check = 0.0
 
@@ -45,9 +48,10 @@ class ControllerTasks:
         self._every(config.unclean_leader_election_interval_ms / 1000, self._elect_unclean)
 
     def stop(self) -> None:
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
+        for timers in (self._timers, self._more):
+            for timer in timers.values():
+                timer.cancel()
+            timers.clear()
 
     def wrote(self) -> None:
         """Something was written: a sign of life is not needed for a while."""
@@ -71,16 +75,22 @@ class ControllerTasks:
             self._write(lambda: self._machine.brokers.expire_sessions(now))
 
     def _elect_preferred(self) -> None:
-        partitions = self._machine.partitions
-        self._write(
-            lambda: ControllerResult(
-                None, partitions.preferred_elections(ELECTIONS_MAX), atomic=False
-            )
-        )
+        self._elect(self._machine.partitions.preferred_elections, self._elect_preferred)
 
     def _elect_unclean(self) -> None:
-        partitions = self._machine.partitions
-        self._write(lambda: ControllerResult(None, partitions.unclean_elections(), atomic=False))
+        self._elect(self._machine.partitions.unclean_elections, self._elect_unclean)
+
+    def _elect(self, elections: Callable[[int], list[MetadataRecord]], task: _Task) -> None:
+        """Some now; when there may be more, the rest after what else is to be done."""
+        made: list[MetadataRecord] = []
+
+        def make() -> ControllerResult[None]:
+            made.extend(elections(ELECTIONS_MAX))
+            return ControllerResult(None, made, atomic=False)
+
+        self._write(make)
+        if len(made) >= ELECTIONS_MAX:
+            self._more[task] = self._scheduler.call_later(0.0, task)
 
     def _write_no_op(self) -> None:
         idle = self._scheduler.monotonic() - self._last_write

@@ -3,10 +3,10 @@
 Pure: both controllers, that of the quorum and that of ZooKeeper, decide by this. The candidates are
 looked at in the order of the replica list; the first that may lead does.
 
-A replica may lead cleanly when it is in sync, or an eligible leader replica (KIP-966: it had
-everything that was committed when it left the ISR). When neither is left, the last known leader
-may come back alone, and any replica may when the topic allows unclean elections; both may lose
-records, and the ISR becomes that one replica.
+A replica may lead cleanly when it is in sync or, when none is, an eligible leader replica (KIP-966:
+it had everything that was committed when it left the ISR). When neither is left, the
+last known leader may come back alone, and any replica may when the topic allows unclean elections;
+both may lose records, and the ISR becomes that one replica.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ class Candidates(NamedTuple):
     elr_enabled: bool
 
     def may_lead(self, replica: int) -> bool:
-        in_sync = replica in self.isr or (self.elr_enabled and replica in self.elr)
+        in_sync = replica in (self.isr or self.elr)
         return in_sync and self.is_acceptable(replica)
 
 

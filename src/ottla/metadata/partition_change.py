@@ -4,7 +4,8 @@ Whoever changes a partition (an ISR that a leader proposes, a broker that goes o
 reassignment, an election) states the targets; leader, leader recovery state and eligible leader
 replicas follow from them here, by one set of rules.
 
-1. A reassignment is complete when all replicas that are being added are in the ISR.
+1. A reassignment is complete when all replicas that are being added are in the ISR; and if it makes
+   the replicas fewer, when all that stay are.
 2. Below the minimum ISR, who leaves the ISR becomes an eligible leader replica, unless it stopped
    uncleanly; at the minimum, all of them are forgotten.
 3. An unclean leader is the whole ISR, and recovering.
@@ -72,7 +73,7 @@ def partition_change(
     record = PartitionChangeRecord(topic_id=topic_id, partition_id=partition_id)
     assignment = _assignment(old, targets)
     isr = assignment.isr
-    elr = _eligible_leader_replicas(old, isr, targets, rules)
+    elr = _eligible_leader_replicas(old, assignment, targets, rules)
     elected = elect(
         Candidates(
             replicas=assignment.replicas,
@@ -96,12 +97,15 @@ def partition_change(
             elr = tuple(replica for replica in elr if replica != elected.leader)
     if record.leader == NO_LEADER_CHANGE and not set(old.replicas) <= set(assignment.replicas):
         record.leader = old.leader  # followers that are gone must be fenced by a new epoch
+    if not rules.elr_enabled:
+        elr = ()
     if elr != old.elr:
         record.eligible_leader_replicas = list(elr)
     if isr != old.isr and (isr or rules.elr_enabled):
         record.isr = list(isr)
         _bump_epoch_on_shrink(record, old, rules)
-    _set_last_known_elr(record, old, rules)
+    if rules.elr_enabled:
+        _set_last_known_elr(record, old)
     _set_assignment(record, old, assignment, targets, rules)
     recovery_state = targets.leader_recovery_state
     if recovery_state is not None and recovery_state != old.leader_recovery_state:
@@ -118,7 +122,10 @@ def _assignment(old: PartitionImage, targets: PartitionTargets) -> _Assignment:
         return _Assignment(replicas, isr, (), ())
     isr_after = tuple(replica for replica in isr if replica not in removing)
     replicas_after = tuple(replica for replica in replicas if replica not in removing)
-    if isr_after and replicas_after and set(adding) <= set(isr_after):
+    awaited = set(adding)
+    if len(adding) < len(removing):
+        awaited |= set(replicas_after)
+    if isr_after and replicas_after and awaited <= set(isr_after):
         return _Assignment(replicas_after, isr_after, (), ())
     return _Assignment(replicas, isr, removing, adding)
 
@@ -128,14 +135,17 @@ def _target(wanted: Sequence[int] | None, old: tuple[int, ...]) -> tuple[int, ..
 
 
 def _eligible_leader_replicas(
-    old: PartitionImage, isr: tuple[int, ...], targets: PartitionTargets, rules: PartitionRules
+    old: PartitionImage,
+    assignment: _Assignment,
+    targets: PartitionTargets,
+    rules: PartitionRules,
 ) -> tuple[int, ...]:
-    if not rules.elr_enabled or len(isr) >= rules.min_isr:
+    if not rules.elr_enabled:
+        return old.elr  # whoever is in it may still lead; then it is forgotten
+    if len(assignment.isr) >= rules.min_isr:
         return ()
-    candidates = dict.fromkeys((*old.elr, *old.isr))
-    return tuple(
-        sorted(r for r in candidates if r not in isr and r not in targets.unclean_shutdown)
-    )
+    candidates = {*old.elr, *old.isr} & set(assignment.replicas)
+    return tuple(sorted(candidates - set(assignment.isr) - targets.unclean_shutdown))
 
 
 def _bump_epoch_on_shrink(
@@ -149,18 +159,11 @@ def _bump_epoch_on_shrink(
         record.leader = old.leader
 
 
-def _set_last_known_elr(
-    record: PartitionChangeRecord, old: PartitionImage, rules: PartitionRules
-) -> None:
-    """Remember who led when the last in-sync replica went; forget it when there is a leader."""
-    if not rules.elr_enabled:
-        if old.last_known_elr:
-            record.last_known_elr = []
-    elif record.isr == [] and old.last_known_elr != (old.leader,):
+def _set_last_known_elr(record: PartitionChangeRecord, old: PartitionImage) -> None:
+    """Remember who led last when there is no leader any more; forget it when there is one."""
+    if record.leader == NO_LEADER != old.leader and not old.last_known_elr:
         record.last_known_elr = [old.leader]
-    elif old.last_known_elr and (
-        record.leader >= 0 or NO_LEADER not in (old.leader, record.leader)
-    ):
+    elif record.leader >= 0 and old.last_known_elr:
         record.last_known_elr = []
 
 
