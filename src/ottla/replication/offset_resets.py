@@ -5,7 +5,9 @@ Rules (Kafka's ``fetchOffsetAndTruncate``):
 2. A leader whose log begins behind our end has deleted what we lack: we forget everything and begin
    where it begins.
 3. Otherwise it has got further meanwhile: we go on from our end.
-4. What lies only in the remote store is not copied: we begin where the leader's own disk begins.
+4. What lies only in the remote store is not copied: we begin where the leader's own disk begins,
+   with the leader epochs and producers that the store has of what was before. That takes a while,
+   and is asked for until our log begins there.
 
 All partitions that need it are asked about together: first for ends, then for beginnings.
 """
@@ -106,8 +108,9 @@ class OffsetResets:
                 ended.append((reset.state, Outcome.FENCED if fenced else Outcome.AGAIN))
             else:
                 try:
-                    if self._learned(reset, said.offset, now_ms):
-                        ended.append((reset.state, Outcome.DONE))
+                    outcome = self._learned(reset, said.offset, said.leader_epoch, now_ms)
+                    if outcome is not None:
+                        ended.append((reset.state, outcome))
                 except KafkaStorageError:
                     ended.append((reset.state, Outcome.BROKEN))
         self._asked = []
@@ -125,20 +128,23 @@ class OffsetResets:
         self._asked = []
         return states
 
-    def _learned(self, reset: _Reset, offset: int, now_ms: int) -> bool:
-        """Take note of where the leader's log ends or begins; whether that was all to know."""
+    def _learned(self, reset: _Reset, offset: int, epoch: int, now_ms: int) -> Outcome | None:
+        """Take note of where the leader's log ends or begins; None when there is more to ask."""
         state, partition = reset.state, reset.state.partition
         own_end = partition.log.log_end_offset
         if reset.leader_end is None:
             if offset >= own_end:
                 reset.leader_end = offset
-                return False
+                return None
             partition.truncate_to(offset, now_ms)
             state.at_log_end()
             state.lag = 0
-            return True
+            return Outcome.DONE
         if offset > own_end:
+            is_remote = reset.beginning == EARLIEST_LOCAL
+            if is_remote and partition.start_behind_remote(offset, epoch):
+                return Outcome.AGAIN
             partition.truncate_fully_and_start_at(offset, now_ms)
         state.at_log_end()
         state.lag = max(0, reset.leader_end - state.offset)
-        return True
+        return Outcome.DONE

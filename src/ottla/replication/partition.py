@@ -319,6 +319,11 @@ class Partition:
         assert not self.is_leader
         self.log.truncate_fully_and_start_at(offset, now_ms, log_start_offset)
 
+    def start_behind_remote(self, leader_local_start: int, epoch: int) -> bool:
+        """Begin behind what only the remote store has; whether there is such a store."""
+        assert not self.is_leader
+        return self._surroundings.start_behind_remote(self, leader_local_start, epoch)
+
     # Appending
 
     def append(self, frame: memoryview, start: int, end: int, acks: int, now_ms: int) -> AppendInfo:

@@ -62,6 +62,12 @@ class Surroundings:
         """Ask the controller for another ISR; ``Partition.isr_answered`` hears of the outcome."""
         self.wake: Callable[[], None] = lambda: None
         """Have those answered that have got enough, soon; for what no client's request began."""
+        self.start_behind_remote: Callable[[Partition, int, int], bool] = lambda *_: False
+        """Have a followed log begin behind what only the remote store has; whether there is one.
+
+        Told of the offset and the epoch with which the leader's own disk begins. It takes a while;
+        the follower asks again.
+        """
         self.lag_time_max = 30.0
         """``replica.lag.time.max.ms``, in seconds."""
         self.isr_expands = Meter(0.0)

@@ -301,6 +301,7 @@ class BrokerServer:
             )
         )
         self._services.remote_logs = remote.manager
+        self.replicas.surroundings.start_behind_remote = remote.start_follower
         remote.load(self._metadata.image)
         self._metadata.on_image(remote.changed)
 

@@ -4,25 +4,36 @@ It is there only when ``remote.log.storage.system.enable`` is set, and follows t
 behind the rest of the broker, so that logs, settings and leaders are what they are by then.
 """
 
+from functools import partial
 from typing import Final, NamedTuple
 
 from ottla.common.chance import Chance
 from ottla.common.environment import Cancellable, Scheduler
-from ottla.common.promise import Promise
+from ottla.common.errors import ErrorCode, NotLeaderOrFollower
+from ottla.common.promise import Promise, run
 from ottla.config.broker import BrokerConfig
 from ottla.config.changes import Resource
 from ottla.handlers.context import AutoTopics, MetadataSource
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.observability.metrics import Registry
+from ottla.protocol.generated.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from ottla.replication.partition import Partition
 from ottla.server.broker_batches import Channel
 from ottla.server.internal_topics import InternalTopics
 from ottla.server.remote_metadata_log import RemoteMetadataLog
 from ottla.server.settings import Settings
 from ottla.storage.config import has_remote_part
 from ottla.storage.files import Filesystem
+from ottla.storage.leader_epochs import EpochEnd
 from ottla.storage.manager import LogManager
 from ottla.tiered.chunks import Windows
+from ottla.tiered.driver.follower_starts import LeaderLog
 from ottla.tiered.driver.manager import RemoteLogManager
 from ottla.tiered.driver.metrics import RemoteLogMetrics
 from ottla.tiered.index_cache import IndexCache
@@ -150,6 +161,37 @@ class RemoteLogsOfNode:
             self.manager.disabled(partition)
         else:
             self.manager.stop(partition)
+
+    # Followers
+
+    def start_follower(self, partition: Partition, local_start: int, epoch: int) -> bool:
+        """Let a followed log begin where its leader's disk does; see ``FollowerStarts``."""
+        owner = TopicIdPartition(partition.topic_id, partition.topic, partition.index)
+        leader = LeaderLog(local_start, epoch, partial(self._end_of_epoch, partition))
+        self.manager.start_follower(owner, leader)
+        return True
+
+    def _end_of_epoch(self, partition: Partition, epoch: int) -> Promise[EpochEnd]:
+        return run(self._ask_end_of_epoch(partition, epoch))
+
+    async def _ask_end_of_epoch(self, partition: Partition, epoch: int) -> EpochEnd:
+        asked = OffsetForLeaderPartition(
+            partition=partition.index,
+            current_leader_epoch=partition.leader_epoch,
+            leader_epoch=epoch,
+        )
+        request = OffsetForLeaderEpochRequest(
+            replica_id=self._outside.config.node_id,
+            topics=[OffsetForLeaderTopic(topic=partition.topic, partitions=[asked])],
+        )
+        response = await self._outside.channel.send(partition.leader, request)
+        assert isinstance(response, OffsetForLeaderEpochResponse)
+        for topic in response.topics:
+            for each in topic.partitions:
+                if each.error_code:
+                    raise NotLeaderOrFollower(f"the leader says {ErrorCode(each.error_code).name}")
+                return EpochEnd(each.leader_epoch, each.end_offset)
+        raise NotLeaderOrFollower
 
     def _expire_indexes(self) -> None:
         """Drop local copies of remote indexes that nobody has used for long."""

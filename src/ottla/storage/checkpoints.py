@@ -85,8 +85,12 @@ def encode_epochs(entries: list[EpochEntry]) -> bytes:
 def read_epochs(filesystem: Filesystem, path: str) -> list[EpochEntry]:
     """Empty when there is no such file, or an empty one."""
     data = filesystem.read(path) if filesystem.exists(path) else b""
+    return decode_epochs(data) if data else []
+
+
+def decode_epochs(data: bytes) -> list[EpochEntry]:
     entries = []
-    for line in _lines(data) if data else ():
+    for line in _lines(data):
         try:
             epoch, start_offset = line.split(" ")
             entries.append(EpochEntry(int(epoch), int(start_offset)))

@@ -41,7 +41,7 @@ from ottla.storage.config import LogConfig, append_rules, has_remote_part
 from ottla.storage.directories import LogDirFailed
 from ottla.storage.durable_log import DurableLog
 from ottla.storage.files import Filesystem
-from ottla.storage.leader_epochs import LeaderEpochs
+from ottla.storage.leader_epochs import EpochEntry, LeaderEpochs
 from ottla.storage.listener import LogListener, StandsAlone
 from ottla.storage.offset_index import RELATIVE_OFFSET_MAX
 from ottla.storage.open_files import OpenFiles
@@ -477,6 +477,13 @@ class Log(DurableLog):
     ) -> None:
         """Forget everything; the next record gets ``offset``."""
         truncation.truncate_fully_and_start_at(self, offset, now_ms, log_start_offset)
+
+    @on_disk
+    def start_behind_remote(
+        self, offset: int, epochs: list[EpochEntry], producers: bytes | None, now_ms: int
+    ) -> None:
+        """Forget everything; the next record gets ``offset``, and the remote store has the rest."""
+        truncation.start_behind_remote(self, offset, epochs, producers, now_ms)
 
     @on_disk
     def delete_records_before(self, offset: int) -> bool:

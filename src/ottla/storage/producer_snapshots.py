@@ -105,6 +105,13 @@ class ProducerSnapshots:
         self._last_taken = offset
         return self.path(offset)
 
+    def put(self, offset: int, data: bytes) -> None:
+        """Keep a snapshot that somebody else has taken, of the producers before ``offset``."""
+        decode_snapshot(data)
+        self._filesystem.write_atomically(self.path(offset), data)
+        if offset not in self.offsets:
+            self.offsets.insert(bisect_right(self.offsets, offset), offset)
+
     def read(self, offset: int) -> list[ProducerEntry]:
         """The producers as they were before ``offset``."""
         return decode_snapshot(self._filesystem.read(self.path(offset)))

@@ -14,6 +14,7 @@ from ottla.storage.retention import count_expired
 from ottla.storage.segment import DELETED_SUFFIX, Segment
 
 if TYPE_CHECKING:
+    from ottla.storage.leader_epochs import EpochEntry
     from ottla.storage.log import Log
 
 
@@ -55,6 +56,31 @@ def truncate_fully_and_start_at(
     log.snapshots.remove_all()
     log.log_start_offset = offset if log_start_offset is None else log_start_offset
     _ends_at(log, offset, now_ms)
+
+
+def start_behind_remote(
+    log: "Log", offset: int, epochs: "list[EpochEntry]", producers: bytes | None, now_ms: int
+) -> None:
+    """Forget everything; what is before ``offset`` is in the remote store.
+
+    ``epochs`` and the snapshot of ``producers`` tell of that. They are on disk before the log ends
+    there: after a crash in between it is still seen that they are missing.
+    """
+    log._cancel_flush()
+    log._listener.truncating(log.segments[0].base_offset)
+    _delete(log, list(log.segments)[::-1])
+    log.epochs.clear()
+    log.snapshots.remove_all()
+    for entry in epochs:
+        log.epochs.assign(entry.epoch, entry.start_offset)
+    log._save_epochs()
+    if producers is not None:
+        log.snapshots.put(offset, producers)
+    log._begin_segment(offset, now_ms)
+    log._filesystem.sync_directory(log.directory)
+    log.log_start_offset = min(log.log_start_offset, offset)
+    _ends_at(log, offset, now_ms)
+    log.high_watermark = offset  # nothing is copied that is not committed
 
 
 def _ends_at(log: "Log", offset: int, now_ms: int) -> None:

@@ -16,6 +16,7 @@ from ottla.observability.logging import logger
 from ottla.storage.log import Log
 from ottla.storage.remote import RemoteData
 from ottla.storage.segment import TimestampAndOffset
+from ottla.tiered.driver.follower_starts import FollowerStarts, LeaderLog
 from ottla.tiered.driver.local_log import owner_of
 from ottla.tiered.driver.log_tasks import MAY_PASS, LogTasks, RewrittenFiles, backoff_seconds
 from ottla.tiered.driver.metrics import RemoteLogMetrics
@@ -85,6 +86,7 @@ class RemoteLogManager:
             scheduler=scheduler,
             metrics=metrics,
         )
+        self._starts = FollowerStarts(metadata, store, self._readers, scheduler)
         self._tasks: dict[Key, LogTasks] = {}
         self._followed: set[TopicIdPartition] = set()
         self._emptying: dict[Key, Promise[None]] = {}
@@ -119,6 +121,16 @@ class RemoteLogManager:
         if tasks is not None:
             self._followed.add(partition)
             tasks.follow(self._emptied(partition))
+
+    def start_follower(self, partition: TopicIdPartition, leader: LeaderLog) -> None:
+        """Let a followed log begin where the leader's disk does: the store has what was before."""
+
+        def followed() -> Log | None:
+            is_followed = partition in self._followed and not self._is_closed
+            local = self._log_of(_where(partition)) if is_followed else None
+            return None if local is None or local.failure is not None else local
+
+        self._starts.begin(partition, leader, followed)
 
     def _begin(self, partition: TopicIdPartition) -> LogTasks | None:
         key = partition.topic_id, partition.partition
