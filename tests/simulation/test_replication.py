@@ -57,7 +57,8 @@ def produce(cluster: SimulatedCluster, name: str, count: int, index: int = 0) ->
 
 def batches(node: SimulatedNode, index: int = 0) -> bytes:
     """What lies in the first segment on that node's disk."""
-    return node.files.read(f"/data/{TOPIC}-{index}/{0:020d}.log")
+    path = f"/data/{TOPIC}-{index}/{0:020d}.log"
+    return node.files.read(path) if node.files.exists(path) else b""
 
 
 def leader(cluster: SimulatedCluster, index: int = 0) -> SimulatedNode:
@@ -125,5 +126,26 @@ def test_power_lost_at_the_leader_loses_nothing_that_was_acknowledged() -> None:
     first.lose_power()
     produce(cluster, "b", 5)
     first.start()
+    data = levelled(cluster)
+    assert all(b"a %d" % number in data for number in range(10))
+
+
+def test_a_leader_that_loses_its_power_and_is_back_at_once_does_not_lead_with_less() -> None:
+    """Nobody has noticed its absence: the metadata log still says that it leads."""
+    cluster = started(6)
+    produce(cluster, "a", 10)
+    first = leader(cluster)
+    first.lose_power()
+    cluster.run_for(0.5)
+
+    def leaders_have_all() -> None:
+        for node in cluster.brokers:
+            for partition in node.partitions():
+                if partition.topic == TOPIC and partition.is_leader:
+                    assert partition.log.log_end_offset >= 10
+
+    cluster.after_step.append(leaders_have_all)
+    first.start()
+    produce(cluster, "b", 5)
     data = levelled(cluster)
     assert all(b"a %d" % number in data for number in range(10))

@@ -1,8 +1,9 @@
 """The broker half of a node: partitions, coordinators, clients; and its life in the cluster.
 
-It begins when the metadata log is known: open the partitions' logs, register, be unfenced, and only
-then accept clients. It ends the other way round: the controller moves leaderships away while
-clients are still served, and what was acknowledged is on disk before the clean shutdown marker is.
+It begins when the metadata log is known: register, open the partitions' logs when that registration
+is in the log, be unfenced, and only then accept clients. It ends the other way round: the
+controller moves leaderships away while clients are still served, and what was acknowledged is on
+disk before the clean shutdown marker is.
 """
 
 from collections.abc import Callable
@@ -229,7 +230,7 @@ class BrokerServer:
 
     # Start
 
-    def load(self) -> None:
+    def _load(self) -> None:
         """Open the logs, and follow the metadata log from here on."""
         services, config = self._services, self._config
         follower = MetadataFollower(
@@ -258,6 +259,7 @@ class BrokerServer:
             self._scheduler,
             node_id=config.node_id,
         )
+        self._assignments.load(self._metadata.image)
         self._metadata.on_image(self._assignments.changed)
         self._log_moves.on_moved = self._assignments.moved
         cleaner = CleanerDriver(
@@ -306,7 +308,7 @@ class BrokerServer:
         self._metadata.on_image(remote.changed)
 
     async def register(self) -> None:
-        """Register, and wait until the controller lets clients in."""
+        """Register, open the logs, and wait until the controller lets clients in."""
         online = [directory.directory_id for directory in self._logs.online_directories]
         request = registration_request(
             self._config,
@@ -316,8 +318,7 @@ class BrokerServer:
             log_dirs=[directory_id for directory_id in online if directory_id is not None],
             previous_broker_epoch=self._logs.previous_broker_epoch(),
         )
-        await self._lifecycle.register(request)
-        self._assignments.load(self._metadata.image)
+        await self._lifecycle.register(request, self._load)
 
     def serve(self) -> None:
         answer = Dispatcher(self._services, log).answer

@@ -98,10 +98,21 @@ class BrokerLifecycle:
 
     # It begins
 
-    async def register(self, request: BrokerRegistrationRequest) -> None:
-        """Register, and go on until the controller lets clients in."""
+    async def register(
+        self, request: BrokerRegistrationRequest, load: Callable[[], None] = lambda: None
+    ) -> None:
+        """Register, and go on until the controller lets clients in.
+
+        ``load`` is called when this life's registration has come with the metadata log. What was
+        true of the life before is then undone: a broker that has lost records because its power
+        failed leads nothing that it led.
+        """
         self.epoch = await self._registered(request)
         log.info("registered", broker=self._node_id, epoch=self.epoch)
+        while not self._stopping and self._metadata.image.offset < self.epoch:
+            await self._pause(UNFENCE_POLL_SECONDS)
+        if not self._stopping:
+            load()
         while not self._stopping:
             heartbeat = await self._beaten()
             if heartbeat is not None and heartbeat.is_caught_up and not heartbeat.is_fenced:

@@ -136,7 +136,6 @@ class Node:
         await self._join_quorum()
         self._go_on()
         if self._broker is not None:
-            self._broker.load()
             await self._broker.register()
             self._go_on()
             self._broker.serve()
