@@ -249,6 +249,21 @@ def test_an_isolation_level_that_does_not_exist_is_refused(
         assert answer.responses == []
 
 
+def test_a_follower_need_not_wait_for_what_its_own_fetch_has_brought_about(
+    broker: Broker,
+) -> None:
+    """As the markers of a transaction whose end its fetch of another partition has committed."""
+    for index in (0, 1):
+        lead(broker.partition("t", index), 1, 6, (1, 2))
+    broker.produce("t", 1)
+    ends = [broker.log_of("t", index).log_end_offset for index in (0, 1)]
+    broker.partition("t", 1).acknowledge(ends[1] - 1, lambda _: broker.produce("t", 0))
+    request = asked(broker, at(ends[0]), at(ends[1], 1), wait_ms=500, replica_id=2)
+    answer = start(broker, request)
+    assert not isinstance(answer, Promise)
+    assert size(read(answer, 18).responses[0].partitions[0]) > 0
+
+
 # Sessions
 
 

@@ -40,6 +40,7 @@ from ottla.protocol.message import from_buffer
 from ottla.replication.fetch_sessions import FetchContext, FetchedFrom, TopicKey
 from ottla.replication.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from ottla.replication.waiting import WaitingAt
+from ottla.storage.log import Log
 
 KEY: Final = ApiKey.FETCH
 VERSIONS: Final = (4, 18)
@@ -77,6 +78,8 @@ def answer(
         return run(fetch.wait_for_remote(fetched))
     if size >= request.min_bytes or refused or request.max_wait_ms <= 0 or not context.partitions:
         return fetch.encode(fetched)
+    if fetch.has_more():
+        return fetch.encode(fetch.read_again())
     waits: Promise[Answer] = Promise()
     services.replicas.waiting.add(
         request.min_bytes - size,
@@ -94,6 +97,7 @@ class _Fetch:
         "_broker_epoch",
         "_context",
         "_correlation_id",
+        "_ends",
         "_is_new",
         "_leaders",
         "_peer",
@@ -120,6 +124,8 @@ class _Fetch:
         else:
             self._replica_id, self._broker_epoch = request.replica_id, -1
         self._is_new = True
+        self._ends: list[tuple[Log, int]] = []
+        """Where the logs ended when a follower had read them."""
         self._context = context
         self._version = version
         self._correlation_id = correlation_id
@@ -142,6 +148,14 @@ class _Fetch:
         if self._replica_id >= 0:
             return [partition.waiting_followers for partition in found if partition is not None]
         return [partition.waiting for partition in found if partition is not None]
+
+    def has_more(self) -> bool:
+        """Whether a log has grown while the others were read.
+
+        What a follower says by its fetch may let a coordinator go on at once, and write markers to
+        a partition that was read before.
+        """
+        return any(log.log_end_offset > end for log, end in self._ends)
 
     def read_again(self) -> Fetched:
         """What is there now that the request has waited."""
@@ -202,6 +216,7 @@ class _Fetch:
     def _read_for_follower(
         self, partition: Partition, asked: FetchedFrom, max_bytes: int, at_least_one: bool
     ) -> FetchedPartition:
+        self._ends.append((partition.log, partition.log.log_end_offset))
         read = partition.fetch_as_follower(
             self._replica_id,
             self._broker_epoch,

@@ -143,6 +143,7 @@ class SimulatedCluster:
         own = {
             "node.id": str(node_id),
             "process.roles": process_roles,
+            "broker.rack": f"rack-{node_id}",
             "listeners": ",".join(listeners),
         }
         servers = [f"node-{each}:{CONTROLLER_PORT}" for each in self._controllers]

@@ -70,7 +70,6 @@ class Case:
         workload.stop()
         if not cluster.run_until(lambda: not workload.still_running, 240):
             return [Anomaly("liveness", str(workload.still_running))]
-        cluster.run_for(25)  # transactions that nobody ends are ended meanwhile
         _wait(cluster, workload.conclude(), 120)
         return check(history)
 

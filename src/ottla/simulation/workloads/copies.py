@@ -10,7 +10,7 @@ from ottla.simulation.workloads.membership import Member
 from ottla.simulation.workloads.offsets import fetch_offset
 from ottla.simulation.workloads.records import PARTITIONS, Records
 from ottla.simulation.workloads.transactional import Fenced, Spoilt, TransactionalProducer
-from ottla.simulation.workloads.transactions import options
+from ottla.simulation.workloads.transactions import UNENDED_SECONDS, options
 
 COPIERS: Final = 2
 
@@ -39,6 +39,7 @@ class Copies(Records):
                 self.begin(name, self._live(name, f"{group}-copiers", KINDS[group]))
 
     async def conclude(self) -> None:
+        await self.client("patient").pause(UNENDED_SECONDS)
         await read_all(self, [*self.places, *self.targets])
         client = self.client("offsets")
         for kind in KINDS:

@@ -33,6 +33,8 @@ SETTINGS: Final = {
     "group.consumer.min.session.timeout.ms": "6000",
     "group.consumer.heartbeat.interval.ms": "1000",
     "group.consumer.min.heartbeat.interval.ms": "1000",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "2000",
+    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
     "log.retention.check.interval.ms": "3000",
     "log.cleaner.enable": "true",
     "log.cleaner.backoff.ms": "2000",

@@ -68,7 +68,7 @@ class Records(Workload):
 
     async def _read(self, name: str, isolation: Isolation) -> None:
         client = self.client(name)
-        rack = f"rack-{client.chance.below(3) + 1}" if client.chance.below(2) else ""
+        rack = f"rack-{client.chance.below(6) + 1}" if client.chance.below(2) else ""
         cursors = [Cursor(client, place, isolation, rack=rack) for place in self.places]
         while not self.is_stopping:
             for cursor in cursors:

@@ -1,17 +1,21 @@
 """Transactions of versions 1 and 2: committed, aborted, abandoned, and taken over from zombies."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from ottla.simulation.cluster_client import REQUEST_SECONDS
 from ottla.simulation.history import Isolation, Outcome
 from ottla.simulation.workloads.producing import DELIVERY_SECONDS
 from ottla.simulation.workloads.records import Records
 from ottla.simulation.workloads.transactional import (
+    TIMEOUT_MS,
     VERSION_1,
     Fenced,
     Spoilt,
     TransactionalProducer,
 )
+
+UNENDED_SECONDS: Final = TIMEOUT_MS / 1000 + 8.0
+"""Until the coordinator has ended what those who died have left open."""
 
 
 def options(version: int) -> dict[str, Any]:
@@ -32,6 +36,10 @@ class Transactions(Records):
         for isolation in Isolation:
             self.begin(f"reader {isolation}", self._read(f"reader-{isolation}", isolation))
 
+    async def conclude(self) -> None:
+        await self.client("patient").pause(UNENDED_SECONDS)
+        await super().conclude()
+
     async def _incarnate(self, transactional_id: str) -> None:
         """Begin one producer after the other with the same id, the last one dead or not."""
         lives = 0
@@ -40,10 +48,12 @@ class Transactions(Records):
             lives += 1
             name = f"{transactional_id}-{lives}"
             self.begin(name, self._produce_in_transactions(name, transactional_id))
-            await client.pause(3.0, 40.0)
-            if client.chance.below(3) > 0:
-                while name in self.still_running and not self.is_stopping:
-                    await client.pause(1.0)
+            zombie_at = client.now + client.chance.between(3.0, 40.0)
+            waits = client.chance.below(3) > 0
+            while not self.is_stopping and (
+                client.now < zombie_at or (waits and name in self.still_running)
+            ):
+                await client.pause(1.0)
 
     async def _produce_in_transactions(self, name: str, transactional_id: str) -> None:
         version = self.IDS[transactional_id]
