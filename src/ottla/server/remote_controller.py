@@ -36,6 +36,7 @@ from ottla.protocol.message import Message
 from ottla.raft.channel import Destination, RaftChannel
 from ottla.raft.driver import RaftDriver
 from ottla.raft.replies import endpoint_of
+from ottla.raft.voters import LeaderInfo
 
 RETRY_SECONDS: Final = 0.05
 _ITEMS: Final = ("topics", "results", "responses")
@@ -114,7 +115,7 @@ class RemoteController:
                     return await ask_local(local)
                 return cast("R", await self._send(request, deadline))
             left = deadline - self._scheduler.monotonic()
-            if left <= 0:
+            if left <= 0 or self._closed:
                 break
             await self._wait(min(RETRY_SECONDS, left))
         raise RequestTimedOut(f"no controller has answered {type(request).__name__}")
@@ -133,13 +134,18 @@ class RemoteController:
             raise NotController("The controller here is not active yet.")
         destination = Destination(leader.leader_id, endpoint.host, endpoint.port)
         answered = self._channel.send(destination, request)
-        if not answered.done:
-            await self._wait(deadline - self._scheduler.monotonic(), answered)
+        left = deadline - self._scheduler.monotonic()
+        while not (answered.done or self._closed or left <= 0) and self._leads(leader):
+            await self._wait(left, answered)
+            left = deadline - self._scheduler.monotonic()
         if not answered.done:
             raise NotController("The controller has been replaced, or is silent.")
         response = answered.result()
         check(response)
         return response
+
+    def _leads(self, leader: LeaderInfo) -> bool:
+        return self._raft.node.leader[:2] == leader[:2]
 
     def _wait(self, seconds: float, answered: Promise[Message] | None = None) -> Promise[None]:
         """Until ``answered`` is, another leads, this is closed, or the time is over."""

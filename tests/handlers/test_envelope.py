@@ -1,0 +1,70 @@
+"""Envelopes: what a broker puts in is what the controller finds, and nothing else is opened."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.handlers.broker import Peer
+
+from ottla.common.errors import InvalidRequest
+from ottla.handlers.context import RequestContext
+from ottla.handlers.envelope import seal, unseal
+from ottla.protocol.api import ApiKey
+from ottla.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.generated.envelope import EnvelopeRequest
+from ottla.protocol.generated.metadata import MetadataRequest
+from ottla.protocol.headers import encode_request_header
+from ottla.protocol.message import Message, from_buffer, from_bytes, to_bytes
+from ottla.protocol.primitives import Writer
+
+
+def request_bytes(message: Message, version: int, client_id: str | None = "c") -> bytes:
+    header = Writer()
+    encode_request_header(
+        header,
+        api_key=message.API_KEY,
+        version=version,
+        correlation_id=77,
+        client_id=client_id,
+    )
+    return bytes(header.getvalue() + to_bytes(message, version))
+
+
+def context(host: str = "10.0.0.9", principal: str = "User:ANONYMOUS") -> RequestContext:
+    found = RequestContext(version=0, peer=Peer(), principal=principal)
+    found.peer_host = host
+    return found
+
+
+@given(
+    name=st.text("abc", min_size=1),
+    principal=st.text(),
+    client_id=st.none() | st.text(),
+    version=st.integers(2, 7),
+    host=st.ip_addresses().map(str),
+)
+def test_what_is_sealed_is_found_again(
+    name: str, principal: str, client_id: str | None, version: int, host: str
+) -> None:
+    message = CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=1)])
+    data = request_bytes(message, version, client_id)
+    sealed = to_bytes(seal(data, context(host, f"User:{principal}")), 0)
+    envelope = from_bytes(EnvelopeRequest, sealed, 0)
+    found = unseal(envelope)
+    assert found[:4] == (ApiKey.CREATE_TOPICS, version, 77, client_id)
+    assert (found.principal, found.client_host) == (f"User:{principal}", host)
+    inner, _ = from_buffer(CreateTopicsRequest, envelope.request_data, found.body_at, version)
+    assert inner == message
+
+
+def test_what_is_not_for_the_controller_is_not_opened() -> None:
+    with pytest.raises(InvalidRequest, match="not eligible for forwarding"):
+        unseal(seal(request_bytes(MetadataRequest(), 12), context()))
+
+
+@given(data=st.binary(max_size=60), principal=st.none() | st.binary(max_size=20))
+def test_what_is_no_envelope_is_refused(data: bytes, principal: bytes | None) -> None:
+    envelope = EnvelopeRequest(
+        request_data=data, request_principal=principal, client_host_address=b"\x7f\x00\x00\x01"
+    )
+    with pytest.raises(InvalidRequest):
+        unseal(envelope)

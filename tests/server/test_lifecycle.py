@@ -1,0 +1,254 @@
+"""A broker's life, whatever it is answered: registration, heartbeats, directories, the end."""
+
+from typing import TypeVar
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from ottla.common.chance import Chance
+from ottla.common.errors import (
+    ApiError,
+    BrokerIdNotRegistered,
+    DuplicateBrokerRegistration,
+    NotController,
+    RequestTimedOut,
+    StaleBrokerEpoch,
+)
+from ottla.common.promise import Promise, run
+from ottla.metadata.features import FeaturesImage
+from ottla.metadata.image import MetadataImage
+from ottla.protocol.generated.broker_heartbeat import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+)
+from ottla.protocol.generated.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
+from ottla.server.lifecycle import BrokerLifecycle, LifecycleTimes
+from ottla.simulation.scheduler import SimulatedScheduler
+
+R = TypeVar("R")
+EPOCH = 42
+DIRECTORY = b"d" * 16
+SESSION_SECONDS = 9.0
+
+
+class Controller:
+    """Takes registrations and heartbeats, and answers as it is told to, after a while."""
+
+    def __init__(self, scheduler: SimulatedScheduler) -> None:
+        self.scheduler = scheduler
+        self.refusal: ApiError | None = None
+        self.is_silent = False
+        self.registrations = 0
+        self.heartbeats: list[tuple[float, BrokerHeartbeatRequest]] = []
+        self.under_way = 0
+        self.fenced = True
+        self.leaderships = 1
+
+    def register_broker(
+        self, _request: BrokerRegistrationRequest
+    ) -> Promise[BrokerRegistrationResponse]:
+        self.registrations += 1
+        return self._answered(BrokerRegistrationResponse(broker_epoch=EPOCH))
+
+    def broker_heartbeat(self, request: BrokerHeartbeatRequest) -> Promise[BrokerHeartbeatResponse]:
+        self.heartbeats.append((self.scheduler.now, request))
+        response = BrokerHeartbeatResponse(is_caught_up=True)
+        if self.refusal is None and not self.is_silent:
+            if request.want_shut_down:
+                response.should_shut_down = self.leaderships == 0
+                self.leaderships = max(0, self.leaderships - 1)
+            else:
+                self.fenced = False
+        response.is_fenced = self.fenced
+        return self._answered(response)
+
+    def _answered(self, response: R) -> Promise[R]:
+        promise: Promise[R] = Promise()
+        self.under_way += 1
+        refusal = RequestTimedOut() if self.is_silent else self.refusal
+
+        def answer() -> None:
+            self.under_way -= 1
+            if refusal is None:
+                promise.fulfil(response)
+            else:
+                promise.fail(refusal)
+
+        self.scheduler.call_later(3.0 if self.is_silent else 0.001, answer)
+        return promise
+
+
+class Metadata:
+    image = MetadataImage(offset=50, features=FeaturesImage(metadata_version=30))
+
+
+class Broker:
+    def __init__(self) -> None:
+        self.scheduler = SimulatedScheduler(Chance(1))
+        self.controller = Controller(self.scheduler)
+        self.unheard: list[BaseException] = []
+        self.lifecycle = BrokerLifecycle(
+            node_id=1,
+            controller=self.controller,
+            metadata=Metadata(),
+            scheduler=self.scheduler,
+            times=LifecycleTimes(),
+            on_unheard=self.unheard.append,
+        )
+
+    def register(self) -> Promise[None]:
+        return run(self.lifecycle.register(BrokerRegistrationRequest(broker_id=1)))
+
+    def started(self) -> "Broker":
+        registered = self.register()
+        assert self.scheduler.run_until(lambda: registered.done, 5)
+        registered.result()
+        return self
+
+    def run_for(self, seconds: float) -> None:
+        passed: Promise[None] = Promise()
+        self.scheduler.call_later(seconds, passed.fulfil, None)
+        assert self.scheduler.run_until(lambda: passed.done, seconds + 1)
+
+    def heartbeats_within(self, seconds: float) -> list[BrokerHeartbeatRequest]:
+        since = self.scheduler.now
+        self.run_for(seconds)
+        return [request for at, request in self.controller.heartbeats if at >= since]
+
+
+def test_a_registration_is_tried_again_until_the_former_life_has_no_session() -> None:
+    broker = Broker()
+    broker.controller.refusal = DuplicateBrokerRegistration()
+    registered = broker.register()
+    broker.run_for(9)
+    assert not registered.done
+    assert 3 < broker.controller.registrations < 12
+    broker.controller.refusal = None
+    assert broker.scheduler.run_until(lambda: registered.done, 10)
+    registered.result()
+    assert broker.lifecycle.epoch == EPOCH
+
+
+def test_a_registration_is_given_up_when_its_time_is_over() -> None:
+    broker = Broker()
+    broker.controller.refusal = NotController()
+    registered = broker.register()
+    broker.run_for(59)
+    assert not registered.done
+    broker.run_for(15)
+    with pytest.raises(RequestTimedOut, match="NOT_CONTROLLER"):
+        registered.result()
+
+
+def test_heartbeats_come_at_their_interval() -> None:
+    assert len(Broker().started().heartbeats_within(20)) in (9, 10)
+
+
+@pytest.mark.parametrize("refusal", [StaleBrokerEpoch(), BrokerIdNotRegistered()])
+def test_a_broker_that_is_not_known_goes_on_saying_that_it_lives(refusal: ApiError) -> None:
+    broker = Broker().started()
+    broker.controller.refusal = refusal
+    assert len(broker.heartbeats_within(60)) > 5
+    broker.controller.refusal = None
+    broker.run_for(10)
+    assert len(broker.heartbeats_within(20)) in (9, 10)
+    assert broker.lifecycle.epoch == EPOCH
+
+
+def test_a_failed_directory_is_told_at_once_and_until_it_is_heard() -> None:
+    broker = Broker().started()
+    broker.controller.is_silent = True
+    broker.run_for(2.5)
+    broker.lifecycle.tell_offline(DIRECTORY)
+    broker.controller.is_silent = False
+    assert any(each.offline_log_dirs == [DIRECTORY] for each in broker.heartbeats_within(3))
+    broker.run_for(40)
+    assert broker.unheard == []
+
+
+def test_a_failed_directory_that_nobody_hears_of_ends_the_broker() -> None:
+    broker = Broker().started()
+    broker.controller.is_silent = True
+    broker.lifecycle.tell_offline(DIRECTORY)
+    broker.run_for(29)
+    assert broker.unheard == []
+    broker.run_for(2)
+    assert len(broker.unheard) == 1
+
+
+def test_a_broker_goes_when_it_leads_nothing_any_more() -> None:
+    broker = Broker().started()
+    broker.controller.leaderships = 3
+    left = broker.lifecycle.leave()
+    assert broker.scheduler.run_until(lambda: left.done, 5)
+    assert [each.want_shut_down for _, each in broker.controller.heartbeats[-4:]] == [True] * 4
+    assert broker.heartbeats_within(10) == []
+
+
+def test_a_broker_waits_for_its_leave_as_long_as_a_controller_answers() -> None:
+    broker = Broker().started()
+    broker.controller.leaderships = 1_000
+    left = broker.lifecycle.leave()
+    broker.run_for(120)
+    assert not left.done
+    broker.run_for(200)
+    assert left.done
+
+
+def test_a_broker_goes_when_no_controller_answers_for_a_session() -> None:
+    broker = Broker().started()
+    broker.controller.is_silent = True
+    left = broker.lifecycle.leave()
+    broker.run_for(SESSION_SECONDS - 1)
+    assert not left.done
+    broker.run_for(5)
+    assert left.done
+
+
+class Lives(RuleBasedStateMachine):
+    """Whatever the controller does: one request at a time, and never silent for longer than due."""
+
+    @initialize()
+    def start(self) -> None:
+        self.broker = Broker().started()
+        self.told: list[bytes] = []
+
+    @rule(refused=st.booleans())
+    def refuse(self, refused: bool) -> None:
+        self.broker.controller.refusal = NotController() if refused else None
+
+    @rule(silent=st.booleans())
+    def fall_silent(self, silent: bool) -> None:
+        self.broker.controller.is_silent = silent
+
+    @rule(seconds=st.floats(0, 30))
+    def wait(self, seconds: float) -> None:
+        self.broker.run_for(seconds)
+
+    @rule(number=st.integers(0, 3))
+    def lose_directory(self, number: int) -> None:
+        self.told.append(bytes([number]) * 16)
+        self.broker.lifecycle.tell_offline(self.told[-1])
+
+    @rule()
+    def heal(self) -> None:
+        controller = self.broker.controller
+        controller.refusal, controller.is_silent = None, False
+        self.broker.run_for(SESSION_SECONDS + 3)
+        assert controller.heartbeats[-1][1].offline_log_dirs == self.told
+        beaten = self.broker.heartbeats_within(20)
+        assert len(beaten) in (9, 10)
+
+    @invariant()
+    def one_at_a_time(self) -> None:
+        if hasattr(self, "broker"):
+            assert self.broker.controller.under_way <= 1
+
+
+TestLives = Lives.TestCase
+TestLives.settings = settings(max_examples=30, stateful_step_count=15, deadline=None)
