@@ -136,6 +136,10 @@ class Replicas:
         self._partitions_of(topic, topic_id)
         self._unmade[topic_id, index] = make
 
+    @property
+    def has_unmade(self) -> bool:
+        return bool(self._unmade)
+
     def make_some(self, count: int) -> bool:
         """Make at most ``count`` of those that were postponed; tell whether any are left."""
         for key in list(islice(self._unmade, count)):

@@ -116,7 +116,8 @@ class Faults:
 
     def _cut(self, ways: Iterable[tuple[SimulatedHost, SimulatedHost]]) -> End:
         cut = [(source, target) for source, target in ways if source is not target]
-        names = ", ".join(f"{source.name}>{target.name}" for source, target in cut)
+        nodes = [(a.name, b.name) for a, b in cut if self._is_node(a) and self._is_node(b)]
+        names = ", ".join(f"{source}>{target}" for source, target in nodes)
         self._cluster.note(f"cut: {names}")
         for source, target in cut:
             self._cuts[source.name, target.name] += 1
@@ -130,6 +131,9 @@ class Faults:
                     self._cluster.network.mend(source, target)
 
         return end
+
+    def _is_node(self, host: SimulatedHost) -> bool:
+        return any(node.host is host for node in self._cluster.nodes.values())
 
     def _part(self, one: Nodes, other: Nodes, chance: Chance) -> End:
         """Cut both ways between two parts; each client stands on one side, or on both."""

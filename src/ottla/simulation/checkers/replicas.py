@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ottla.common.topic_partition import TopicPartition
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import MetadataImage
 from ottla.replication.partition import Partition
 from ottla.simulation.checkers.committed import CommittedLog, read_between
 from ottla.simulation.cluster import SimulatedCluster
@@ -49,6 +51,9 @@ class _Node:
         self.steps = -1
         self.replicas: dict[Key, _Replica] = {}
 
+    def image_changed(self, _image: MetadataImage, _delta: MetadataDelta) -> None:
+        self.is_changed = True
+
     def file_changed(self, operation: str, path: str) -> None:
         if operation in {"create", "rename", "remove_directory"} and "/__cluster" not in path:
             self.is_changed = True
@@ -71,6 +76,7 @@ class ReplicaChecker:
         if node.config.is_broker:
             watched = self._nodes[node.node_id] = _Node(node)
             node.files.after = watched.file_changed
+            node.metadata.on_image(watched.image_changed)
 
     def _ended(self, node: SimulatedNode) -> None:
         self._nodes.pop(node.node_id, None)
@@ -82,7 +88,7 @@ class ReplicaChecker:
             if steps == watched.steps:
                 continue
             watched.steps = steps
-            if watched.is_changed:
+            if watched.is_changed or watched.node.has_unmade_partitions:
                 self._list(watched)
             for key, replica in watched.replicas.items():
                 log, partition = replica.log, replica.partition
