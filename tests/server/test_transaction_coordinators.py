@@ -18,6 +18,7 @@ from ottla.coordinator.transaction.service import (
 from ottla.coordinator.transaction.settings import TransactionSettings
 from ottla.coordinator.transaction.shard import AddPartitions
 from ottla.coordinator.transaction.verification import SupportedOperation, TransactionVerification
+from ottla.metadata.delta import MetadataDelta
 from ottla.protocol.generated.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -165,6 +166,20 @@ def test_a_coordinator_that_is_cut_off_can_be_asked_again() -> None:
     answer = world.verify()
     world.channel.cut(2)
     assert answer.result() == {PARTITION: ErrorCode.NETWORK_EXCEPTION}
+
+
+def test_a_coordinator_that_is_replaced_is_not_waited_for() -> None:
+    world = World(leader=2)
+    answer = world.verify()
+    delta = MetadataDelta(world.metadata.image)
+    world.metadata.put(TRANSACTION_STATE_TOPIC, 3)
+    topic = world.metadata.image.topics.by_name[TRANSACTION_STATE_TOPIC]
+    delta.topics._delta(topic.topic_id).changed.update(topic.partitions)
+    world.coordinators.changed(world.metadata.image, delta)
+    assert answer.result() == {PARTITION: ErrorCode.NOT_COORDINATOR}
+    world.answer(ErrorCode.NONE)  # late, and of no consequence
+    world.verify()
+    assert world.channel.take(3)
 
 
 @pytest.mark.parametrize("leader", [-1, 2])

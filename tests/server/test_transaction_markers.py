@@ -1,5 +1,8 @@
 """Markers find the leaders of their partitions, wherever these are, and however they move."""
 
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.server.brokers_asked import Asked, BrokersAsked, Metadata
 
 from ottla.common.chance import Chance
@@ -174,3 +177,73 @@ def test_a_leader_that_is_replaced_is_not_waited_for() -> None:
     world.answer(2)  # late, and of no consequence
     world.answer(3)
     assert again.result() == {TopicPartition("t", 1): ErrorCode.NONE}
+
+
+PARTITIONS = [TopicPartition("t", index) for index in range(3)]
+CODES = (ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT)
+
+
+class Moving(RuleBasedStateMachine):
+    """Leaders move, answer or are cut off: every marker is answered, and NONE is never made up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World()
+        self.leaders = [1, 2, 3]
+        self.answers: list[tuple[tuple[TopicPartition, ...], Promise[Codes]]] = []
+        self.written: set[tuple[int, TopicPartition]] = set()
+        """By producer id."""
+
+    @rule(partitions=st.sets(st.sampled_from(PARTITIONS), min_size=1))
+    def send(self, partitions: set[TopicPartition]) -> None:
+        marker = MARKER._replace(producer_id=len(self.answers))
+        asked = tuple(sorted(partitions))
+        for each in asked:
+            if self.leaders[each.partition] == NODE_ID:
+                self.written.add((marker.producer_id, each))
+        self.answers.append((asked, self.world.markers.send(marker, asked)))
+
+    @rule()
+    def turn(self) -> None:
+        self.world.scheduler.run_for(0)
+
+    @rule(index=st.integers(0, 2), leader=st.sampled_from([-1, 1, 2, 3]))
+    def move(self, index: int, leader: int) -> None:
+        self.leaders[index] = leader
+        self.world.change(*self.leaders)
+
+    @precondition(lambda self: self.world.channel.asked)
+    @rule(data=st.data(), code=st.sampled_from(CODES))
+    def answer(self, data: st.DataObject, code: ErrorCode) -> None:
+        asked = data.draw(st.sampled_from(self.world.channel.asked))
+        if code is ErrorCode.NONE:
+            for marker in request_of(asked).markers:
+                for topic in marker.topics:
+                    for index in topic.partition_indexes:
+                        self.written.add((marker.producer_id, TopicPartition("t", index)))
+        self.world.answer(asked.node_id, code)
+
+    @precondition(lambda self: self.world.channel.asked)
+    @rule(data=st.data())
+    def cut(self, data: st.DataObject) -> None:
+        self.world.channel.cut(data.draw(st.sampled_from(self.world.channel.asked)).node_id)
+
+    @invariant()
+    def what_is_said_to_be_written_is(self) -> None:
+        for producer_id, (asked, answer) in enumerate(self.answers):
+            if answer.done:
+                codes = answer.result()
+                assert set(codes) == set(asked)
+                done = {each for each, code in codes.items() if code is ErrorCode.NONE}
+                assert all((producer_id, each) in self.written for each in done)
+
+    def teardown(self) -> None:
+        for _ in range(2 * len(self.answers) + 1):
+            self.turn()
+            while self.world.channel.asked:
+                self.world.channel.cut(self.world.channel.asked[0].node_id)
+        assert all(answer.done for _, answer in self.answers)
+
+
+TestMoving = Moving.TestCase
+TestMoving.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)

@@ -177,6 +177,7 @@ class BrokerServer:
         coordinators = ClusterCoordinators(
             transactions, metadata, self._to_coordinators, scheduler, node_id=node_id
         )
+        metadata.on_image(coordinators.changed)
         verification = TransactionVerification(coordinators, settings, scheduler)
         internal.verification = verification
         return Services(

@@ -2,10 +2,9 @@
 
 The leader of a partition asks it whether a transaction is open there, or makes the partition part
 of it. The questions of one turn to one broker travel together. What passes by itself (the broker is
-away, or coordinates no longer) is told as an error upon which clients try again.
+away, or coordinates no longer) is told as an error upon which clients try again; a broker that was
+replaced is not waited for.
 """
-
-from typing import NamedTuple
 
 from ottla.common.environment import Scheduler
 from ottla.common.errors import CoordinatorNotAvailable, ErrorCode
@@ -15,6 +14,8 @@ from ottla.coordinator.transaction.markers import Codes
 from ottla.coordinator.transaction.service import TRANSACTION_STATE_TOPIC, TransactionService
 from ottla.coordinator.transaction.shard import AddPartitions
 from ottla.handlers.context import MetadataSource
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import MetadataImage
 from ottla.protocol.generated.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -25,10 +26,20 @@ from ottla.protocol.message import Message
 from ottla.server.broker_batches import BrokerBatches, Channel
 
 
-class _Question(NamedTuple):
-    asked: AddPartitions
-    verify_only: bool
-    answer: Promise[Codes]
+class _Question:
+    __slots__ = ("answer", "asked", "node_id", "verify_only")
+
+    def __init__(self, asked: AddPartitions, node_id: int, *, verify_only: bool) -> None:
+        self.asked = asked
+        self.node_id = node_id
+        self.verify_only = verify_only
+        self.answer: Promise[Codes] = Promise()
+
+    def settle(self, codes: Codes, otherwise: ErrorCode) -> None:
+        """Answer, unless that was done; what ``codes`` do not tell of is told ``otherwise``."""
+        if not self.answer.done:
+            partitions = sorted(self.asked.partitions)
+            self.answer.fulfil({each: codes.get(each, otherwise) for each in partitions})
 
     def transaction(self) -> AddPartitionsToTxnTransaction:
         topics: dict[str, AddPartitionsToTxnTopic] = {}
@@ -56,6 +67,7 @@ class ClusterCoordinators:
         self._own = own
         self._metadata = metadata
         self._node_id = node_id
+        self._waiting: dict[_Question, None] = {}
         self._batches = BrokerBatches[_Question](
             channel,
             scheduler,
@@ -63,8 +75,19 @@ class ClusterCoordinators:
             make=lambda questions: AddPartitionsToTxnRequest(
                 transactions=[question.transaction() for question in questions]
             ),
-            answered=_answered,
+            answered=self._answered,
         )
+
+    def changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """The metadata log has moved on: who coordinates no longer need not answer."""
+        topic = image.topics.by_name.get(TRANSACTION_STATE_TOPIC)
+        if topic is None or topic.topic_id not in delta.topics.changed:
+            return
+        for question in list(self._waiting):
+            partition = self._own.partition_for(question.asked.transactional_id)
+            if topic.partitions[partition].leader != question.node_id:
+                del self._waiting[question]
+                question.settle({}, ErrorCode.NOT_COORDINATOR)
 
     async def add_partitions(self, request: AddPartitions) -> Codes:
         leader = self._leader(request.transactional_id)
@@ -90,13 +113,21 @@ class ClusterCoordinators:
         return leader
 
     def _ask(self, leader: int, request: AddPartitions, *, verify_only: bool) -> Promise[Codes]:
-        question = _Question(request, verify_only, Promise())
+        question = _Question(request, leader, verify_only=verify_only)
+        self._waiting[question] = None
         self._batches.ask(leader, question)
         return question.answer
 
+    def _answered(self, questions: list[_Question], response: Message | None) -> None:
+        codes, otherwise = _codes(response)
+        for question in questions:
+            self._waiting.pop(question, None)
+            question.settle(codes.get(question.asked.transactional_id, {}), otherwise)
 
-def _answered(questions: list[_Question], response: Message | None) -> None:
-    codes: dict[str, dict[TopicPartition, ErrorCode]] = {}
+
+def _codes(response: Message | None) -> tuple[dict[str, Codes], ErrorCode]:
+    """The codes by transactional id, and what is to be said of what has none."""
+    codes: dict[str, Codes] = {}
     otherwise = ErrorCode.NETWORK_EXCEPTION
     if response is not None:
         assert isinstance(response, AddPartitionsToTxnResponse)
@@ -105,13 +136,11 @@ def _answered(questions: list[_Question], response: Message | None) -> None:
         elif response.error_code:
             otherwise = ErrorCode(response.error_code)
         for result in response.results_by_transaction:
-            of_one = codes.setdefault(result.transactional_id, {})
-            for topic in result.topic_results:
-                for each in topic.results_by_partition:
-                    name = TopicPartition(topic.name, each.partition_index)
-                    of_one[name] = ErrorCode(each.partition_error_code)
-    for question in questions:
-        known = codes.get(question.asked.transactional_id, {})
-        question.answer.fulfil(
-            {each: known.get(each, otherwise) for each in sorted(question.asked.partitions)}
-        )
+            codes[result.transactional_id] = {
+                TopicPartition(topic.name, each.partition_index): ErrorCode(
+                    each.partition_error_code
+                )
+                for topic in result.topic_results
+                for each in topic.results_by_partition
+            }
+    return codes, otherwise
