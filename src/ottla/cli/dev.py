@@ -25,6 +25,14 @@ NAMED: Final = Path(".ottla")
     show_default=True,
     help="The port to serve on.",
 )
+@click.option(
+    "-n",
+    "--nodes",
+    type=click.IntRange(1, 9),
+    default=1,
+    show_default=True,
+    help="So many brokers, each a process, on every second port.",
+)
 @click.option("--any-port", is_flag=True, help="Any free port.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to serve on.")
 @click.option(
@@ -47,6 +55,7 @@ def dev(
     ctx: click.Context,
     *,
     port: int,
+    nodes: int,
     any_port: bool,
     host: str,
     data: str | None,
@@ -68,6 +77,18 @@ def dev(
         raise click.UsageError("--data and --name exclude each other")
     configure_logging("INFO" if verbose else "WARN")
     directory, temporary = _directory(data, name)
+    if nodes == 1:
+        _check_single(directory)
+    else:
+        from ottla.cli.dev_cluster import DevCluster
+
+        wanted = parse_assignments(overrides, "--override")
+        cluster = DevCluster(directory, nodes, host, None if any_port else port, wanted, verbose)
+        try:
+            ctx.exit(cluster.run(lambda servers: banner(servers, directory, temporary=temporary)))
+        finally:
+            if temporary:
+                shutil.rmtree(directory, ignore_errors=True)
     properties = development_properties(directory, port=0 if any_port else port, host=host)
     written = parse_assignments(overrides, "--override")
     properties.update(written)
@@ -76,7 +97,8 @@ def dev(
         prepare_storage(config)
 
         def ready(running: "Running") -> None:
-            click.echo(banner(host, running.node.port, directory, temporary=temporary))
+            address = shown_address(host, running.node.port)
+            click.echo(banner(address, directory, temporary=temporary))
 
         ctx.exit(run_server(config, ready=ready))
     finally:
@@ -93,10 +115,21 @@ def _directory(data: str | None, name: str | None) -> tuple[str, bool]:
     return str(directory.resolve()), False
 
 
-def banner(host: str, port: int, directory: str, *, temporary: bool) -> str:
-    """Where it is, and lines to copy."""
+def _check_single(directory: str) -> None:
+    """Data of several nodes is of no use to a single one."""
+    there = len(list(Path(directory).glob("node-*/data/meta.properties")))
+    if there:
+        raise click.UsageError(f"{directory} is of {there} nodes: use -n {there}")
+
+
+def shown_address(host: str, port: int) -> str:
+    """As a client writes it."""
     shown = "127.0.0.1" if host in {"", "0.0.0.0"} else host  # noqa: S104
-    address = f"[{shown}]:{port}" if ":" in shown else f"{shown}:{port}"
+    return f"[{shown}]:{port}" if ":" in shown else f"{shown}:{port}"
+
+
+def banner(address: str, directory: str, *, temporary: bool) -> str:
+    """Where it is, and lines to copy."""
     kept = "temporary" if temporary else "kept"
     return f"""\
 ottla is ready   bootstrap.servers={address}   data {directory} ({kept})   Ctrl-C stops

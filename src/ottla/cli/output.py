@@ -59,7 +59,7 @@ class Output:
         if not self.is_document:
             named = ", ".join(f"{value}" for value in subject.values())
             prefix = f"{named}: " if named and not message.startswith(named) else ""
-            self.talk(_style(f"{prefix}{message or code}", "red", sys.stderr.isatty()))
+            self.talk(coloured(f"{prefix}{message or code}", "red", sys.stderr.isatty()))
 
     def refuse(self, code: str, message: str) -> None:
         """Everything failed."""
@@ -123,7 +123,7 @@ class Output:
         ]
         right = [all(_is_number(row.get(each.key)) for row in rows) for each in columns]
         if is_first:
-            click.echo(_style(_aligned(titles, widths, right), "bold", sys.stdout.isatty()))
+            click.echo(coloured(_aligned(titles, widths, right), "bold", sys.stdout.isatty()))
         for line in cells:
             click.echo(_aligned(line, widths, right))
         return widths
@@ -176,7 +176,8 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")
 
 
-def _style(text: str, style: str, on_terminal: bool) -> str:
+def coloured(text: str, style: str, on_terminal: bool) -> str:
+    """Text in a colour, or bold; plain where that would not show."""
     if not on_terminal or os.environ.get("NO_COLOR"):
         return text
     return click.style(text, bold=True) if style == "bold" else click.style(text, fg=style)

@@ -1,10 +1,13 @@
 """``ottla server``: a node from its server.properties file, as kafka-server-start does."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from ottla.cli.files import node_properties, process_environment
+
+_ORPHAN_SECONDS: Final = (2.0, 18.0)
+"""How long a node whose parent is gone may take to hand over its partitions, and to stop."""
 
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     metavar="LEVEL",
     help="TRACE, DEBUG, INFO, WARN, ERROR, FATAL or OFF. [default: INFO]",
 )
+@click.option("--until-eof", is_flag=True, hidden=True, help="Stop when standard input ends, too.")
 @click.option("--log-json", is_flag=True, help="Log lines as JSON.")
 @click.pass_context
 def server(
@@ -43,6 +47,7 @@ def server(
     use_environment: bool,
     log_level: str | None,
     log_json: bool,
+    until_eof: bool,
 ) -> None:
     """Start a node from FILE and serve until SIGTERM or Ctrl-C."""
     from ottla.config.environment import cluster_id, root_level
@@ -64,7 +69,27 @@ def server(
         from ottla.server.prepare import prepare_storage
 
         prepare_storage(config, cluster_id(environment))
+    if until_eof:
+        _stop_at_end_of_input()
     ctx.exit(run_server(config, ready=_announce))
+
+
+def _stop_at_end_of_input() -> None:
+    """Whoever started us holds the other end of the pipe: when it is gone we are not needed."""
+    import os
+    import signal
+    import threading
+    import time
+
+    def watch() -> None:
+        while os.read(0, 1024):
+            pass
+        for seconds in _ORPHAN_SECONDS:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(seconds)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="ottla-parent", daemon=True).start()
 
 
 def checked_config(

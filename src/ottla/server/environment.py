@@ -1,6 +1,9 @@
 """The real environment: the operating system's clock, chance and threads, on an event loop."""
 
 import asyncio
+import mmap
+import os
+import struct
 import threading
 import time
 from collections.abc import Callable
@@ -13,6 +16,8 @@ from ottla.common.promise import Promise
 
 T = TypeVar("T")
 
+CLOCK_OFFSET_FILE = "OTTLA_TESTING_CLOCK_OFFSET_FILE"
+"""For tests: a file with the milliseconds, as 8 bytes, by which the wall clock is to be wrong."""
 BACKGROUND_THREADS = 4
 """For fsync and deletion: they wait for the disk, not for a core."""
 REMOTE_THREADS_MAX = 256
@@ -32,8 +37,8 @@ class LoopScheduler:
         self.call_later: Callable[..., Cancellable] = loop.call_later
         self.call_soon: Callable[..., Cancellable] = loop.call_soon
 
-    def wall_ms(self) -> int:
-        return time.time_ns() // 1_000_000
+        shifted = os.environ.get(CLOCK_OFFSET_FILE)
+        self.wall_ms: Callable[[], int] = wall_ms if shifted is None else shifted_clock(shifted)
 
     def run_in_background(self, work: Callable[[], T]) -> Promise[T]:
         return self._run(self._threads, work)
@@ -71,6 +76,17 @@ class LoopScheduler:
     def close(self) -> None:
         self._threads.shutdown(wait=True)
         self._remote_threads.shutdown(wait=True, cancel_futures=True)
+
+
+def wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def shifted_clock(path: str) -> Callable[[], int]:
+    """A wall clock that is off by what a file says at each moment."""
+    with open(path, "rb") as file:  # noqa: PTH123 - only its mapping stays
+        shared = mmap.mmap(file.fileno(), 8, access=mmap.ACCESS_READ)
+    return lambda: wall_ms() + int(struct.unpack("=q", shared[:8])[0])
 
 
 def _settle(future: "Future[Any]", promise: Promise[Any]) -> None:

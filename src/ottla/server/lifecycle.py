@@ -93,6 +93,7 @@ class BrokerLifecycle:
         """There is something to tell that the heartbeat under way does not."""
         self._failures = 0
         self._stopping = False
+        self._gone: Promise[None] = Promise()
         self.epoch = NO_EPOCH
         self.offline_log_dirs: list[bytes] = []
 
@@ -235,7 +236,13 @@ class BrokerLifecycle:
     def leave(self) -> Promise[None]:
         """Ask to be let go; fulfilled when the controller has moved leaderships away."""
         self.close()
-        return run(self._leave())
+        run(self._leave()).when_done(lambda _: self.go())
+        return self._gone
+
+    def go(self) -> None:
+        """Do not wait for leave any longer."""
+        if not self._gone.done:
+            self._gone.fulfil(None)
 
     def close(self) -> None:
         """Say no more by itself."""

@@ -137,6 +137,8 @@ class _Process:
             self._ready(self._running)
 
     def _signalled(self) -> None:
+        if self._stopping:
+            self._running.node.hurry()
         self._stop()
 
     def _failed(self) -> None:

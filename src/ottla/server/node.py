@@ -230,6 +230,11 @@ class Node:
         self._stopping = True
         return run(self._stop())
 
+    def hurry(self) -> None:
+        """While it stops: do not wait until leaderships have moved away."""
+        if self._broker is not None:
+            self._broker.hurry()
+
     async def _stop(self) -> None:
         if self._broker is not None:
             if self.failure is None:

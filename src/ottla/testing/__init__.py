@@ -1,4 +1,4 @@
-"""For users and for us: an embedded broker, pytest fixtures, and a disk in memory.
+"""For users and for us: an embedded broker, a cluster, pytest fixtures, and a disk in memory.
 
 Called by tests, ours and other people's, and by the simulator; calls ``server`` and what is below.
 Counterpart in Apache Kafka: ``test-common`` and ``MockTime``. Invariant: what passes here is the
@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ottla.testing.broker import Broker
+    from ottla.testing.cluster import Cluster
 
-__all__ = ["Broker"]
+__all__ = ["Broker", "Cluster"]
 
 
 def __getattr__(name: str) -> object:
-    """Import the broker when it is asked for: most of this package needs no server."""
+    """Import these when they are asked for: most of this package needs no server."""
     if name == "Broker":
         from ottla.testing.broker import Broker
 
         return Broker
+    if name == "Cluster":
+        from ottla.testing.cluster import Cluster
+
+        return Cluster
     raise AttributeError(name)

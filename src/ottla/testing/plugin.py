@@ -1,12 +1,14 @@
-"""Fixtures for pytest, found by its entry point: a broker, an address, a topic.
+"""Fixtures for pytest, found by its entry point: a broker, an address, a topic, a cluster.
 
     def test_it(ottla_broker, ottla_topic): ...
 
 ``@pytest.mark.ottla(config={"num.partitions": "3"})`` on a test, class or module gives it a broker
-of its own with those settings.
+of its own with those settings. ``ottla_cluster`` is a cluster of processes for this test alone, of
+three nodes unless the mark says otherwise (``brokers=5``, ``controllers=3``, ``config``); when the
+test fails, what the nodes wrote is in its report.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -14,12 +16,27 @@ import pytest
 
 if TYPE_CHECKING:
     from ottla.testing.broker import Broker
+    from ottla.testing.cluster import Cluster
 
 _numbers = count(1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "ottla(config): settings for the broker of this test")
+    config.addinivalue_line(
+        "markers",
+        "ottla(config, brokers, controllers): settings for the broker or cluster of this test",
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    cluster = getattr(item, "funcargs", {}).get("ottla_cluster")
+    if report.failed and cluster is not None:
+        report.sections.append(("what the nodes wrote", cluster.report()))
+    return report
 
 
 @pytest.fixture(scope="session")
@@ -41,6 +58,17 @@ def ottla_broker(request: pytest.FixtureRequest) -> Iterator["Broker"]:
 
     with Broker(config=marker.kwargs.get("config")) as broker:
         yield broker
+
+
+@pytest.fixture
+def ottla_cluster(request: pytest.FixtureRequest) -> Iterator["Cluster"]:
+    """Three nodes that this test may kill, pause and cut off."""
+    from ottla.testing.cluster import Cluster
+
+    marker = request.node.get_closest_marker("ottla")
+    wanted = {} if marker is None else dict(marker.kwargs)
+    with Cluster(**wanted) as cluster:
+        yield cluster
 
 
 @pytest.fixture

@@ -1,0 +1,112 @@
+"""One run: a cluster, writers, a fault, and what came of it."""
+
+import itertools
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tools.chaos.faults import FAULTS, times
+from tools.chaos.writers import (
+    PARTITIONS,
+    PLAIN,
+    TRANSACTIONAL,
+    PlainWriter,
+    TransactionWriter,
+    Writer,
+    read_everything,
+)
+
+from ottla.client.descriptions import NewTopic
+from ottla.simulation.checkers.suite import check
+from ottla.simulation.history import EndTransaction, History, Send, to_lines
+from ottla.testing.cluster import Cluster
+
+QUICK = {"offsets.topic.num.partitions": "4", "transaction.state.log.num.partitions": "4"}
+
+
+@dataclass
+class Result:
+    """What one run showed."""
+
+    program: str
+    fault: str
+    seconds: float
+    faults: int = 0
+    acknowledged: int = 0
+    transactions: int = 0
+    longest_gap_seconds: float = 0.0
+    """Without a success, of the partition that had it worst."""
+    longest_transaction_gap_seconds: float = 0.0
+    recovered_seconds: float = 0.0
+    """From the end of the faults until all replicas were in sync."""
+    anomalies: list[str] = field(default_factory=list)
+    trouble: list[str] = field(default_factory=list)
+
+
+def run(
+    program: str,
+    fault: str,
+    *,
+    seconds: float,
+    every: float = 15.0,
+    command: Sequence[str] | None = None,
+    history_file: Path | None = None,
+) -> Result:
+    """Do ``fault`` to a new cluster every so many seconds while clients write to it."""
+    result = Result(program, fault, seconds)
+    with Cluster(3, config=QUICK, command=command) as cluster:
+        with cluster.admin() as admin:
+            admin.create_topics([NewTopic(name, PARTITIONS) for name in (PLAIN, TRANSACTIONAL)])
+        cluster.wait_until_in_sync()
+        history = History(time.monotonic)
+        servers = cluster.bootstrap_servers
+        writers = [
+            PlainWriter(servers, history, "plain"),
+            TransactionWriter(servers, history, "txn"),
+        ]
+        for writer in writers:
+            writer.start()
+        try:
+            cluster.wait_until(lambda: all(w.acknowledged for w in writers), 60, "all write")
+            for _ in times(seconds, every):
+                FAULTS[fault](cluster, time.sleep)
+                result.faults += 1
+        finally:
+            cluster.heal()
+            for node in cluster.nodes:
+                cluster.resume(node.node_id)
+                if not node.is_running:
+                    node.process.start()
+            calm = time.monotonic()
+            for writer in writers:
+                writer.stop(180)
+        cluster.wait_until_in_sync(120)
+        result.recovered_seconds = round(time.monotonic() - calm, 2)
+        read_everything(servers, history)
+        _judge(result, history, writers)
+        if history_file is not None:
+            history_file.write_text("\n".join(to_lines(history)) + "\n")
+    return result
+
+
+def _judge(result: Result, history: History, writers: Iterable[Writer]) -> None:
+    result.acknowledged = sum(isinstance(each, Send) and each.is_ok for each in history)
+    result.transactions = sum(
+        isinstance(each, EndTransaction) and each.is_ok and each.commit for each in history
+    )
+    plain, transactional = (writer.acknowledged for writer in writers)
+    gaps = [
+        longest_gap([at for partition, at in plain if partition == wanted])
+        for wanted in range(PARTITIONS)
+    ]
+    result.longest_gap_seconds = round(max(gaps), 2)
+    result.longest_transaction_gap_seconds = round(longest_gap([at for _, at in transactional]), 2)
+    result.anomalies = [str(anomaly) for anomaly in check(history)]
+    result.trouble = sorted({text for writer in writers for text in writer.trouble})[:20]
+
+
+def longest_gap(successes: Iterable[float]) -> float:
+    """The longest time between two successes."""
+    pairs = itertools.pairwise(sorted(successes))
+    return max((after - before for before, after in pairs), default=float("inf"))
