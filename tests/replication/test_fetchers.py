@@ -1,0 +1,188 @@
+"""The fetchers of a broker: which leader is asked for what, when, and how often."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from tests.replication.followers import SETTINGS
+from tests.replication.states import state
+from tests.storage import logs
+
+from ottla.common.chance import Chance
+from ottla.common.promise import Promise
+from ottla.common.topic_partition import TopicPartition
+from ottla.protocol.fetch_answer import FetchAnswer
+from ottla.protocol.generated.fetch import FetchRequest
+from ottla.protocol.message import Message
+from ottla.replication.fetchers import Fetchers
+from ottla.replication.partition import Partition
+from ottla.replication.quota import ReplicationQuota
+from ottla.simulation.scheduler import SimulatedScheduler
+from ottla.storage.log import Log
+from ottla.testing.files import MemoryFilesystem
+
+T = TypeVar("T")
+TOPIC_ID = bytes(range(16))
+
+
+class Channel:
+    """Keeps what is asked, for the test to answer."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, FetchRequest, Callable[[FetchAnswer | OSError], None]]] = []
+        self.is_closed = False
+
+    def send(self, node_id: int, request: Message) -> Promise[Message]:
+        raise AssertionError(f"{node_id} is asked {request}")
+
+    def ask(
+        self, node_id: int, request: Message, _read: Callable[[memoryview, int, int], T]
+    ) -> Promise[T]:
+        assert isinstance(request, FetchRequest)
+        promise: Promise[T] = Promise()
+
+        def settle(answer: FetchAnswer | OSError) -> None:
+            if isinstance(answer, OSError):
+                promise.fail(answer)
+            else:
+                promise.fulfil(answer)  # type: ignore[arg-type] # what the reader makes
+
+        self.asked.append((node_id, request, settle))
+        return promise
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def leaders(self) -> list[int]:
+        return [node_id for node_id, _, _ in self.asked]
+
+
+class World:
+    def __init__(self, per_leader: int = 1) -> None:
+        self.scheduler = SimulatedScheduler(Chance(1))
+        self.channels: list[Channel] = []
+        self.epoch = 9
+        self.files = MemoryFilesystem()
+        self.files.make_directory("/data")
+        self.fetchers = Fetchers(
+            node_id=1,
+            scheduler=self.scheduler,
+            make_channel=self._channel,
+            settings=SETTINGS,
+            per_leader=per_leader,
+            broker_epoch=lambda: self.epoch,
+            quota=ReplicationQuota(window_count=11, window_seconds=1.0),
+            is_throttled=lambda _: False,
+        )
+
+    def _channel(self, number: int) -> Channel:
+        assert number == len(self.channels)
+        self.channels.append(Channel())
+        return self.channels[-1]
+
+    def partition(self, index: int, leader: int = 2, epoch: int = 1) -> Partition:
+        where = TopicPartition("topic", index)
+        log = Log.open(
+            self.files,
+            f"/data/topic-{index}",
+            topic_partition=where,
+            topic_id=TOPIC_ID,
+            config=logs.settings(),
+            now_ms=logs.NOW,
+        )
+        partition = Partition(1, "topic", TOPIC_ID, index, log)
+        partition.apply_state(state(leader, epoch, (leader, 1)))
+        return partition
+
+    @property
+    def channel(self) -> Channel:
+        return self.channels[0]
+
+
+def indexes(request: FetchRequest) -> list[int]:
+    return [each.partition for topic in request.topics for each in topic.partitions]
+
+
+def test_many_partitions_of_one_image_are_one_request_to_each_leader() -> None:
+    world = World()
+    for index in range(20):
+        world.fetchers.follow(world.partition(index, leader=2 + index % 2))
+    world.scheduler.run_for(0.01)
+    assert world.channel.leaders() == [2, 3]
+    assert [len(indexes(request)) for _, request, _ in world.channel.asked] == [10, 10]
+    assert world.channel.asked[0][1].replica_state.replica_epoch == 9
+
+
+def test_nothing_is_fetched_before_the_broker_is_registered() -> None:
+    """KIP-903: a leader could take the fetch for one of the life before."""
+    world = World()
+    world.epoch = -1
+    world.fetchers.follow(world.partition(0))
+    world.scheduler.run_for(5)
+    assert world.channel.asked == []
+    world.epoch = 12
+    world.scheduler.run_for(0.1)
+    assert world.channel.asked[0][1].replica_state.replica_epoch == 12
+
+
+def test_a_partition_with_another_leader_is_fetched_there_and_no_more_here() -> None:
+    world = World()
+    partition = world.partition(0, leader=2)
+    world.fetchers.follow(partition)
+    world.scheduler.run_for(0.01)
+    partition.apply_state(state(3, 2, (3, 1)))
+    world.fetchers.follow(partition)
+    world.scheduler.run_for(0.01)
+    assert world.channel.leaders() == [2, 3], "it does not wait for the answer of the old one"
+    world.channel.asked[0][2](FetchAnswer(0, 0, 0, []))
+    world.scheduler.run_for(10)
+    assert world.channel.leaders() == [2, 3]
+
+
+def test_a_leader_that_cannot_be_reached_is_asked_again_after_the_pause() -> None:
+    world = World()
+    world.fetchers.follow(world.partition(0))
+    world.scheduler.run_for(0.01)
+    world.channel.asked[0][2](ConnectionError("gone"))
+    world.scheduler.run_for(0.9)
+    assert len(world.channel.asked) == 1
+    world.scheduler.run_for(0.2)
+    assert len(world.channel.asked) == 2
+    assert (world.fetchers.requests, world.fetchers.failures) == (2, 1)
+
+
+def test_several_fetchers_share_the_partitions_of_a_leader() -> None:
+    world = World(per_leader=3)
+    partitions = [world.partition(index) for index in range(9)]
+    for partition in partitions:
+        world.fetchers.follow(partition)
+    world.scheduler.run_for(0.01)
+    asked = [indexes(request) for channel in world.channels for _, request, _ in channel.asked]
+    assert [len(each) for each in asked] == [3, 3, 3]
+    assert sorted(index for each in asked for index in each) == list(range(9))
+
+
+def test_with_another_number_of_fetchers_all_partitions_find_their_place() -> None:
+    world = World()
+    for index in range(6):
+        world.fetchers.follow(world.partition(index))
+    world.scheduler.run_for(0.01)
+    world.fetchers.reconfigured(SETTINGS, per_leader=2)
+    world.scheduler.run_for(0.01)
+    (_, request, _) = world.channels[1].asked[0]
+    assert len(indexes(request)) == 3
+    world.channel.asked[0][2](OSError("ends the first session"))
+    world.scheduler.run_for(2)
+    assert len(indexes(world.channel.asked[-1][1])) == 3
+
+
+def test_after_the_end_nothing_is_asked_and_no_answer_counts() -> None:
+    world = World()
+    partition = world.partition(0)
+    world.fetchers.follow(partition)
+    world.scheduler.run_for(0.01)
+    world.fetchers.stop()
+    world.channel.asked[0][2](FetchAnswer(0, 0, 7, []))
+    world.fetchers.follow(partition)
+    world.scheduler.run_for(5)
+    assert len(world.channel.asked) == 1
+    assert world.channel.is_closed
