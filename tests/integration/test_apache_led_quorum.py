@@ -1,6 +1,7 @@
-"""One of our brokers in a cluster that Apache Kafka 4.3.1 controls (KRAFT_BROKER, stages A and B).
+"""One of our brokers in a cluster that Apache Kafka 4.3.1 controls.
 
-It observes the quorum that Apache leads, replays its log, registers, is unfenced, and answers.
+It observes the quorum that Apache leads, replays its log, registers, is unfenced, and answers; it
+leads partitions that Apache's broker follows, and follows those that Apache's leads.
 """
 
 import re
@@ -129,3 +130,25 @@ def test_it_creates_a_topic_by_their_controller_and_leads_it(
     read = [message.value() for message in consumer.consume(100, timeout=30)]
     consumer.close()
     assert read == [f"{number}".encode() for number in range(100)]
+
+
+def test_replicas_of_ours_and_of_theirs_are_equal_byte_for_byte(
+    kafka: BrokerProcess, ours: OurBroker
+) -> None:
+    ours.start()
+    for topic, replicas in (("led-by-us", f"{OURS}:{THEIRS}"), ("led-by-them", f"{THEIRS}:{OURS}")):
+        words = ("--create", "--topic", topic, "--replica-assignment", replicas)
+        tool("kafka-topics", "--bootstrap-server", ours.bootstrap_servers, *words)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "acks": "all"})
+    for number in range(1_000):
+        producer.produce("led-by-us", f"{number}".encode())
+        producer.produce("led-by-them", f"{number}".encode())
+    assert producer.flush(60) == 0
+    for topic in ("led-by-us", "led-by-them"):
+        segment = f"{topic}-0/00000000000000000000.log"
+        written = (ours.data / segment).read_bytes()
+        assert len(written) > 1_000
+        assert (kafka.log_directory / segment).read_bytes() == written
+    described = tool("kafka-topics", "--bootstrap-server", ours.bootstrap_servers, "--describe")
+    isr = {frozenset(each.split(",")) for each in re.findall(r"Isr: (\S+)", described)}
+    assert isr == {frozenset({str(OURS), str(THEIRS)})}
