@@ -28,11 +28,12 @@ def create_topic(
     name: str,
     *,
     partitions: int = 1,
+    replication_factor: int = 1,
     config: Mapping[str, str] | None = None,
 ) -> None:
     """Create a topic and wait until each partition has a leader."""
     admin = admin_client(bootstrap_servers)
-    new = NewTopic(name, partitions, 1, config=dict(config or {}))
+    new = NewTopic(name, partitions, replication_factor, config=dict(config or {}))
     admin.create_topics([new], request_timeout=TIMEOUT_SECONDS)[name].result()
     eventually(lambda: _has_leaders(admin, name, partitions), f"leaders of {name}")
 
