@@ -67,22 +67,20 @@ class LeaderMachine(RuleBasedStateMachine):
     def append(self, count: int) -> None:
         self.led.append(count)
 
-    @rule(seconds=st.sampled_from([1.0, LAG + 1]))
-    def time_passes(self, seconds: float) -> None:
+    @rule(seconds=st.sampled_from([1.0, LAG + 1]), is_checked=st.booleans())
+    def time_passes(self, seconds: float, is_checked: bool) -> None:
         self.led.now += seconds
-        self.led.partition.maybe_shrink_isr()
-
-    @rule(min_isr=st.integers(1, 3))
-    def another_min_isr(self, min_isr: int) -> None:
-        self.led.partition.min_insync_replicas = min_isr
+        if is_checked:
+            self.led.partition.maybe_shrink_isr()
 
     @precondition(lambda self: self.unseen)
     @rule()
     def metadata_comes(self) -> None:
-        truth = self.unseen.pop(0)
-        self.led.brokers.clear()
-        self.led.brokers.update(dict(truth.brokers))
-        self.led.lead(truth.isr, partition_epoch=truth.partition_epoch)
+        for truth in self.unseen:
+            self.led.brokers.clear()
+            self.led.brokers.update(dict(truth.brokers))
+            self.led.lead(truth.isr, partition_epoch=truth.partition_epoch)
+        self.unseen = []
 
     # What followers do
 
@@ -92,6 +90,11 @@ class LeaderMachine(RuleBasedStateMachine):
         follower.last_fetch = (follower.has, follower.epoch)
         self._arrives(broker_id, follower.has, follower.epoch)
         follower.has = min(follower.has + takes, self.led.log.log_end_offset)
+
+    @rule(broker_id=FOLLOWERS)
+    def catch_up(self, broker_id: int) -> None:
+        self.fetch(broker_id, self.led.log.log_end_offset)
+        self.fetch(broker_id, 0)
 
     @precondition(lambda self: any(each.last_fetch for each in self.followers.values()))
     @rule(broker_id=FOLLOWERS)
@@ -123,6 +126,7 @@ class LeaderMachine(RuleBasedStateMachine):
         self.brokers[broker_id] = Registered(known.epoch, not shutdown, shutdown)
         self._log()
 
+    @precondition(lambda self: any(each.fenced for each in self.brokers.values()))
     @rule(broker_id=FOLLOWERS)
     def unfence(self, broker_id: int) -> None:
         self.brokers[broker_id] = Registered(self.brokers[broker_id].epoch)
@@ -131,8 +135,8 @@ class LeaderMachine(RuleBasedStateMachine):
     # What the controller does
 
     @precondition(lambda self: self.led.proposed)
-    @rule(is_heard=st.booleans())
-    def the_controller_decides(self, is_heard: bool) -> None:
+    @rule(answer=st.sampled_from(["heard", "lost", "lost and asked again"]))
+    def the_controller_decides(self, answer: str) -> None:
         proposed = self.led.proposed.pop(0)
         if proposed.partition_epoch != self.partition_epoch:
             self.led.partition.isr_refused(proposed, is_unchanged=False)
@@ -146,8 +150,25 @@ class LeaderMachine(RuleBasedStateMachine):
         self.isr = tuple(member.broker_id for member in proposed.members)
         self.partition_epoch += 1
         self._log()
-        if is_heard:
+        if answer == "heard":
             self.answered.append((proposed, self.partition_epoch, self.isr))
+        elif answer == "lost and asked again":
+            self.led.proposed.insert(0, proposed)
+
+    @precondition(lambda self: not self.led.proposed)
+    @rule(broker_id=FOLLOWERS, is_asked_again=st.booleans())
+    def one_joins_unheard_and_falls_silent(self, broker_id: int, is_asked_again: bool) -> None:
+        """The controller has it in the ISR, and the leader hears nothing of that for long."""
+        if self.unseen:
+            self.metadata_comes()
+        self.catch_up(broker_id)
+        if self.led.proposed:
+            self.the_controller_decides("lost and asked again" if is_asked_again else "lost")
+        if self.led.proposed:
+            self.the_controller_decides("lost")
+        self.led.now += LAG + 1
+        self.led.append(1)
+        self.catch_up(5 - broker_id)
 
     @precondition(lambda self: self.answered)
     @rule()
