@@ -18,7 +18,7 @@ from ottla.common.errors import (
 )
 from ottla.controller.isr_checks import check_alter_partition
 from ottla.controller.partition_index import PartitionKey
-from ottla.controller.result import ControllerResult
+from ottla.controller.result import ControllerResult, check_records
 from ottla.controller.state import ControllerState
 from ottla.metadata import versions
 from ottla.metadata.election import Election
@@ -143,6 +143,7 @@ class PartitionsManager:
             response.replica_election_results.append(
                 el.ReplicaElectionResult(topic=name, partition_result=results)
             )
+        check_records(records)
         return ControllerResult(response, records, atomic=False)
 
     def _asked(self, request: el.ElectLeadersRequest) -> Iterable[tuple[str, Iterable[int]]]:
