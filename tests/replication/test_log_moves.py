@@ -3,6 +3,7 @@
 import errno
 
 import pytest
+from tests.replication.followers import Replica
 from tests.replication.states import state
 from tests.storage import logs
 from tests.storage.scheduler import ManualScheduler
@@ -169,3 +170,35 @@ def test_a_bound_on_its_speed_is_kept(moving: Moving) -> None:
     assert len(moving.moves) == 2
     moving.settle()
     assert len(moving.moves) == 0
+
+
+def test_a_followed_log_moves_while_it_is_fetched_and_cut(moving: Moving) -> None:
+    """Its fetcher goes on with the log in the new place, from where it was."""
+    leader = Replica(2, (1, 2))
+    leader.hear(2, 1)
+    moving.replicas.apply("topic", logs.TOPIC_ID, 0, state(2, 1, (1, 2)), is_new=False)
+    partition = moving.replicas.partition("topic", 0)
+    assert partition is not None
+    follower = Replica(1, (1, 2))
+    follower.partition = partition
+    follower.fetcher.add(partition, 1, logs.NOW)
+    for number in range(30):
+        leader.append(b"%d" % number * 40)
+    for _ in range(20):
+        follower.fetch_from(leader)
+    moving.replicas.apply("topic", logs.TOPIC_ID, 0, state(1, 2, (1, 2)), is_new=False)
+    follower.append(b"stray")
+    moving.moves.move(logs.TOPIC, B)
+    moving.clock.advance(1)
+    moving.replicas.apply("topic", logs.TOPIC_ID, 0, state(2, 3, (1, 2)), is_new=False)
+    leader.hear(2, 3)
+    follower.fetcher.add(partition, 3, logs.NOW)
+    for number in range(30):
+        moving.clock.advance(1)
+        leader.append(b"later %d" % number)
+        follower.fetch_from(leader)
+    moving.settle()
+    follower.catch_up(leader)
+    assert moving.manager.directory_of(partition.log).path == B
+    assert follower.contents() == leader.contents()
+    assert b"stray" not in follower.contents()
