@@ -237,6 +237,15 @@ def test_a_new_minimum_isr_makes_eligible_replicas_void(
     assert controller.records[-1] == ClearElrRecord(topic_name=name)
 
 
+def test_a_minimum_isr_that_stays_leaves_the_eligible_replicas(controller: Controller) -> None:
+    alter(controller, resource(TOPIC, "t", ("min.insync.replicas", SET, "2")))
+    both = (("min.insync.replicas", SET, "2"), ("retention.ms", SET, "5"))
+    assert alter(controller, resource(TOPIC, "t", *both)) == [OK]
+    last = controller.records[-1]
+    assert isinstance(last, ConfigRecord)
+    assert last.name == "retention.ms"
+
+
 def test_a_dynamic_default_holds_for_new_topics(controller: Controller) -> None:
     alter(controller, resource(BROKER, "", ("log.retention.ms", SET, "4711")))
     result = controller.create("new")

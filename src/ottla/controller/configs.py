@@ -134,15 +134,16 @@ class ConfigsManager:
         self._check(resource, name, merged(current, changed), changed)
         # A broker reloads what stands behind a setting (a key store) even when its name is kept.
         always = resource is Resource.BROKER
-        records: list[MetadataRecord] = [
+        records = [
             ConfigRecord(resource_type=resource, resource_name=name, name=key, value=value)
             for key, value in changed.items()
             if always or current.get(key) != value
         ]
-        if records and MIN_INSYNC_REPLICAS in changed and self._clears_elr(resource):
+        made = any(record.name == MIN_INSYNC_REPLICAS for record in records)
+        if made and self._clears_elr(resource):
             topic = name if resource is Resource.TOPIC else ""
-            records.append(ClearElrRecord(topic_name=topic))
-        return records
+            return [*records, ClearElrRecord(topic_name=topic)]
+        return list[MetadataRecord](records)
 
     def _clears_elr(self, resource: Resource) -> bool:
         return (
