@@ -35,9 +35,9 @@ class Result:
     faults: int = 0
     acknowledged: int = 0
     transactions: int = 0
-    longest_gap_seconds: float = 0.0
+    longest_gap_seconds: float | None = None
     """Without a success, of the partition that had it worst."""
-    longest_transaction_gap_seconds: float = 0.0
+    longest_transaction_gap_seconds: float | None = None
     recovered_seconds: float = 0.0
     """From the end of the faults until all replicas were in sync."""
     anomalies: list[str] = field(default_factory=list)
@@ -97,16 +97,17 @@ def _judge(result: Result, history: History, writers: Iterable[Writer]) -> None:
     )
     plain, transactional = (writer.acknowledged for writer in writers)
     gaps = [
-        longest_gap([at for partition, at in plain if partition == wanted])
+        longest_gap(at for partition, at in plain if partition == wanted)
         for wanted in range(PARTITIONS)
     ]
-    result.longest_gap_seconds = round(max(gaps), 2)
-    result.longest_transaction_gap_seconds = round(longest_gap([at for _, at in transactional]), 2)
+    result.longest_gap_seconds = None if None in gaps else max(filter(None, gaps), default=None)
+    result.longest_transaction_gap_seconds = longest_gap(at for _, at in transactional)
     result.anomalies = [str(anomaly) for anomaly in check(history)]
     result.trouble = sorted({text for writer in writers for text in writer.trouble})[:20]
 
 
-def longest_gap(successes: Iterable[float]) -> float:
-    """The longest time between two successes."""
+def longest_gap(successes: Iterable[float]) -> float | None:
+    """The longest time between two successes; None when there were not two."""
     pairs = itertools.pairwise(sorted(successes))
-    return max((after - before for before, after in pairs), default=float("inf"))
+    gap = max((after - before for before, after in pairs), default=None)
+    return None if gap is None else round(gap, 2)

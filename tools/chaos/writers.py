@@ -56,7 +56,15 @@ class Writer:
         self.acknowledged: list[tuple[int, float]] = []
         """Partition and time of every success."""
         self.trouble: list[str] = []
+        self._fatal = threading.Event()
+        self._settings["error_cb"] = self._failed
         self._thread = threading.Thread(target=self._run, name=name)
+
+    def _failed(self, error: KafkaError) -> None:
+        """What no record was to blame for; after a fatal one a producer is of no use."""
+        if error.fatal():
+            self.trouble.append(str(error))
+            self._fatal.set()
 
     def start(self) -> None:
         self._thread.start()
@@ -69,6 +77,7 @@ class Writer:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
+            self._fatal.clear()
             try:
                 self._live(f"{self.name}-{next(self._lives)}")
             except KafkaException as error:
@@ -138,11 +147,13 @@ class PlainWriter(Writer):
             }
         )
         sequences: dict[int, int] = {}
-        while not self._stopping.is_set():
+        while not self._stopping.is_set() and not self._fatal.is_set():
             if len(producer) < IN_FLIGHT_MAX:
                 self._send(producer, life, PLAIN, sequences)
             producer.poll(PAUSE_SECONDS)
-        producer.flush(DELIVERY_MS / 1000)
+        while len(producer) and not self._fatal.is_set():
+            producer.poll(0.1)
+        producer.poll(0)
 
 
 class TransactionWriter(Writer):
@@ -166,6 +177,8 @@ class TransactionWriter(Writer):
             producer.begin_transaction()
             for _ in range(RECORDS_PER_TRANSACTION):
                 self._send(producer, life, TRANSACTIONAL, sequences, name)
+            # Aborted only when all is sent: else there is nothing that could be read by mistake.
+            producer.flush(30)
             self._end(producer, name, commit=number % 3 != 0)
 
     def _end(self, producer: Producer, name: str, *, commit: bool) -> None:
