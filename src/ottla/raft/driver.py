@@ -122,6 +122,8 @@ class RaftDriver:
         self._active_epoch: int | None = None
         self._sync: Promise[None] | None = None
         self._synced = 0
+        self._checking: Promise[SnapshotContent] | None = None
+        """Of the download that came last."""
         self._closing: Promise[None] | None = None
         self.is_caught_up = False
         """Whether all was replayed that a leader, in this life, has said to be committed."""
@@ -428,13 +430,14 @@ class RaftDriver:
 
     def _install_snapshot(self, snapshot_id: SnapshotId) -> None:
         """Check what was downloaded, off the loop; then let log and state begin with it."""
-        checked = self.scheduler.run_in_background(
+        checked = self._checking = self.scheduler.run_in_background(
             lambda: self.snapshots.check_download(snapshot_id)
         )
         checked.when_done(lambda done: self._snapshot_checked(snapshot_id, done))
 
     def _snapshot_checked(self, snapshot_id: SnapshotId, checked: Promise[SnapshotContent]) -> None:
-        if self.is_down:
+        # Under another leader the same snapshot may have come once more meanwhile.
+        if self.is_down or checked is not self._checking:
             return
         try:
             content = checked.result()

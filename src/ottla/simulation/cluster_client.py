@@ -250,12 +250,14 @@ class ClusterClient:
             configs=[CreatableTopicConfig(name=key, value=configs[key]) for key in configs],
         )
         done = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+        # While a broker stops cleanly it takes no replicas, and there may be too few.
+        again = (*RETRIABLE, ErrorCode.INVALID_REPLICATION_FACTOR)
         while True:
             try:
                 request = CreateTopicsRequest(topics=[topic], timeout_ms=4_000)
                 answer = await self.ask_any(request, CreateTopicsResponse)
                 code = answer.topics[0].error_code
-                assert code in done or code in RETRIABLE, answer.topics[0].error_message
+                assert code in done or code in again, answer.topics[0].error_message
                 if code in done:
                     await self.refresh(name)
                     if all((name, index) in self.leaders for index in range(partitions)):
