@@ -50,10 +50,14 @@ class Transactions(Records):
             self.begin(name, self._produce_in_transactions(name, transactional_id))
             zombie_at = client.now + client.chance.between(3.0, 40.0)
             waits = client.chance.below(3) > 0
-            while not self.is_stopping and (
-                client.now < zombie_at or (waits and name in self.still_running)
-            ):
+            while client.now < zombie_at or (waits and name in self.still_running):
                 await client.pause(1.0)
+                if self._ends:
+                    return
+
+    @property
+    def _ends(self) -> bool:
+        return self.is_stopping
 
     async def _produce_in_transactions(self, name: str, transactional_id: str) -> None:
         version = self.IDS[transactional_id]
