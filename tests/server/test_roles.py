@@ -156,6 +156,31 @@ def test_a_request_that_is_under_way_when_the_controller_dies_is_answered_by_the
     assert leader(cluster) is not first
 
 
+@pytest.mark.parametrize("seed", [12, 13, 14])
+def test_a_request_that_waits_at_the_next_controller_is_answered_there(seed: int) -> None:
+    cluster = started(seed)
+    first = leader(cluster)
+    first.kill()
+    promises = []
+    for broker in [node for node in cluster.brokers if node.is_running]:
+        client = NodeClient(
+            cluster.client_network(f"client {broker.node_id}"),
+            cluster.scheduler,
+            broker.host.name,
+            PORT,
+            client_id="c",
+            limits=NodeClientLimits(timeout_seconds=60.0, backoff_seconds=0.1),
+        )
+        topic = CreatableTopic(name=f"t{broker.node_id}", num_partitions=1, replication_factor=1)
+        promises.append(client.send(CreateTopicsRequest(topics=[topic], timeout_ms=30_000)))
+    cluster.run_for(0.1)
+    assert cluster.run_until(lambda: all(each.done for each in promises), 10)
+    for each in promises:
+        answer = each.result()
+        assert isinstance(answer, CreateTopicsResponse)
+        assert answer.topics[0].error_code == ErrorCode.NONE
+
+
 @pytest.mark.parametrize("roles", ["combined", "separate"])
 def test_settings_are_changed_through_every_broker_and_directories_cordoned(roles: Roles) -> None:
     cluster = started(5, roles)

@@ -41,6 +41,8 @@ REQUEST_BYTES_MAX: Final = 16 << 20
 _PRODUCE: Final = 0
 _FETCH: Final = 1
 _API_VERSIONS: Final = 18
+_TURNS_MAX: Final = 10
+"""How often the active controller may come and go while one request looks for it."""
 
 HANDLERS: Final[dict[ApiKey, str]] = {
     ApiKey.PRODUCE: "produce",
@@ -281,18 +283,23 @@ class Dispatcher:
         frame: bytes,
     ) -> Answer:
         """Ask the controller in this process, or, when another is active, that one."""
-        local = services.forwarding.local
-        if local is not None:
-            assert entry.handle is not None
-            handled = run(entry.handle(request, context, local))
-            if await _is_decided(handled):
-                return self._encode(entry, context, self._outcome(entry, request, handled))
-        try:
-            answered = await services.forwarding.forward(frame, context)
-        except ApiError as error:
-            refusal = self._refusal(entry, request, error.code, error.message)
-            return self._encode(entry, context, refusal)
-        return len(answered).to_bytes(4, "big") + answered
+        for _ in range(_TURNS_MAX):
+            local = services.forwarding.local
+            if local is not None:
+                assert entry.handle is not None
+                handled = run(entry.handle(request, context, local))
+                if await _is_decided(handled):
+                    return self._encode(entry, context, self._outcome(entry, request, handled))
+            try:
+                answered = await services.forwarding.forward(frame, context)
+            except NotController:
+                continue  # it is here by now
+            except ApiError as error:
+                refusal = self._refusal(entry, request, error.code, error.message)
+                return self._encode(entry, context, refusal)
+            return len(answered).to_bytes(4, "big") + answered
+        refusal = self._refusal(entry, request, ErrorCode.NOT_CONTROLLER, "")
+        return self._encode(entry, context, refusal)
 
     async def _opened(self, envelope: EnvelopeRequest, context: RequestContext) -> Answer:
         """The answer to what is in an envelope, in an envelope."""

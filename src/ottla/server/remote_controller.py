@@ -91,7 +91,7 @@ class RemoteController:
         return local if local is not None and local.is_active else None
 
     def send(self, request: Message, timeout_ms: int | None = None) -> Promise[Message]:
-        """Ask a controller that is not in this process."""
+        """Ask a controller that is not in this process; NotController when it is here by now."""
         return self._ask(request, None, timeout_ms)
 
     def _ask(
@@ -111,6 +111,8 @@ class RemoteController:
     ) -> R:
         while not self._closed:
             local = self.active_here
+            if local is not None and ask_local is None:
+                raise NotController("The active controller is in this process now.")
             with suppress(NotController, OSError):
                 if local is not None and ask_local is not None:
                     return await ask_local(local)
