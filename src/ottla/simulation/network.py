@@ -112,10 +112,15 @@ class SimulatedHost:
             self.scheduler.call_later(wait, self._dial, promise, target, port, tries + 1)
             return
         delay = self.network.delay(way)
-        self.network.scheduler.call_later(delay, self._dialled, promise, target, port)
+        life = self.scheduler.life
+        self.network.scheduler.call_later(delay, self._dialled, promise, target, port, life)
 
-    def _dialled(self, promise: Promise[StreamSocket], target: "SimulatedHost", port: int) -> None:
-        """The first packet is there."""
+    def _dialled(
+        self, promise: Promise[StreamSocket], target: "SimulatedHost", port: int, life: int
+    ) -> None:
+        """The first packet is there; perhaps the process that sent it is not any more."""
+        if life != self.scheduler.life:
+            return
         delay = self.network.delay(self.network.link(target, self))
         try:
             near = self.connect_to(target, port)

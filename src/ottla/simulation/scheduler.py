@@ -46,6 +46,7 @@ class SimulatedScheduler:
     """The one queue of everything that is to happen, and the time that all views begin from."""
 
     is_paused: Final = False
+    life: Final = 0
 
     def __init__(self, chance: Chance) -> None:
         self._chance = chance

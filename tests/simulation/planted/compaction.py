@@ -48,5 +48,5 @@ EARLY_TOMBSTONE = Case(
     workload=Swept,
     finds=frozenset({"early-tombstone"}),
     brokers=1,
-    first_seed=5,
+    first_seed=2,
 )

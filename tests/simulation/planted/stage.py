@@ -1,6 +1,6 @@
 """A cluster, a workload and directed trouble: what a planted bug is looked for with."""
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +11,7 @@ from ottla.simulation.checkers.replicas import ReplicaChecker
 from ottla.simulation.checkers.suite import check
 from ottla.simulation.cluster import Roles, SimulatedCluster, Violation
 from ottla.simulation.history import History
+from ottla.simulation.node import SimulatedNode
 from ottla.simulation.workloads.mix import SETTINGS
 from ottla.simulation.workloads.workload import Workload
 
@@ -74,11 +75,36 @@ class Case:
         return check(history)
 
 
+def replaced(holder: object, name: str, value: object) -> Iterator[None]:
+    """A rule of the real code is another, until the generator is closed."""
+    real = vars(holder)[name]
+    setattr(holder, name, value)
+    try:
+        yield
+    finally:
+        setattr(holder, name, real)
+
+
 def pause(cluster: SimulatedCluster, seconds: float) -> Promise[None]:
     """Let simulated time pass."""
     passed: Promise[None] = Promise()
     cluster.scheduler.call_later(seconds, passed.fulfil, None)
     return passed
+
+
+async def at_rest(cluster: SimulatedCluster) -> None:
+    """Wait until all replicas are in sync, or a minute has passed."""
+    for _ in range(60):
+        if cluster.is_in_sync():
+            return
+        await pause(cluster, 1.0)
+
+
+def leader_of(cluster: SimulatedCluster, topic: str) -> SimulatedNode | None:
+    """Who leads the first partition, if it runs."""
+    partition = cluster.newest_image().topics.by_name[topic].partitions[0]
+    node = cluster.nodes.get(partition.leader)
+    return node if node is not None and node.is_running else None
 
 
 def _wait(cluster: SimulatedCluster, work: Coroutine[Any, None, None], seconds: float) -> None:

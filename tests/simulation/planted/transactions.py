@@ -21,7 +21,7 @@ class ImpatientOfVersion1(Transactions):
 
 
 class ImpatientOfVersion2(ImpatientOfVersion1):
-    IDS: ClassVar[dict[str, int]] = dict.fromkeys(("a", "b", "c", "d"), 2)
+    IDS: ClassVar[dict[str, int]] = dict.fromkeys("abcdefghij", 2)
 
 
 @contextmanager
@@ -91,7 +91,6 @@ LATE_END = Case(
     workload=ImpatientOfVersion2,
     finds=frozenset({"G1a", "lost-transaction", "torn-transaction", "precommitted-read"}),
     brokers=1,
-    first_seed=3,
 )
 HANGING_TRANSACTION = Case(
     name="hanging transaction",
@@ -100,5 +99,4 @@ HANGING_TRANSACTION = Case(
     workload=ImpatientOfVersion1,
     finds=frozenset({"hanging-transaction", "G1a", "torn-transaction"}),
     brokers=1,
-    first_seed=5,
 )
