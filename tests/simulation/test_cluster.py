@@ -5,10 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from ottla.common.promise import Promise
 from ottla.network.node_client import NodeClient, NodeClientLimits
 from ottla.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.message import Message
+from ottla.simulation.checkers.metadata import MetadataChecker
 from ottla.simulation.cluster import CONTROLLER_PORT, SimulatedCluster
 from ottla.simulation.node import SimulatedNode
 
@@ -172,3 +176,32 @@ def test_the_same_seed_gives_the_same_trace_whatever_the_hash_seed() -> None:
     }
     assert len(traces) == 1
     assert traces != {trace_of(7) + "\n"}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_controller_that_finds_itself_replaced_while_it_writes_forgets_what_it_wrote(
+    seed: int,
+) -> None:
+    """It stood still, and goes on with a request; the append is where it notices.
+
+    What it has decided is in no other log, and must be in no image.
+    """
+    cluster = started(seed)
+    MetadataChecker(cluster)
+    first = leader_of(cluster)
+    assert first is not None
+    others = [node for node in cluster.nodes.values() if node is not first]
+    asked = client(cluster, first, timeout=60)
+    assert answered(cluster, asked)
+    first.pause()
+    topic = CreatableTopic(name="t", num_partitions=1, replication_factor=3)
+    asked.send(CreateTopicsRequest(topics=[topic], timeout_ms=60_000))
+    cluster.network.separate([first.host], [node.host for node in others])
+    cluster.run_for(20)
+    first.resume()
+    cluster.run_for(1)
+    cluster.network.mend_all()
+    cluster.run_for(20)
+    image = first.image
+    assert "t" not in image.topics.by_name
+    assert all(node.image == image for node in others)

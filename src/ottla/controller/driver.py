@@ -199,13 +199,18 @@ class ControllerDriver:
         if not records:
             return
         version = self._machine.state.metadata_version
-        assert self._epoch is not None
+        epoch = self._epoch
+        assert epoch is not None
         for batch, values in list(split_into_batches(records, version, atomic=atomic)):
             base_offset = self.raft.end_offset
             now_ms = self._scheduler.wall_ms()
             self._snapshots.appended(self.raft.append(values, now_ms))
+            if self._epoch != epoch:
+                # A leader that stood still may find only here that it leads no more. Its state was
+                # reset meanwhile, and must not take up what may never be committed.
+                raise NotController(f"No longer the active controller of epoch {epoch}.")
             images = self._machine.replay(
-                batch, base_offset=base_offset, epoch=self._epoch, timestamp_ms=now_ms
+                batch, base_offset=base_offset, epoch=epoch, timestamp_ms=now_ms
             )
             self._pending.append(_Pending(self.raft.end_offset, images))
         self._tasks.wrote()
