@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 JOBS ?= 2
-PYTEST := $(BIN)/pytest -n $(JOBS)
+PYTEST := $(BIN)/pytest -n $(JOBS) --dist loadgroup
 
 .PHONY: help run test test-all check generate bench bench-storage bench-cluster compile clean peer fix
 

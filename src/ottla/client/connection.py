@@ -29,6 +29,8 @@ SOFTWARE_NAME: Final = "ottla"
 _SIZE: Final = Struct(">i")
 _READ_BUFFER: Final = 64 << 10
 _CORRELATION_ID_MAX: Final = (1 << 31) - 1
+_HEADER_MAX: Final = 4 << 10
+"""Brokers send nothing in the header of an answer but its number; tagged fields may come."""
 
 
 class Address(NamedTuple):
@@ -39,10 +41,31 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-class _Sent(NamedTuple):
+class Sent(NamedTuple):
     correlation_id: int
     api_key: int
     version: int
+
+
+class RawAnswer(NamedTuple):
+    frame: memoryview
+    body: int
+    """Where it begins in the frame."""
+    sent: Sent
+
+
+class FrameRoom:
+    """Memory for one frame at a time: what was taken before is overwritten by the next."""
+
+    __slots__ = ("_buffer",)
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def take(self, size: int) -> memoryview:
+        if len(self._buffer) < size:
+            self._buffer = bytearray(size)
+        return memoryview(self._buffer)[:size]
 
 
 class Connection:
@@ -61,7 +84,7 @@ class Connection:
         self._client_id = client_id
         self._response_size_max = response_size_max
         self._correlation_id = 0
-        self._sent: deque[_Sent] = deque()
+        self._sent: deque[Sent] = deque()
         self._versions: dict[int, tuple[int, int]] = {}
         self._socket = socket.create_connection(address, timeout_seconds)
         self._reader: BufferedReader | None = None
@@ -151,7 +174,7 @@ class Connection:
             self.close()
             raise
         if answered:
-            self._sent.append(_Sent(self._correlation_id, request.API_KEY, version))
+            self._sent.append(Sent(self._correlation_id, request.API_KEY, version))
 
     def receive(self, answer: type[M], timeout_seconds: float) -> M:
         """The answer to the oldest request that has none yet."""
@@ -164,14 +187,31 @@ class Connection:
             self.close()
             raise
 
-    def _receive_frame(self) -> bytes:
+    def receive_raw(self, api_key: int, timeout_seconds: float, room: "FrameRoom") -> RawAnswer:
+        """As :meth:`receive`, but the frame itself, read into ``room`` and not decoded."""
+        sent = self._sent.popleft()
+        assert sent.api_key == api_key
+        try:
+            self._socket.settimeout(timeout_seconds)
+            frame = room.take(self._receive_size())
+            if self._reader is None or self._reader.readinto(frame) < len(frame):
+                raise ConnectionResetError(f"{self.address} closed the connection")
+            return RawAnswer(frame, self._check_header(sent, bytes(frame[:_HEADER_MAX])), sent)
+        except (OSError, ProtocolViolation):
+            self.close()
+            raise
+
+    def _receive_size(self) -> int:
         (size,) = _SIZE.unpack(self._read(_SIZE.size))
         if not _SIZE.size <= size <= self._response_size_max:
             raise ProtocolViolation(
                 f"{self.address} sent an answer of {size} bytes, "
                 f"at most {self._response_size_max} are taken"
             )
-        return self._read(size)
+        return int(size)
+
+    def _receive_frame(self) -> bytes:
+        return self._read(self._receive_size())
 
     def _read(self, size: int) -> bytes:
         if self._reader is None:
@@ -181,13 +221,18 @@ class Connection:
             raise ConnectionResetError(f"{self.address} closed the connection")
         return data
 
-    def _decode(self, answer: type[M], sent: _Sent, data: bytes) -> M:
-        version = sent.version
+    def _check_header(self, sent: Sent, data: bytes) -> int:
+        """Where the body begins."""
         header, pos = from_buffer(
-            ResponseHeader, data, 0, response_header_version(sent.api_key, version)
+            ResponseHeader, data, 0, response_header_version(sent.api_key, sent.version)
         )
         if header.correlation_id != sent.correlation_id:
             raise ProtocolViolation(f"{self.address} answered another request")
+        return pos
+
+    def _decode(self, answer: type[M], sent: Sent, data: bytes) -> M:
+        version = sent.version
+        pos = self._check_header(sent, data)
         if sent.api_key == ApiKey.API_VERSIONS and data[pos : pos + 2] == b"\x00\x23":
             version = 0  # an older broker refuses our version in the only form both know
         message, end = from_buffer(answer, data, pos, version)

@@ -267,7 +267,7 @@ def _fetch_code(response: OffsetFetchResponse) -> int:
 
 
 def alter_group_offsets(
-    cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, int]
+    cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, int], *, metadata: str = ""
 ) -> None:
     """Commit offsets for a group that has no members."""
     known = cluster.refresh(sorted({partition.topic for partition in offsets})).topics
@@ -281,7 +281,7 @@ def alter_group_offsets(
                     OffsetCommitRequestPartition(
                         partition_index=index,
                         committed_offset=offsets[TopicPartition(topic, index)],
-                        committed_metadata="",
+                        committed_metadata=metadata,
                     )
                     for index in indexes
                 ],

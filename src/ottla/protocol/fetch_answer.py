@@ -1,8 +1,8 @@
 """Fetch answers as a follower reads them: positions in the frame, no copy of the records.
 
 The counterpart of ``fetch_response``, for versions with topic ids (13 and above), which brokers
-speak among themselves. What a follower has no use for (aborted transactions, preferred replicas,
-current leaders, endpoints) is passed over. A test holds this to the generated codec.
+speak among themselves, and readers that take whole batches. What neither has a use for (preferred
+replicas, current leaders, endpoints) is passed over. A test holds this to the generated codec.
 
 Rule: every length is compared with the frame's end before anything is read or made of it. Whatever
 is wrong shows as ProtocolViolation.
@@ -19,7 +19,7 @@ TOPIC_IDS: Final = 13
 _HEAD: Final = Struct(">ihi")
 _PARTITION: Final = Struct(">ihqqq")
 _EPOCH_END: Final = Struct(">iq")
-_ABORTED_BYTES: Final = 16
+_ABORTED: Final = Struct(">qq")
 _DIVERGING_EPOCH: Final = 0
 
 
@@ -27,10 +27,12 @@ class FetchedRecords:
     """What a leader says of one partition."""
 
     __slots__ = (
+        "aborted",
         "diverging_end",
         "diverging_epoch",
         "error_code",
         "high_watermark",
+        "last_stable_offset",
         "log_start_offset",
         "partition",
         "records",
@@ -56,6 +58,9 @@ class FetchedRecords:
         self.diverging_epoch = -1
         """The largest epoch of the leader that is not above ours, if the logs depart; or -1."""
         self.diverging_end = -1
+        self.last_stable_offset = -1
+        self.aborted: list[tuple[int, int]] = []
+        """Producer id and first offset of each aborted transaction in the records."""
 
 
 class FetchAnswer:
@@ -95,10 +100,11 @@ def _read(frame: memoryview, pos: int) -> FetchAnswer:
         topic_id = bytes(frame[pos : pos + 16])
         inner, pos = _count(frame, pos + 16)
         for _ in range(inner):
-            index, error, high_watermark, _, log_start = _PARTITION.unpack_from(frame, pos)
+            index, error, high_watermark, stable, log_start = _PARTITION.unpack_from(frame, pos)
             size, pos = read_unsigned_varint(frame, pos + _PARTITION.size)
+            aborted: list[tuple[int, int]] = []
             if size > 1:
-                pos = _skip_aborted(frame, pos, size - 1)
+                pos = _read_aborted(frame, pos, size - 1, aborted)
             size, pos = read_unsigned_varint(frame, pos + 4)
             end = pos + size - 1 if size else pos
             if end > limit:
@@ -106,6 +112,8 @@ def _read(frame: memoryview, pos: int) -> FetchAnswer:
             fetched = FetchedRecords(
                 topic_id, index, error, high_watermark, log_start, frame[pos:end]
             )
+            fetched.last_stable_offset = stable
+            fetched.aborted = aborted
             partitions.append(fetched)
             pos = end
             if frame[pos] == 0:
@@ -127,11 +135,13 @@ def _count(frame: memoryview, pos: int) -> tuple[int, int]:
     return count - 1, pos
 
 
-def _skip_aborted(frame: memoryview, pos: int, count: int) -> int:
+def _read_aborted(frame: memoryview, pos: int, count: int, into: list[tuple[int, int]]) -> int:
     if count > len(frame) - pos:
         raise ProtocolViolation(f"an array of {count} elements in {len(frame) - pos} bytes")
     for _ in range(count):
-        pos = skip_tagged_fields(frame, pos + _ABORTED_BYTES)
+        producer_id, first_offset = _ABORTED.unpack_from(frame, pos)
+        into.append((producer_id, first_offset))
+        pos = skip_tagged_fields(frame, pos + _ABORTED.size)
     return pos
 
 

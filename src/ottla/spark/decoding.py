@@ -50,6 +50,23 @@ class Decoded(NamedTuple):
     """Bytes of whole batches."""
 
 
+class Scanned(NamedTuple):
+    """The batches of one fetch, not yet looked into."""
+
+    data: bytes | bytearray | memoryview
+    array: k.Bytes
+    batches: list[list[int]]
+    next_offset: int
+    """Behind the last batch; 0 when there is none."""
+    consumed: int
+    """Bytes of whole batches."""
+
+
+def _behind(row: list[int]) -> int:
+    """The offset behind a batch, where its last records may be missing."""
+    return row[k.BASE_OFFSET] + max(row[k.LAST_DELTA], 0) + 1
+
+
 class _Sections:
     """The records of several batches, unpacked: in the fetched bytes themselves, or behind them."""
 
@@ -99,25 +116,43 @@ class BatchDecoder:
         ``aborted`` are the aborted transactions that reach into ``data``, for a reader of what is
         committed; None for one that reads everything.
         """
+        scanned = self.scan(data)
+        table = self.table(scanned, low, high, aborted=aborted, keep=keep)
+        return Decoded(table, max(low, scanned.next_offset), scanned.consumed)
+
+    def scan(self, data: bytes | bytearray | memoryview) -> Scanned:
+        """Which batches there are: soon done, and enough to fetch on."""
         array = np.frombuffer(data, np.uint8)
         # A list grows with what is there; all of a fetch is told of in one or a few calls.
-        found, end = self._scan(array)
+        found, consumed = self._scan(array)
+        rows = found.tolist()
+        next_offset = _behind(rows[-1]) if rows else 0
+        return Scanned(data, array, rows, next_offset, consumed)
+
+    def table(
+        self,
+        scanned: Scanned,
+        low: int,
+        high: int,
+        *,
+        aborted: Sequence[AbortedTransaction] | None = None,
+        keep: bool = False,
+    ) -> pa.RecordBatch:
+        """The records of batches that :meth:`scan` found; see :meth:`decode`."""
+        data = scanned.data
         skipped = _Aborted(aborted)
         sections = [_Sections(), _Sections()]  # as they came, and unpacked
-        next_offset = low
-        for row in found.tolist():
-            next_offset = row[k.BASE_OFFSET] + max(row[k.LAST_DELTA], 0) + 1
+        for row in scanned.batches:
             if row[k.MAGIC_BYTE] < MAGIC:
                 self._add_legacy(data, row, sections[1])
                 continue
             self._check(data, row)
-            if skipped.skips(row) or next_offset <= low or row[k.BASE_OFFSET] >= high:
+            if skipped.skips(row) or _behind(row) <= low or row[k.BASE_OFFSET] >= high:
                 continue
             self._add(data, row, sections)
         if keep:
             self._buffers = _Buffers()
-        table = self._table(array, sections, (low, high))
-        return Decoded(table, next_offset, end)
+        return self._table(scanned.array, sections, (low, high))
 
     def _scan(self, array: k.Bytes) -> tuple[k.Longs, int]:
         parts: list[k.Longs] = []

@@ -136,6 +136,7 @@ def scan(data: Bytes, start: int, end: int, found: Longs) -> tuple[int, int, int
         row[SIZE] = size
         row[BASE_OFFSET] = _big_endian(data, pos, 8)
         row[MAGIC_BYTE] = magic
+        row[LAST_DELTA] = 0  # an old message stands alone, or tells the last offset of several
         if magic == MAGIC:
             if size < HEADER_SIZE:
                 return count, pos, BAD_LENGTH

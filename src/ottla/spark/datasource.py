@@ -1,0 +1,183 @@
+"""What Spark calls: its names, its classes, its signatures; the work is done elsewhere.
+
+Runs on PySpark 4.1 to 4.3. Before 4.2 there are no limits for a micro-batch: Spark asks for the
+newest offsets without saying how much it wants, and ``availableNow`` is one batch.
+
+There is no ``pushFilters``: up to Spark 4.3.0 what one query filters, others of the same DataFrame
+do not see any more.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from ottla.spark.errors import BadOption
+from ottla.spark.offsets import OffsetsJson, from_json
+from ottla.spark.options import SourceOptions
+from ottla.spark.ranges import OffsetRange
+from ottla.spark.reader import plan_batch, read_range
+from ottla.spark.schema import Columns
+from ottla.spark.stream_reader import TopicStream
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxBytes,
+        ReadMaxRows,
+        ReadMinRows,
+        SupportsTriggerAvailableNow,
+    )
+except ImportError:  # Spark 4.1
+    if not TYPE_CHECKING:
+
+        class SupportsTriggerAvailableNow:
+            pass
+
+        ReadAllAvailable = ReadLimit = ReadMaxBytes = ReadMaxRows = ReadMinRows = None
+
+NAME = "ottla"
+TYPES: dict[str, DataType] = {
+    "key": BinaryType(),
+    "value": BinaryType(),
+    "topic": StringType(),
+    "partition": IntegerType(),
+    "offset": LongType(),
+    "timestamp": TimestampType(),
+    "timestampType": IntegerType(),
+    "headers": ArrayType(
+        StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+    ),
+}
+
+
+class OttlaDataSource(DataSource):
+    """``spark.read.format("ottla")`` and ``readStream``."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        headers = self.options.get("includeHeaders", "false").strip().lower() == "true"
+        names = [name for name in TYPES if headers or name != "headers"]
+        return StructType([StructField(name, TYPES[name]) for name in names])
+
+    def reader(self, schema: StructType) -> "OttlaReader":
+        return OttlaReader(SourceOptions.parse(dict(self.options)), columns_of(schema))
+
+    def streamReader(self, schema: StructType) -> "OttlaStreamReader":
+        options = SourceOptions.parse(dict(self.options), streaming=True)
+        return OttlaStreamReader(options, columns_of(schema))
+
+
+def columns_of(schema: StructType) -> Columns:
+    """The columns that a query asks for, in its order; each as it is in a topic."""
+    for field in schema.fields:
+        wanted = TYPES.get(field.name)
+        if wanted is None:
+            raise BadOption(f"there is no column {field.name}, only {', '.join(TYPES)}")
+        if field.dataType.simpleString() != wanted.simpleString():
+            raise BadOption(
+                f"column {field.name} is {wanted.simpleString()}, not "
+                f"{field.dataType.simpleString()}: leave its type and cast it in the query"
+            )
+    return Columns(schema.fieldNames())
+
+
+class RangePartition(InputPartition):
+    """A range, as Spark sends it to a task."""
+
+    def __init__(self, wanted: OffsetRange) -> None:
+        super().__init__(wanted)
+
+
+class OttlaReader(DataSourceReader):
+    def __init__(self, options: SourceOptions, columns: Columns) -> None:
+        self._options = options
+        self._columns = columns
+
+    def partitions(self) -> list[InputPartition]:
+        return [RangePartition(each) for each in plan_batch(self._options)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        # A query over nothing still has one task, whose partition is None.
+        if partition.value is None:
+            return iter(())
+        return read_range(partition.value, self._options, self._columns)
+
+
+class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """In the driver for the whole query; executors get a copy, which only reads."""
+
+    def __init__(self, options: SourceOptions, columns: Columns) -> None:
+        self._options = options
+        self._columns = columns
+        self._opened: TopicStream | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_opened": None}
+
+    @property
+    def _stream(self) -> TopicStream:
+        if self._opened is None:
+            self._opened = TopicStream(self._options)
+        return self._opened
+
+    def initialOffset(self) -> OffsetsJson:
+        return self._stream.initial()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """One of the limits, so that Spark asks for a limited batch; all of them are kept."""
+        options = self._options
+        if options.offsets_per_trigger_max is not None:
+            return ReadMaxRows(options.offsets_per_trigger_max)
+        if options.bytes_per_trigger_max is not None:
+            return ReadMaxBytes(options.bytes_per_trigger_max)
+        if options.offsets_per_trigger_min is not None:
+            return ReadMinRows(options.offsets_per_trigger_min)
+        return ReadAllAvailable()
+
+    def latestOffset(
+        self, start: OffsetsJson | None = None, limit: ReadLimit | None = None
+    ) -> OffsetsJson:
+        limited = limit is not None and not isinstance(limit, ReadAllAvailable)
+        return self._stream.latest(start, limited=limited)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._stream.freeze()
+
+    def reportLatestOffset(self) -> OffsetsJson | None:
+        return self._stream.reported()
+
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
+        ranges = self._stream.ranges(dict(start), dict(end))
+        return [RangePartition(each) for each in ranges]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_range(partition.value, self._options, self._columns)
+
+    def commit(self, end: OffsetsJson) -> None:
+        self._stream.commit_offsets(from_json(end))
+
+    def stop(self) -> None:
+        if self._opened is not None:
+            self._opened.close()

@@ -1,0 +1,22 @@
+"""How the pipeline says that something went wrong.
+
+ValueError
+    BadOption       an option that is unknown, missing, or says nothing that we understand
+RuntimeError
+    DataLoss        records that a query should return are gone; see ``failOnDataLoss``
+"""
+
+from typing import Final
+
+ADVICE: Final = (
+    "They were removed by retention or by hand, or the topic was deleted. To go on without them "
+    "set the option failOnDataLoss to false; to begin anew use a new checkpoint"
+)
+
+
+class BadOption(ValueError):
+    pass
+
+
+class DataLoss(RuntimeError):
+    """Names the topic, the partition, the offsets, and what can be done."""

@@ -1,0 +1,159 @@
+"""The options that begin with ``kafka.``: settings of the client, by Kafka's own names.
+
+A setting that our client has no use for (``max.poll.records``) is taken and passed over, so that a
+query moves over unchanged; one that would change what is read or who may read it, and that we do
+not have, is refused.
+"""
+
+import difflib
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.client.consumer import ISOLATION_LEVELS
+from ottla.spark.errors import BadOption
+
+PREFIX: Final = "kafka."
+_log = logging.getLogger(__name__)
+
+_FORBIDDEN: Final = {
+    "auto.offset.reset": "set the option startingOffsets: the query itself keeps its offsets",
+    "enable.auto.commit": "set the option commitGroup: it commits what a micro-batch has finished",
+    "interceptor.classes": "interceptors may change what is read",
+    "key.deserializer": "keys are bytes: cast them in the query",
+    "value.deserializer": "values are bytes: cast them in the query",
+}
+_USED: Final = (
+    "bootstrap.servers",
+    "client.id",
+    "default.api.timeout.ms",
+    "fetch.max.bytes",
+    "fetch.max.wait.ms",
+    "fetch.min.bytes",
+    "group.id",
+    "isolation.level",
+    "max.partition.fetch.bytes",
+    "metadata.max.age.ms",
+    "request.timeout.ms",
+    "retry.backoff.max.ms",
+    "retry.backoff.ms",
+    "security.protocol",
+    "socket.connection.setup.timeout.ms",
+)
+_PASSED_OVER: Final = (
+    "allow.auto.create.topics",
+    "auto.commit.interval.ms",
+    "auto.include.jmx.reporter",
+    "check.crcs",
+    "client.dns.lookup",
+    "client.rack",
+    "connections.max.idle.ms",
+    "enable.metrics.push",
+    "exclude.internal.topics",
+    "group.instance.id",
+    "group.protocol",
+    "group.remote.assignor",
+    "heartbeat.interval.ms",
+    "max.poll.interval.ms",
+    "max.poll.records",
+    "metadata.recovery.rebootstrap.trigger.ms",
+    "metadata.recovery.strategy",
+    "metric.reporters",
+    "metrics.num.samples",
+    "metrics.recording.level",
+    "metrics.sample.window.ms",
+    "partition.assignment.strategy",
+    "receive.buffer.bytes",
+    "reconnect.backoff.max.ms",
+    "reconnect.backoff.ms",
+    "send.buffer.bytes",
+    "session.timeout.ms",
+    "socket.connection.setup.timeout.max.ms",
+)
+_PARTITION_BYTES: Final = 4 << 20
+"""Of one partition by one fetch: some ten thousand small records, a batch of Arrow of good size."""
+_FETCH_WAIT_MS: Final = 100
+"""A range ends at records that are there, so nobody waits for them; Kafka's 500 ms would show."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSettings:
+    """How to reach a cluster. Equal settings share their connections."""
+
+    bootstrap_servers: str
+    client_id: str = "ottla-spark"
+    isolation_level: int = 0
+    group_id: str | None = None
+    fetch_bytes_max: int = 50 << 20
+    fetch_bytes_min: int = 1
+    fetch_wait_ms: int = _FETCH_WAIT_MS
+    partition_bytes_max: int = _PARTITION_BYTES
+    connect_timeout_ms: int = 10_000
+    request_timeout_ms: int = 30_000
+    call_timeout_ms: int = 60_000
+    back_off_ms: int = 100
+    back_off_max_ms: int = 1_000
+    metadata_age_max_ms: int = 300_000
+
+    @staticmethod
+    def parse(options: Mapping[str, str]) -> "KafkaSettings":
+        """Of options by their lower-case names; those without the prefix are others' business."""
+        given = {
+            name.removeprefix(PREFIX): value
+            for name, value in options.items()
+            if name.startswith(PREFIX)
+        }
+        for name in given:
+            _check(name)
+        if "bootstrap.servers" not in given:
+            raise BadOption("the option kafka.bootstrap.servers must be given")
+        protocol = given.get("security.protocol", "PLAINTEXT").upper()
+        if protocol != "PLAINTEXT":
+            raise BadOption(f"kafka.security.protocol: {protocol} is not there yet, only PLAINTEXT")
+        level = given.get("isolation.level", "read_uncommitted").lower()
+        if level not in ISOLATION_LEVELS:
+            known = " or ".join(sorted(ISOLATION_LEVELS))
+            raise BadOption(f"kafka.isolation.level: expected {known}, got {level!r}")
+        numbers = {field: _number(given, name) for field, name in _NUMBERS.items() if name in given}
+        return KafkaSettings(
+            bootstrap_servers=given["bootstrap.servers"],
+            client_id=given.get("client.id", "ottla-spark"),
+            isolation_level=ISOLATION_LEVELS[level],
+            group_id=given.get("group.id"),
+            **numbers,
+        )
+
+
+_NUMBERS: Final = {
+    "fetch_bytes_max": "fetch.max.bytes",
+    "fetch_bytes_min": "fetch.min.bytes",
+    "fetch_wait_ms": "fetch.max.wait.ms",
+    "partition_bytes_max": "max.partition.fetch.bytes",
+    "connect_timeout_ms": "socket.connection.setup.timeout.ms",
+    "request_timeout_ms": "request.timeout.ms",
+    "call_timeout_ms": "default.api.timeout.ms",
+    "back_off_ms": "retry.backoff.ms",
+    "back_off_max_ms": "retry.backoff.max.ms",
+    "metadata_age_max_ms": "metadata.max.age.ms",
+}
+
+
+def _check(name: str) -> None:
+    if name in _FORBIDDEN:
+        raise BadOption(f"kafka.{name} cannot be set: {_FORBIDDEN[name]}")
+    if name in _USED or name in _PASSED_OVER:
+        return
+    if name.startswith(("sasl.", "ssl.")):
+        raise BadOption(f"kafka.{name}: encryption and authentication are not there yet")
+    close = difflib.get_close_matches(name, (*_USED, *_PASSED_OVER), 1, 0.8)
+    if close:
+        raise BadOption(f"kafka.{name} is unknown; did you mean kafka.{close[0]}?")
+    _log.warning("kafka.%s is unknown and has no effect", name)
+
+
+def _number(given: Mapping[str, str], name: str) -> int:
+    text = given[name].strip()
+    if not text.isdecimal() or int(text) > 0x7FFF_FFFF:
+        raise BadOption(f"kafka.{name}: expected a number, got {given[name]!r}")
+    return int(text)

@@ -1,0 +1,307 @@
+"""The options of the source, by the names of spark-sql-kafka, and some of our own.
+
+Names are the same in any case of letters, as everywhere in Spark. A name that nobody knows is
+refused: an option that is silently without effect costs its user more than one that is refused.
+"""
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, overload
+
+from ottla.client.offsets import EARLIEST, LATEST
+from ottla.common.topic_partition import TopicPartition
+from ottla.spark.errors import BadOption
+from ottla.spark.kafka_settings import PREFIX, KafkaSettings
+from ottla.spark.offsets import (
+    NAMES,
+    AtTimestamp,
+    AtTimestamps,
+    Everywhere,
+    Limit,
+    OfGroup,
+    Specific,
+    parse_limit,
+    parse_partitions,
+    parse_timestamps,
+)
+
+SUBSCRIPTIONS: Final = ("subscribe", "subscribePattern", "assign")
+OF_CONNECTOR: Final = (
+    *SUBSCRIPTIONS,
+    "startingOffsets",
+    "startingOffsetsByTimestamp",
+    "startingTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "endingOffsets",
+    "endingOffsetsByTimestamp",
+    "endingTimestamp",
+    "failOnDataLoss",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "includeHeaders",
+    "groupIdPrefix",
+    "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+)
+OUR_OWN: Final = ("commitGroup", "maxBytesPerTrigger", "maxBytesPerPartition", "readFrom")
+READ_FROM: Final = ("auto", "broker", "segments", "remote")
+SPLIT_BYTES: Final = 256 << 20
+"""What one task of a batch query reads at most, as far as sizes are known."""
+
+_STRATEGIES: Final = ("error", "latest")
+_TRUTHS: Final = {"true": True, "false": False}
+_MILLISECONDS: Final = {
+    "us": 0.001,
+    "ms": 1,
+    "s": 1_000,
+    "m": 60_000,
+    "min": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+}
+_BYTES: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+class Given:
+    """Options as they were given, taken out by name and kind."""
+
+    def __init__(self, options: Mapping[str, str], known: tuple[str, ...]) -> None:
+        self.values = {name.lower(): value for name, value in options.items()}
+        names = {name.lower(): name for name in known}
+        for name in options:
+            if name.lower() not in names and not name.lower().startswith(PREFIX):
+                raise BadOption(f"the option {name} is unknown{_meant(name, known)}")
+
+    def __contains__(self, name: str) -> bool:
+        return name.lower() in self.values
+
+    def text(self, name: str) -> str | None:
+        return self.values.get(name.lower())
+
+    def truth(self, name: str, default: bool) -> bool:
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.strip().lower() not in _TRUTHS:
+            raise BadOption(f"{name}: expected true or false, got {text!r}")
+        return _TRUTHS[text.strip().lower()]
+
+    @overload
+    def number(self, name: str, default: int, *, least: int = 1) -> int: ...
+
+    @overload
+    def number(self, name: str, default: None = None, *, least: int = 1) -> int | None: ...
+
+    def number(self, name: str, default: int | None = None, *, least: int = 1) -> int | None:
+        text = self.text(name)
+        if text is None:
+            return default
+        if not re.fullmatch(r"-?\d{1,18}", text.strip()) or int(text) < least:
+            raise BadOption(f"{name}: expected a number of at least {least}, got {text!r}")
+        return int(text)
+
+    def milliseconds(self, name: str, default: str) -> int:
+        """A time as Spark writes it: ``15m``, ``30s``; a number alone is of milliseconds."""
+        text = self.text(name)
+        text = default if text is None else text
+        found = re.fullmatch(r"(\d{1,15})\s*([a-z]*)", text.strip().lower())
+        if found is None or (found[2] or "ms") not in _MILLISECONDS:
+            raise BadOption(f"{name}: expected a time such as 30s or 15m, got {text!r}")
+        return int(int(found[1]) * _MILLISECONDS[found[2] or "ms"])
+
+    def bytes(self, name: str) -> int | None:
+        """A size as Spark writes it: ``64m``, ``1g``; a number alone is of bytes."""
+        text = self.text(name)
+        if text is None:
+            return None
+        found = re.fullmatch(r"(\d{1,15})\s*([bkmgt]?)b?", text.strip().lower())
+        if found is None or int(found[1]) == 0:
+            raise BadOption(f"{name}: expected a size such as 64m or 1g, got {text!r}")
+        return int(found[1]) * _BYTES[found[2]]
+
+    def word(self, name: str, words: tuple[str, ...]) -> str:
+        """One of ``words``; the first when nothing is said."""
+        text = self.text(name)
+        if text is None:
+            return words[0]
+        if text.strip().lower() not in words:
+            raise BadOption(f"{name}: expected {' or '.join(words)}, got {text!r}")
+        return text.strip().lower()
+
+
+def _meant(name: str, known: tuple[str, ...]) -> str:
+    lower = {each.lower(): each for each in known}
+    lower["kafka.bootstrap.servers"] = "kafka.bootstrap.servers"
+    close = difflib.get_close_matches(name.lower(), lower, 1, 0.6)
+    return f"; did you mean {lower[close[0]]}?" if close else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """Which partitions: of topics, of topics whose whole name matches, or those that are named."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str = ""
+    partitions: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """What to read, from where to where, and how much at a time."""
+
+    kafka: KafkaSettings
+    subscription: Subscription
+    starting: Limit
+    ending: Limit
+    latest_if_no_match: bool
+    """Where a starting timestamp has no record: from the end, instead of an error."""
+    fail_on_data_loss: bool
+    include_headers: bool
+    read_from: str
+    commit_group: str | None
+    min_partitions: int | None
+    records_per_partition_max: int | None
+    bytes_per_partition_max: int | None
+    offsets_per_trigger_max: int | None
+    offsets_per_trigger_min: int | None
+    bytes_per_trigger_max: int | None
+    trigger_delay_max_ms: int
+    poll_timeout_ms: int | None
+    retries: int
+    retry_interval_ms: int
+
+    @staticmethod
+    def parse(options: Mapping[str, str], *, streaming: bool = False) -> "SourceOptions":
+        given = Given(options, OF_CONNECTOR + OUR_OWN)
+        starting = _limit(given, "starting", LATEST if streaming else EARLIEST)
+        ending = _limit(given, "ending", LATEST)
+        if streaming:
+            _check_streaming(given)
+        else:
+            _check_batch(starting, ending)
+        kafka = KafkaSettings.parse(given.values)
+        commit_group = given.text("commitGroup")
+        if isinstance(starting, OfGroup) and not (commit_group or kafka.group_id):
+            raise BadOption("startingOffsets=group: name the group, by the option commitGroup")
+        read_from = given.word("readFrom", READ_FROM)
+        if read_from not in {"auto", "broker"}:
+            raise BadOption(f"readFrom={read_from} is not there yet; use broker or auto")
+        split = given.bytes("maxBytesPerPartition")
+        parsed = SourceOptions(
+            kafka=kafka,
+            subscription=_subscription(given),
+            starting=starting,
+            ending=ending,
+            latest_if_no_match=given.word("startingOffsetsByTimestampStrategy", _STRATEGIES)
+            == "latest",
+            fail_on_data_loss=given.truth("failOnDataLoss", default=True),
+            include_headers=given.truth("includeHeaders", default=False),
+            read_from=read_from,
+            commit_group=commit_group,
+            min_partitions=given.number("minPartitions"),
+            records_per_partition_max=given.number("maxRecordsPerPartition"),
+            bytes_per_partition_max=split if streaming else split or SPLIT_BYTES,
+            offsets_per_trigger_max=given.number("maxOffsetsPerTrigger"),
+            offsets_per_trigger_min=given.number("minOffsetsPerTrigger"),
+            bytes_per_trigger_max=given.bytes("maxBytesPerTrigger"),
+            trigger_delay_max_ms=given.milliseconds("maxTriggerDelay", "15m"),
+            poll_timeout_ms=given.number("kafkaConsumer.pollTimeoutMs"),
+            retries=given.number("fetchOffset.numRetries", 3, least=0),
+            retry_interval_ms=given.number("fetchOffset.retryIntervalMs", 1_000, least=0),
+        )
+        least, most = parsed.offsets_per_trigger_min, parsed.offsets_per_trigger_max
+        if least is not None and most is not None and least > most:
+            raise BadOption(
+                f"minOffsetsPerTrigger ({least}) is above maxOffsetsPerTrigger ({most})"
+            )
+        return parsed
+
+    @property
+    def group(self) -> str | None:
+        """The consumer group whose offsets ``startingOffsets=group`` means."""
+        return self.commit_group or self.kafka.group_id
+
+
+def _subscription(given: Given) -> Subscription:
+    named = [name for name in SUBSCRIPTIONS if name in given]
+    if len(named) != 1:
+        listed = ", ".join(SUBSCRIPTIONS)
+        raise BadOption(
+            f"{' and '.join(named)} exclude each other: give one of {listed}"
+            if named
+            else f"one of the options {listed} must be given"
+        )
+    (name,) = named
+    text = (given.text(name) or "").strip()
+    if name == "subscribe":
+        topics = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+        if not topics:
+            raise BadOption("subscribe: no topic is named")
+        return Subscription(topics=topics)
+    if name == "assign":
+        return Subscription(partitions=parse_partitions(text, name))
+    if not text:
+        raise BadOption("subscribePattern: no pattern is given")
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise BadOption(f"subscribePattern: {text!r} is no regular expression: {error}") from None
+    return Subscription(pattern=text)
+
+
+def _limit(given: Given, which: str, default: int) -> Limit:
+    """One time for all goes before a time for each partition, and that before offsets."""
+    name = f"{which}Timestamp"
+    stamp = given.number(name, least=0)
+    if stamp is not None:
+        return AtTimestamp(stamp)
+    name = f"{which}OffsetsByTimestamp"
+    text = given.text(name)
+    if text is not None:
+        return parse_timestamps(text, name)
+    name = f"{which}Offsets"
+    text = given.text(name)
+    limit = Everywhere(default) if text is None else parse_limit(text, name)
+    if which == "ending" and isinstance(limit, OfGroup):
+        raise BadOption("endingOffsets: group is for startingOffsets only")
+    return limit
+
+
+def _check_streaming(given: Given) -> None:
+    for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
+        if name in given:
+            raise BadOption(f"{name}: a streaming query has no end")
+
+
+def _check_batch(starting: Limit, ending: Limit) -> None:
+    """A batch query goes from somewhere before the end to somewhere behind the start."""
+    for name, limit, refused in (
+        ("startingOffsets", starting, LATEST),
+        ("endingOffsets", ending, EARLIEST),
+    ):
+        word = f"can't be {NAMES[refused]} for batch queries"
+        if limit == Everywhere(refused):
+            raise BadOption(f"{name} {word}")
+        if isinstance(limit, Specific):
+            for where, offset in (*limit.offsets, *limit.topics):
+                if offset == refused:
+                    raise BadOption(f"{name} of {where} {word}")
+    if isinstance(starting, Specific) and isinstance(ending, Specific):
+        _check_order(dict(starting.offsets), dict(ending.offsets), "Offsets")
+    if isinstance(starting, AtTimestamps) and isinstance(ending, AtTimestamps):
+        _check_order(dict(starting.timestamps), dict(ending.timestamps), "OffsetsByTimestamp")
+
+
+def _check_order(
+    starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], name: str
+) -> None:
+    for partition, start in starts.items():
+        end = ends.get(partition, start)
+        if 0 <= end < start:
+            raise BadOption(f"{partition}: starting{name} {start} is behind ending{name} {end}")

@@ -1,0 +1,151 @@
+"""Batch queries: which ranges there are, and the records of one range as Arrow.
+
+``read_range`` runs in the executors. It returns exactly the records that a consumer of the same
+offsets would get; if it cannot, it says so and does not end early.
+"""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from ottla.client.offsets import EARLIEST, LATEST
+from ottla.common.errors import CorruptMessage, OffsetOutOfRange, UnknownTopicId
+from ottla.common.topic_partition import TopicPartition
+from ottla.spark.broker_reads import BrokerReads, Fetched, PartitionFetch, connected
+from ottla.spark.decoding import BatchDecoder
+from ottla.spark.errors import DataLoss
+from ottla.spark.offsets import Offsets
+from ottla.spark.options import SourceOptions
+from ottla.spark.positions import Positions, TopicIds, report_loss
+from ottla.spark.ranges import OffsetRange, plan
+from ottla.spark.schema import Columns
+
+_POLL_TIMEOUT_MS = 120_000
+
+
+def plan_batch(options: SourceOptions) -> list[OffsetRange]:
+    """The ranges of a whole query, from what the brokers say now."""
+    reads = connected(options.kafka)
+    positions = Positions(options, reads)
+    partitions, topic_ids = positions.assigned()
+    starts = positions.starting(partitions)
+    ends = positions.ending(partitions)
+    return plan_ranges(options, reads, topic_ids, starts, ends)
+
+
+def plan_ranges(
+    options: SourceOptions,
+    reads: BrokerReads,
+    topic_ids: TopicIds,
+    starts: Offsets,
+    ends: Offsets,
+) -> list[OffsetRange]:
+    """From each start to its end, split as the options say."""
+    filled = {each: end for each, end in ends.items() if end > starts.get(each, end)}
+    sized = options.bytes_per_partition_max is not None or options.min_partitions is not None
+    sizes = reads.record_sizes(filled) if sized and filled else {}
+    ranges = [
+        OffsetRange(
+            each.topic,
+            topic_ids[each.topic],
+            each.partition,
+            starts[each],
+            end,
+            sizes.get(each, 0.0),
+        )
+        for each, end in sorted(filled.items())
+    ]
+    return plan(
+        ranges,
+        parts_min=options.min_partitions,
+        records_max=options.records_per_partition_max,
+        bytes_max=options.bytes_per_partition_max,
+    )
+
+
+def read_range(
+    wanted: OffsetRange, options: SourceOptions, columns: Columns, *, keep: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """The records of a range. Each table is overwritten by the next, unless ``keep``."""
+    return _BrokerRange(wanted, options, columns).read(keep=keep)
+
+
+class _BrokerRange:
+    """A range that is fetched from its leader."""
+
+    def __init__(self, wanted: OffsetRange, options: SourceOptions, columns: Columns) -> None:
+        self._wanted = wanted
+        self._options = options
+        self._partition = TopicPartition(wanted.topic, wanted.partition)
+        self._reads = connected(options.kafka)
+        self._decoder = BatchDecoder(columns, wanted.topic, wanted.partition)
+
+    def read(self, *, keep: bool) -> Iterator[pa.RecordBatch]:
+        fetching = self._reads.fetching(self._partition, self._wanted.topic_id)
+        try:
+            yield from self._read(fetching, keep)
+        finally:
+            fetching.close()
+
+    def _read(self, fetching: PartitionFetch, keep: bool) -> Iterator[pa.RecordBatch]:
+        offset, end = self._wanted.start, self._wanted.end
+        patience = self._options.poll_timeout_ms or _POLL_TIMEOUT_MS
+        deadline = self._reads.cluster.deadline(patience)
+        while offset < end:
+            try:
+                fetched = fetching.fetch(offset)
+            except OffsetOutOfRange:
+                if deadline.passed:
+                    raise
+                offset = self._out_of_range(offset)
+                continue
+            except UnknownTopicId as error:
+                self._lost(f"{self._partition}: {error}, offsets {offset} to {end - 1} are gone")
+                return
+            if not fetched.records:
+                if deadline.passed:
+                    self._stalled(offset, fetched, patience)
+                    return
+                continue
+            scanned = self._decoder.scan(fetched.records)
+            if not scanned.consumed:
+                raise CorruptMessage(
+                    f"{self._partition}: the broker sent {len(fetched.records)} bytes for offset "
+                    f"{offset} without a whole batch"
+                )
+            low, offset = offset, max(offset, scanned.next_offset)
+            if offset < end:
+                fetching.ask(offset)  # it comes while this one is decoded
+            table = self._decoder.table(scanned, low, end, aborted=fetched.aborted, keep=keep)
+            if table.num_rows:
+                yield table
+            deadline = self._reads.cluster.deadline(patience)
+
+    def _lost(self, what: str) -> None:
+        report_loss(self._options, what)
+
+    def _out_of_range(self, offset: int) -> int:
+        """Where to go on when what was to be read is not there."""
+        end = self._wanted.end
+        positions = Positions(self._options, self._reads)
+        first = positions.at(EARLIEST, [self._partition]).get(self._partition)
+        last = positions.at(LATEST, [self._partition]).get(self._partition)
+        if first is None or last is None:
+            self._lost(
+                f"{self._partition}: offsets {offset} to {end - 1} are gone, as is the topic"
+            )
+            return end
+        if first <= offset <= last:
+            return offset  # another leader had less, or it came back
+        go_on = min(first, end) if offset < first else end
+        self._lost(
+            f"{self._partition}: offsets {offset} to {go_on - 1} are gone, there are only those "
+            f"from {first} to {last - 1}"
+        )
+        return go_on
+
+    def _stalled(self, offset: int, fetched: Fetched, patience: int) -> None:
+        what = f"{self._partition}: nothing came for offset {offset} within {patience} ms"
+        if fetched.end >= self._wanted.end:
+            raise DataLoss(f"{what}, though the partition goes on to {fetched.end}")
+        self._lost(f"{what}: the partition ends at {fetched.end}, not at {self._wanted.end}")

@@ -1,0 +1,222 @@
+"""``readStream.format("ottla")``: exact over restarts and limits; if it cannot be, it is told."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+from tests.spark.topics import Row, Topics, numbered, until
+
+from ottla.common.topic_partition import TopicPartition
+from ottla.spark.errors import DataLoss
+from ottla.spark.offsets import OffsetsJson
+from ottla.spark.options import SourceOptions
+from ottla.spark.reader import read_range
+from ottla.spark.schema import Columns
+from ottla.spark.stream_reader import TopicStream
+
+QUICK = {"kafka.metadata.max.age.ms": "0", "fetchOffset.retryIntervalMs": "10"}
+
+
+class Query:
+    """A stream that appends the values of a topic to a list, batch by batch."""
+
+    def __init__(self, spark: SparkSession, topics: Topics, topic: str, checkpoint: Path) -> None:
+        self._spark = spark
+        self._options = {
+            "kafka.bootstrap.servers": topics.address,
+            "subscribe": topic,
+            "startingOffsets": "earliest",
+            **QUICK,
+        }
+        self._checkpoint = str(checkpoint)
+        self.batches: list[list[int]] = []
+
+    def run(self, **options: str) -> StreamingQuery:
+        """All that is there now."""
+        query = self._start(options).trigger(availableNow=True).start()
+        query.awaitTermination(120)
+        return query
+
+    def _start(self, options: dict[str, str]) -> DataStreamWriter:
+        def take(frame: DataFrame, _: int) -> None:
+            self.batches.append(sorted(int(row[0]) for row in frame.select("value").collect()))
+
+        frame = self._spark.readStream.format("ottla").options(**self._options, **options).load()
+        writer = frame.writeStream.foreachBatch(take)
+        return writer.option("checkpointLocation", self._checkpoint)
+
+    @property
+    def values(self) -> list[int]:
+        return sorted(value for batch in self.batches for value in batch)
+
+
+def test_a_stream_goes_on_from_its_checkpoint(
+    spark: SparkSession, topics: Topics, tmp_path: Path
+) -> None:
+    topic = topics.make(2)
+    group = f"readers-of-{topic}"
+    query = Query(spark, topics, topic, tmp_path)
+    topics.fill(topic, numbered(0, 100, 2))
+    query.run(commitGroup=group)
+    topics.fill(topic, numbered(100, 250, 2))
+    last = query.run(maxOffsetsPerTrigger="40", commitGroup=group)
+    assert query.values == list(range(250))
+    assert [len(batch) for batch in query.batches] == [100, 40, 40, 40, 30]
+    (log,) = (tmp_path / "offsets").glob("4")
+    written = json.loads(log.read_text().splitlines()[-1])
+    assert written == {topic: {"0": 125, "1": 125}}
+    progress = last.lastProgress
+    assert progress is not None
+    assert json.loads(progress["sources"][0]["latestOffset"]) == written
+    committed = topics.admin.group_offsets(group)
+    assert {each: value.offset for each, value in committed.items()} == {
+        TopicPartition(topic, 0): 125,
+        TopicPartition(topic, 1): 125,
+    }
+
+
+def test_what_is_lost_ends_a_careful_query(
+    spark: SparkSession, topics: Topics, tmp_path: Path
+) -> None:
+    topic = topics.make()
+    query = Query(spark, topics, topic, tmp_path)
+    topics.fill(topic, numbered(0, 10))
+    query.run()
+    topics.fill(topic, numbered(10, 20))
+    topics.cut(topic, 15)
+    with pytest.raises(StreamingQueryException, match=f"{topic}-0: offsets 10 to 14 are gone"):
+        query.run()
+    query.run(failOnDataLoss="false")
+    assert query.values == [*range(10), *range(15, 20)]
+
+
+# Without Spark: what the reader tells the driver.
+
+
+def stream_of(topics: Topics, topic: str, **more: str) -> TopicStream:
+    given = {"kafka.bootstrap.servers": topics.address, "subscribe": topic, **QUICK}
+    given |= {"startingOffsets": "earliest", **more}
+    return TopicStream(SourceOptions.parse(given, streaming=True))
+
+
+def values_of(
+    topics: Topics, stream: TopicStream, start: OffsetsJson, end: OffsetsJson
+) -> list[int]:
+    options = stream.options
+    return [
+        int(value)
+        for wanted in stream.ranges(start, end)
+        for table in read_range(wanted, options, Columns(["value"]))
+        for value in table["value"].to_pylist()
+    ]
+
+
+def test_added_partitions_are_read_from_their_start(topics: Topics) -> None:
+    topic = topics.make()
+    topics.fill(topic, numbered(0, 3))
+    stream = stream_of(topics, topic)
+    start = stream.latest(stream.initial())
+    assert start == {topic: {"0": 3}}
+    topics.admin.create_partitions({topic: 2})
+    until(lambda: len(stream.latest(start)[topic]) == 2)
+    topics.fill(topic, [Row(1, None, b"7"), Row(0, None, b"8")])
+    until(lambda: stream.latest(start)[topic]["1"] == 1)
+    end = stream.latest(start)
+    assert sorted(values_of(topics, stream, start, end)) == [7, 8]
+    again = stream_of(topics, topic)
+    assert sorted(values_of(topics, again, start, end)) == [7, 8]
+
+
+def test_limits_are_shared_out_in_proportion(topics: Topics) -> None:
+    topic = topics.make(3)
+    topics.fill(topic, [Row(0, None, b"x")] * 90 + [Row(1, None, b"x")] * 9 + [Row(2, None, b"x")])
+    stream = stream_of(topics, topic, maxOffsetsPerTrigger="10")
+    start = stream.initial()
+    assert stream.latest(start, limited=True) == {topic: {"0": 9, "1": 1, "2": 1}}
+    assert stream.latest(start) == stream.reported() == {topic: {"0": 90, "1": 9, "2": 1}}
+    by_bytes = stream_of(topics, topic, maxBytesPerTrigger="300")
+    taken = by_bytes.latest(start, limited=True)[topic]
+    assert 0 < taken["0"] < 90
+    assert taken["0"] > taken["1"] > 0
+
+
+def test_too_little_is_waited_for_but_not_for_ever(topics: Topics) -> None:
+    topic = topics.make()
+    topics.fill(topic, numbered(0, 5))
+    stream = stream_of(topics, topic, minOffsetsPerTrigger="10", maxTriggerDelay="1h")
+    start = stream.initial()
+    first = stream.latest(start, limited=True)
+    assert first == {topic: {"0": 5}}, "the first batch does not wait, as in the connector"
+    topics.fill(topic, numbered(5, 10))
+    assert stream.latest(first, limited=True) == first
+    topics.fill(topic, numbered(10, 15))
+    assert stream.latest(first, limited=True) == {topic: {"0": 15}}
+    stream.freeze()
+    assert stream.latest({topic: {"0": 14}}, limited=True) == {topic: {"0": 15}}
+
+
+def test_a_frozen_stream_ends(topics: Topics) -> None:
+    topic = topics.make()
+    topics.fill(topic, numbered(0, 5))
+    stream = stream_of(topics, topic)
+    stream.freeze()
+    end = stream.latest(stream.initial())
+    topics.fill(topic, numbered(5, 9))
+    assert stream.latest(end) == end == {topic: {"0": 5}}
+
+
+def test_a_topic_that_was_made_anew_is_told_or_read_from_its_start(topics: Topics) -> None:
+    topic = topics.make()
+    topics.fill(topic, numbered(0, 20))
+    careful = stream_of(topics, topic)
+    careless = stream_of(topics, topic, failOnDataLoss="false")
+    start = careful.latest(careful.initial())
+    assert careless.latest(careless.initial()) == start
+    topics.delete(topic)
+    topics.make(name=topic)
+    topics.fill(topic, numbered(100, 130))
+    with pytest.raises(DataLoss, match=f"topic {topic} was deleted and made anew"):
+        careful.latest(start)
+    end = careless.latest(start)
+    assert end == {topic: {"0": 30}}
+    assert values_of(topics, careless, start, end) == list(range(100, 130))
+    assert values_of(topics, careless, end, end) == []
+
+
+def test_less_than_before_is_told_even_after_a_restart(topics: Topics) -> None:
+    topic = topics.make()
+    topics.fill(topic, numbered(0, 4))
+    restarted = stream_of(topics, topic, **{"fetchOffset.numRetries": "1"})
+    start = {topic: {"0": 9}}
+    end = restarted.latest(start)
+    with pytest.raises(DataLoss, match=f"{topic}-0 has only offsets up to 4, .* at 9"):
+        restarted.ranges(start, end)
+
+
+def test_a_deleted_topic_is_told_with_its_offset(topics: Topics) -> None:
+    topic = topics.make()
+    topics.fill(topic, numbered(0, 4))
+    careful = stream_of(topics, topic)
+    start = careful.latest(careful.initial())
+    careless = stream_of(topics, topic, failOnDataLoss="false")
+    topics.delete(topic)
+    end = careful.latest(start)
+    assert end == {}
+    with pytest.raises(DataLoss, match=f"{topic}-0 is gone, from offset 4 on"):
+        careful.ranges(start, end)
+    assert careless.ranges(start, careless.latest(start)) == []
+
+
+def test_the_last_stable_offset_bounds_readers_of_what_is_committed(topics: Topics) -> None:
+    topic = topics.make()
+    topics.transaction(topic, [b"1", b"2"], commit=False)
+    topics.transaction(topic, [b"3"], commit=True)
+    stream = stream_of(topics, topic, **{"kafka.isolation.level": "read_committed"})
+    start = stream.initial()
+    end = stream.latest(start)
+    assert values_of(topics, stream, start, end) == [3]
+    assert end == {topic: {"0": 5}}, "markers have offsets too"
