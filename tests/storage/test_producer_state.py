@@ -157,19 +157,56 @@ def test_a_follower_takes_what_its_leader_took(log: Log) -> None:
     assert produce(log, 4).first_offset == 3
 
 
-def test_producers_survive_a_restart_with_their_last_batch(files: MemoryFilesystem) -> None:
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("rolled", [True, False])
+def test_after_a_restart_each_of_the_last_five_batches_is_known(
+    files: MemoryFilesystem, clean: bool, rolled: bool
+) -> None:
     log = logs.open_log(files)
-    produce(log, 0, 2)
-    produce(log, 2, 3)
-    for clean in (True, False):
-        if clean:
-            log.close(logs.NOW)
-        files.kill()
-        log = logs.open_log(files, clean=clean)
-        info = produce(log, 2, 3)
-        assert info.is_duplicate
-        assert info.first_offset == 2
-    assert produce(log, 5).first_offset == 5
+    for number in range(7):
+        for producer in (1, 2):
+            produce(log, 2 * number, 2, producer=producer)
+        if rolled and number == 4:
+            log.roll(logs.NOW)
+            log.flush(logs.NOW)
+    if clean:
+        log.close(logs.NOW)
+    files.kill()
+    log = logs.open_log(files, clean=clean, recovery_point=log.recovery_point)
+    for number in range(2, 7):
+        for producer in (1, 2):
+            info = produce(log, 2 * number, 2, producer=producer)
+            assert info.is_duplicate
+            assert info.first_offset == 4 * number + 2 * (producer - 1)
+    with pytest.raises(OutOfOrderSequenceNumber):
+        produce(log, 2, 2)
+    assert produce(log, 14).first_offset == 28
+
+
+def test_after_a_truncation_the_batches_before_it_are_known(files: MemoryFilesystem) -> None:
+    log = logs.open_log(files)
+    for sequence in range(8):
+        produce(log, sequence)
+        if sequence == 4:
+            log.roll(logs.NOW)
+    log.truncate_to(6, logs.NOW)
+    assert [produce(log, sequence).first_offset for sequence in range(1, 6)] == [1, 2, 3, 4, 5]
+
+
+def test_what_is_sent_in_another_epoch_or_before_a_gap_is_not_recalled(
+    files: MemoryFilesystem,
+) -> None:
+    log = logs.open_log(files)
+    produce(log, 0, epoch=0)
+    for producer, first in ((1, 0), (2, 0)):
+        produce(log, first, epoch=1, producer=producer)
+    log.producers.producers.clear()  # both are expired, and go on elsewhere
+    for producer, first in ((1, 1), (2, 7)):
+        produce(log, first, epoch=1, producer=producer)
+    log.close(logs.NOW)
+    known = logs.open_log(files).producers.producers
+    assert [batch.first_offset for batch in known[1].batches] == [1, 3]
+    assert [batch.first_offset for batch in known[2].batches] == [4]
 
 
 def test_an_idle_producer_is_forgotten(log: Log) -> None:

@@ -98,6 +98,15 @@ class Index:
 
         return self._search(search) or []
 
+    def tail(self, count_max: int) -> list[Entry]:
+        """At most ``count_max`` of the entries, the last ones."""
+        return (
+            self._search(
+                lambda entry, count: [entry(n) for n in range(max(count - count_max, 0), count)]
+            )
+            or []
+        )
+
     def _search(self, search: Callable[[Callable[[int], Entry], int], T]) -> T | None:
         size = self._struct.size
         entries = self._entries

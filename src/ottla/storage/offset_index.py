@@ -40,6 +40,10 @@ class OffsetIndex(Index):
         found = self.last()
         return None if found is None else (self.base_offset + found[0], found[1])
 
+    def latest(self, count: int) -> list[tuple[int, int]]:
+        """At most ``count`` of the entries, the last ones."""
+        return [(self.base_offset + relative, start) for relative, start in self.tail(count)]
+
     def behind(self, position: int, count: int) -> list[tuple[int, int]]:
         """At most ``count`` of the entries of batches that begin behind ``position``."""
         found = self.following(position, 1, count)

@@ -11,7 +11,7 @@ the high watermark has not reached: a committed reader must not read on from the
 Counterpart: ``ProducerStateManager`` and ``ProducerAppendInfo``.
 """
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from ottla.common.errors import (
     InvalidProducerEpoch,
@@ -37,6 +37,15 @@ class BatchMetadata(NamedTuple):
     last_offset: int
     offset_delta: int
     timestamp: int
+
+    @classmethod
+    def of(cls, header: BatchHeader) -> Self:
+        return cls(
+            header.last_sequence,
+            header.last_offset,
+            header.last_offset_delta,
+            header.max_timestamp,
+        )
 
     @property
     def first_offset(self) -> int:
@@ -269,13 +278,8 @@ class ProducerState:
         if producer_id < 0:
             return None
         if not header.is_control:
-            metadata = BatchMetadata(
-                header.last_sequence,
-                header.last_offset,
-                header.last_offset_delta,
-                header.max_timestamp,
-            )
-            self.add_batch(producer_id, epoch, metadata, header.is_transactional)
+            batch_metadata = BatchMetadata.of(header)
+            self.add_batch(producer_id, epoch, batch_metadata, header.is_transactional)
             return None
         records = iterate(batch)
         if not records:

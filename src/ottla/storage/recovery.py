@@ -32,6 +32,7 @@ from ottla.storage.offset_index import RELATIVE_OFFSET_MAX
 from ottla.storage.open_files import OpenFiles
 from ottla.storage.producer_snapshots import ProducerSnapshots
 from ottla.storage.producer_state import ProducerState
+from ottla.storage.recent_batches import recall_batches
 from ottla.storage.segment import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -105,6 +106,8 @@ class LogLoader:
         self._epochs = LeaderEpochs()
         self._epochs_known = True
         self._changed = False
+        self._has_walked = False
+        """Whether the producers are those of batches that were just read, up to an end."""
 
     def load(self) -> OpenedLog:
         names = self._finish_replacements(self._filesystem.list_directory(self._directory))
@@ -122,7 +125,10 @@ class LogLoader:
         self._epochs.truncate_from_start(self._log_start_offset)
         self._snapshots.remove_strays(segments.base_offsets)
         self._snapshots.keep_between(log_start_offset, log_end_offset)
-        self._load_producers(log_start_offset, log_end_offset)
+        if self._has_walked and self._producers.end_offset == log_end_offset > log_start_offset:
+            self._producers.remove_expired(self._now_ms)
+        else:
+            self._load_producers(log_start_offset, log_end_offset)
         if self._changed:
             # What was cut or removed must not come back beside what is appended in its place.
             self._filesystem.sync_directory(self._directory)
@@ -307,7 +313,7 @@ class LogLoader:
 
         Whether it was cut, and the offset behind its last batch.
         """
-        self._load_producers(self._log_start_offset, segment.base_offset)
+        self._bring_producers_to(segment)
         segment.begin_rebuild()
         segment.transaction_index.reset()
         valid_bytes, end_offset, epoch = 0, segment.base_offset, UNDEFINED_EPOCH
@@ -337,6 +343,16 @@ class LogLoader:
         self._producers.end_offset = end_offset
         self._snapshots.take(self._producers)
         return cut, end_offset
+
+    def _bring_producers_to(self, segment: Segment) -> None:
+        """What the walk has seen goes on: a snapshot would know less of each producer."""
+        if self._has_walked:
+            self._producers.end_offset = segment.base_offset
+            self._snapshots.take(self._producers)
+        else:
+            self._snapshots.keep_between(-1, segment.base_offset)  # the walk takes the later ones
+            self._load_producers(self._log_start_offset, segment.base_offset)
+            self._has_walked = True
 
     def _assign_epoch(self, header: BatchHeader) -> None:
         if header.partition_leader_epoch > self._epochs.latest_epoch:
@@ -429,8 +445,14 @@ def rebuild_producers(
         snapshots.started_at(end_offset)
         return
     snapshots.load_latest(state, start_offset, end_offset, now_ms)
-    if state.end_offset == end_offset:
-        return
+    if state.end_offset != end_offset:
+        _replay_to(end_offset, state, snapshots, segments)
+    recall_batches(state, segments)
+
+
+def _replay_to(
+    end_offset: int, state: ProducerState, snapshots: ProducerSnapshots, segments: Segments
+) -> None:
     for segment in segments.touching(state.end_offset, end_offset):
         if segment.base_offset >= state.end_offset and segment is not segments[0]:
             state.end_offset = segment.base_offset
