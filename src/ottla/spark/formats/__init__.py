@@ -1,0 +1,7 @@
+"""Keys and values as columns: JSON, Avro and Protobuf to Arrow and back.
+
+Called by the source's readers and the sink's writers, on executors; calls ``ottla.spark.registry``
+for schemas. Counterpart in the Apache world: ``from_json``, ``from_avro``, ``from_protobuf`` of
+Spark and the serializers of Confluent's registry, whose framing is kept. Invariant: bytes that do
+not fit their schema make a fault with a reason, never an exception and never a wrong row.
+"""

@@ -1,0 +1,152 @@
+"""The columns ``key`` and ``value`` of a table, decoded and encoded by their formats.
+
+A decoded column keeps its name and gets the type of its schema: a struct, whose fields a query
+takes as ``value.*``. Null stays null: a tombstone is a row like others. A row with a fault in its
+key or value leaves the table, as it was read, for the dead letters.
+"""
+
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ottla.spark.formats.spec import (
+    RAW,
+    Codec,
+    DecodedColumn,
+    EncodeError,
+    Fault,
+    FormatError,
+    FormatSpec,
+)
+
+REASON: Final = "errorReason"
+ERROR_CLASS: Final = "errorClass"
+
+
+class ValuesSpec(NamedTuple):
+    """The formats of both columns."""
+
+    key: FormatSpec = RAW
+    value: FormatSpec = RAW
+
+    def raw(self) -> bool:
+        """Whether there is nothing to do."""
+        return self.key.format == "raw" and self.value.format == "raw"
+
+
+class DecodedValues(NamedTuple):
+    good: pa.RecordBatch
+    dead: pa.RecordBatch
+    """As they were read, with ``errorReason`` and ``errorClass``."""
+
+
+def decode_values(batch: pa.RecordBatch, spec: ValuesSpec) -> DecodedValues:
+    """The rows whose key and value are what they should be, and the others."""
+    faults: dict[int, Fault] = {}
+    good = batch
+    for name, of_column in (("key", spec.key), ("value", spec.value)):
+        place = batch.schema.get_field_index(name)
+        if of_column.format == "raw" or place < 0:
+            continue
+        array, found = codec_of(of_column).decode(batch.column(place))
+        for fault in found:
+            faults.setdefault(fault.row, fault._replace(reason=f"{name}: {fault.reason}"))
+        good = good.set_column(place, pa.field(name, array.type), array)
+    if not faults:
+        return DecodedValues(good, _dead(batch, []))
+    dead = sorted(faults.values())
+    keep = np.ones(batch.num_rows, np.bool_)
+    keep[[each.row for each in dead]] = False
+    return DecodedValues(good.filter(pa.array(keep)), _dead(batch, dead))
+
+
+def encode_values(batch: pa.RecordBatch, spec: FormatSpec, column: str = "value") -> pa.Array:
+    """A column in its format's bytes; of columns there may be more than the schema's, or fewer."""
+    array = batch.column(column)
+    if spec.format == "raw":
+        return array
+    codec = codec_of(spec)
+    try:
+        return codec.encode(_conform(array, codec.type))
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise EncodeError(f"{column}: {error}") from error
+
+
+def decoded_type(spec: FormatSpec) -> pa.DataType:
+    """The type of a column in this format; raises FormatError where there is no such."""
+    return pa.binary() if spec.format == "raw" else codec_of(spec).type
+
+
+@lru_cache(maxsize=64)
+def codec_of(spec: FormatSpec) -> Codec:
+    """Made once per process: schemas are parsed and registries asked only then."""
+    if spec.format == "json":
+        from ottla.spark.formats.json_values import JsonCodec
+
+        return JsonCodec(spec)
+    if spec.format == "avro":
+        from ottla.spark.formats.avro_values import AvroCodec
+
+        return AvroCodec(spec)
+    if spec.format == "protobuf":
+        from ottla.spark.formats.protobuf_values import ProtobufCodec
+
+        return ProtobufCodec(spec)
+    if spec.format == "string":
+        return _StringCodec()
+    raise FormatError(f"{spec.format} values are not decoded")
+
+
+class _StringCodec:
+    """Text in UTF-8."""
+
+    type = pa.string()
+
+    def decode(self, values: pa.Array) -> DecodedColumn:
+        try:
+            return DecodedColumn(values.cast(pa.string()), [])
+        except pa.ArrowInvalid:
+            faults: list[Fault] = []
+            rows: list[str | None] = []
+            for row, value in enumerate(values.to_pylist()):
+                text = None
+                try:
+                    text = None if value is None else value.decode()
+                except UnicodeDecodeError as error:
+                    faults.append(Fault(row, "BadString", f"no UTF-8: {error.reason}"))
+                rows.append(text)
+            return DecodedColumn(pa.array(rows, pa.string()), faults)
+
+    def encode(self, column: pa.Array) -> pa.Array:
+        return column.cast(pa.binary())
+
+
+def _conform(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The fields that the schema has, by name; what the rows lack is null."""
+    if not pa.types.is_struct(kind) or not pa.types.is_struct(array.type):
+        return array.cast(kind)
+    names = [each.name for each in array.type]
+    if strange := [name for name in names if kind.get_field_index(name) < 0]:
+        raise EncodeError(f"the schema has no field {strange[0]}")
+    arrays = [
+        _conform(array.field(names.index(each.name)), each.type)
+        if each.name in names
+        else pa.nulls(len(array), each.type)
+        for each in kind
+    ]
+    return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pc.is_null(array))
+
+
+def _dead(batch: pa.RecordBatch, faults: list[Fault]) -> pa.RecordBatch:
+    rows = batch.take(pa.array([each.row for each in faults], pa.int64()))
+    reasons = pa.array([each.reason for each in faults], pa.string())
+    classes = pa.array([each.kind for each in faults], pa.string())
+    return pa.RecordBatch.from_arrays(
+        [*rows.columns, reasons, classes],
+        schema=batch.schema.append(pa.field(REASON, pa.string())).append(
+            pa.field(ERROR_CLASS, pa.string())
+        ),
+    )

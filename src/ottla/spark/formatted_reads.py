@@ -1,0 +1,26 @@
+"""Tables with keys and values in their formats, made from tables of bytes; runs in executors."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from ottla.spark.dead_letters import NEEDED, DeadLetters
+from ottla.spark.formats.values import ValuesSpec, decode_values
+from ottla.spark.schema import TYPES, Columns
+
+
+def columns_to_read(columns: Columns) -> Columns:
+    """What a dead letter needs, besides what is asked for."""
+    return Columns([name for name in TYPES if name in columns.names or name in NEEDED])
+
+
+def formatted(
+    tables: Iterator[pa.RecordBatch], spec: ValuesSpec, columns: Columns, dead: DeadLetters
+) -> Iterator[pa.RecordBatch]:
+    """The good rows of each table, once its dead ones are written."""
+    with dead:
+        for table in tables:
+            decoded = decode_values(table, spec)
+            dead.write(decoded.dead)
+            if decoded.good.num_rows:
+                yield decoded.good.select(list(columns.names))

@@ -1,0 +1,550 @@
+"""Values of each format to columns and back; what is bad is a dead row with a reason."""
+
+import base64
+import json
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.spark.messages import descriptors, message_class, shop_file
+from tests.spark.registry_server import RegistryServer
+
+from ottla.spark.formats.arrow_types import TIMESTAMP, parse_columns
+from ottla.spark.formats.avro_types import schema_of as avro_schema_of
+from ottla.spark.formats.framing import BadFrame, frame, read_frame, read_indexes, write_indexes
+from ottla.spark.formats.json_schema import columns_of
+from ottla.spark.formats.json_schema import schema_of as json_schema_of
+from ottla.spark.formats.spec import EncodeError, FormatError, FormatSpec
+from ottla.spark.formats.values import (
+    DecodedValues,
+    ValuesSpec,
+    decode_values,
+    decoded_type,
+    encode_values,
+)
+from ottla.spark.registry import RegistrySettings, RegistryUnavailable
+
+DDL = (
+    "id bigint, small int, name string, price double, ok boolean, day date, at timestamp, "
+    "amount decimal(12, 2), tags array<string>, place struct<city: string, zip: int>"
+)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+INT = st.integers(-(2**31), 2**31 - 1)
+LONG = st.integers(-(2**63), 2**63 - 1)
+STAMP = st.datetimes(datetime(1700, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
+ROW = {
+    "id": LONG,
+    "small": INT,
+    "name": TEXT,
+    "price": st.floats(allow_nan=False, allow_infinity=False),
+    "ok": st.booleans(),
+    "day": st.dates(date(1, 1, 1), date(9999, 12, 31)),
+    "at": STAMP,
+    "amount": st.decimals(-(10**9), 10**9, places=2),
+    "tags": st.lists(st.none() | TEXT, max_size=3),
+    "place": st.fixed_dictionaries({"city": st.none() | TEXT, "zip": st.none() | INT}),
+}
+ROWS = st.lists(
+    st.none() | st.fixed_dictionaries({k: st.none() | v for k, v in ROW.items()}), max_size=5
+)
+
+
+def table(values: Sequence[bytes | None]) -> pa.RecordBatch:
+    offsets = pa.array(range(len(values)), pa.int64())
+    return pa.record_batch({"value": pa.array(values, pa.binary()), "offset": offsets})
+
+
+def decode(values: Sequence[bytes | None], spec: FormatSpec) -> DecodedValues:
+    return decode_values(table(values), ValuesSpec(value=spec))
+
+
+def round_trip(rows: list[Any], spec: FormatSpec) -> None:
+    column = pa.array(rows, decoded_type(spec))
+    encoded = encode_values(pa.record_batch({"value": column}), spec)
+    assert encoded.is_null().to_pylist() == [row is None for row in rows]
+    good, dead = decode(encoded.to_pylist(), spec)
+    assert dead.num_rows == 0, dead.to_pylist()
+    assert good.column("value").to_pylist() == column.to_pylist()
+    good.validate(full=True)
+
+
+# Round trips
+
+
+@settings(max_examples=60, deadline=None)
+@given(ROWS)
+def test_json_comes_back_as_it_was(rows: list[Any]) -> None:
+    round_trip(rows, FormatSpec("json", DDL))
+
+
+@settings(max_examples=40, deadline=None)
+@given(ROWS)
+def test_json_read_value_by_value_is_the_same(rows: list[Any]) -> None:
+    """A map makes the difference: Arrow's reader knows none."""
+    spec = FormatSpec("json", DDL + ", more map<string, binary>")
+    round_trip(rows, spec)
+    more = {"more": [("a", b"\0\xff"), ("b", None)]}
+    round_trip([None if row is None else {**row, **more} for row in rows], spec)
+
+
+@settings(max_examples=60, deadline=None)
+@given(ROWS)
+def test_avro_comes_back_as_it_was(rows: list[Any]) -> None:
+    round_trip(rows, FormatSpec("avro", avro_schema_of(parse_columns(DDL))))
+
+
+LINE = st.fixed_dictionaries({"sku": TEXT, "count": INT})
+ORDER = {
+    "a_double": st.floats(allow_nan=False),
+    "a_float": st.floats(width=32, allow_nan=False),
+    "a_int64": LONG,
+    "a_uint64": st.integers(0, 2**64 - 1).map(Decimal),
+    "a_int32": INT,
+    "a_uint32": st.integers(0, 2**32 - 1),
+    "a_bool": st.booleans(),
+    "a_string": TEXT,
+    "a_bytes": st.binary(max_size=5),
+    "colour": st.sampled_from(["RED", "BLUE", "7"]),
+    "line": st.none() | LINE,
+    "lines": st.lists(LINE, max_size=2),
+    "numbers": st.lists(LONG, max_size=3),
+    "tags": st.lists(st.tuples(TEXT, LINE), max_size=2, unique_by=lambda pair: pair[0]),
+    "at": st.none() | STAMP,
+    "wrapped": st.none() | st.integers(0, 2**64 - 1).map(Decimal),
+    "maybe": st.none() | TEXT,
+}
+PROTOBUF = FormatSpec("protobuf", None, descriptors(), "shop.Order")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.none() | st.fixed_dictionaries(ORDER), max_size=4))
+def test_protobuf_comes_back_as_it_was(rows: list[Any]) -> None:
+    ordered = [row and {**row, "tags": sorted(row["tags"], key=_key)} for row in rows]
+    column = pa.array(ordered, decoded_type(PROTOBUF))
+    encoded = encode_values(pa.record_batch({"value": column}), PROTOBUF)
+    good, dead = decode(encoded.to_pylist(), PROTOBUF)
+    assert dead.num_rows == 0, dead.to_pylist()
+    found = good.column("value").to_pylist()
+    for row in found:
+        if row is not None:
+            row["tags"].sort(key=_key)
+    assert found == column.to_pylist()
+
+
+def _key(pair: tuple[str, Any]) -> str:
+    return pair[0]
+
+
+def test_protobuf_is_what_the_generated_classes_write() -> None:
+    order = message_class()(
+        a_int64=-5, colour=1, lines=[{"sku": "a", "count": 2}], at=datetime(2020, 1, 1, tzinfo=UTC)
+    )
+    good, _ = decode([order.SerializeToString(), b""], PROTOBUF)
+    first, empty = good.column("value").to_pylist()
+    assert (first["a_int64"], first["colour"]) == (-5, "BLUE")
+    assert first["lines"] == [{"sku": "a", "count": 2}]
+    assert (first["line"], first["maybe"], first["wrapped"]) == (None, None, None)
+    assert (empty["a_int64"], empty["a_string"], empty["at"]) == (0, "", None)
+
+
+# What is bad
+
+SHORT = FormatSpec("json", "id bigint, name string, day date, at timestamp")
+MAPPED = FormatSpec("json", "id bigint, name string, day date, at timestamp, m map<string, int>")
+BAD_JSON = [
+    b"",
+    b" ",
+    b"{",
+    b"}",
+    b"[]",
+    b"1",
+    b"null",
+    b'{"id": 1',
+    b'{"id": 1]',
+    b'{"id": 1}}',
+    b'{"id": 1}{"id": 2}',
+    b'{"id": 1},{"id": 2}',
+    b'{"id": 1}\n{"id": 2}',
+    b'{"id": "1"}',
+    b'{"id": 1.5}',
+    b'{"id": 9223372036854775808}',
+    b'{"id": [1]}',
+    b'{"id": NaN}',
+    b'{"id": 01}',
+    b'{"other": NaN}',
+    b'{"name": 1}',
+    b'{"name": "\xff"}',
+    b'{"name": "\\ud800"}',
+    b'{"name": "a\nb"}',
+    b'{"name": "a}',
+    b'{"day": "yesterday"}',
+    b'{"at": "soon"}',
+    b"\0\1\2",
+    b'{"a":' * 5_000 + b"1" + b"}" * 5_000,
+    b'{"id": ' + b"9" * 100_000 + b"}",
+]
+
+
+@pytest.mark.parametrize("spec", [SHORT, MAPPED], ids=["whole columns", "value by value"])
+@pytest.mark.parametrize("value", BAD_JSON, ids=lambda value: repr(value[:20]))
+def test_bad_json_is_dead_and_its_neighbours_live(value: bytes, spec: FormatSpec) -> None:
+    good, dead = decode([b'{"id": 1}', value, None, b'{"id": 2}'], spec)
+    assert dead.column("value").to_pylist() == [value]
+    assert dead.column("offset").to_pylist() == [1]
+    assert dead.column("errorReason")[0].as_py().startswith("value: ")
+    assert good.column("offset").to_pylist() == [0, 2, 3]
+    rows = good.column("value").to_pylist()
+    assert [row and row["id"] for row in rows] == [1, None, 2]
+
+
+def test_values_that_together_make_objects_do_not_move_rows() -> None:
+    """Each alone is bad, all together are as many objects as there are values."""
+    good, dead = decode([b'{"id":', b'{"x":1}}', b'{"id":3}{"id":4}', b'{"id":5}'], SHORT)
+    assert dead.num_rows == 3
+    assert good.column("value").to_pylist()[0]["id"] == 5
+
+
+def test_json_over_several_lines_and_with_unknown_fields_is_read() -> None:
+    good, dead = decode([b' {\r\n "id" : 1,\n"new": {"a": [1, {}]}}\n'], SHORT)
+    assert dead.num_rows == 0
+    assert good.column("value").to_pylist()[0]["id"] == 1
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.binary(max_size=30) | st.sampled_from(BAD_JSON[:26]), max_size=8))
+def test_whatever_comes_as_json_each_row_is_one_value(values: list[bytes]) -> None:
+    for spec in (SHORT, MAPPED):
+        marked = [b'{"id": %d}' % i if i % 2 else value for i, value in enumerate(values)]
+        good, dead = decode(marked, spec)
+        assert good.num_rows + dead.num_rows == len(values)
+        offsets = good.column("offset").to_pylist()
+        assert {i for i in range(len(values)) if i % 2} <= set(offsets)
+        for offset, row in zip(offsets, good.column("value").to_pylist(), strict=True):
+            if offset % 2:
+                assert row["id"] == offset
+
+
+AVRO = FormatSpec("avro", avro_schema_of(parse_columns(DDL)))
+FULL: dict[str, Any] = {
+    "id": 1,
+    "small": 2,
+    "name": "some name",
+    "price": 1.5,
+    "ok": True,
+    "day": date(2020, 1, 1),
+    "at": datetime(2020, 1, 1, tzinfo=UTC),
+    "amount": Decimal("12.50"),
+    "tags": ["a", None],
+    "place": {"city": "Linz", "zip": 4020},
+}
+
+
+def encoded(spec: FormatSpec, row: dict[str, Any]) -> bytes:
+    column = pa.array([row], decoded_type(spec))
+    found: bytes = encode_values(pa.record_batch({"value": column}), spec)[0].as_py()
+    return found
+
+
+def test_avro_that_is_cut_or_too_long_is_dead() -> None:
+    whole = encoded(AVRO, FULL)
+    cuts = [whole[:i] for i in range(len(whole))]
+    good, dead = decode([*cuts, whole + b"\0", whole], AVRO)
+    assert good.column("value").to_pylist() == [FULL]
+    assert dead.num_rows == len(whole) + 1
+    assert set(dead.column("errorClass").to_pylist()) == {"BadAvro"}
+
+
+def test_avro_with_huge_lengths_is_dead() -> None:
+    spec = FormatSpec("avro", '{"type": "array", "items": "boolean"}')
+    text = FormatSpec("avro", '"string"')
+    huge = bytes([0xFE] + [0xFF] * 8 + [0x01])
+    least = bytes([0xFF] * 9 + [0x01])
+    for each in (spec, text):
+        _, dead = decode([huge, least, huge + b"\1" * 50, least + huge + b"\1" * 50], each)
+        assert dead.num_rows == 4
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.binary(max_size=40), max_size=5))
+def test_whatever_comes_as_avro_or_protobuf_is_a_row_or_dead(values: list[bytes]) -> None:
+    for spec in (AVRO, PROTOBUF):
+        good, dead = decode(list(values), spec)
+        good.validate(full=True)
+        assert good.num_rows + dead.num_rows == len(values)
+
+
+def test_protobuf_that_is_cut_garbled_or_too_deep_is_dead() -> None:
+    whole = encoded(PROTOBUF, {"a_string": "text", "at": datetime(2020, 1, 1, tzinfo=UTC)})
+    bad = [whole[:-1], b"\xff" * 10, b"\x42\x02\xff\xff", b"\x42\xff\xff\xff\xff\x0f"]
+    late = message_class()(at={"seconds": 2**62}).SerializeToString()
+    good, dead = decode([*bad, late, whole], PROTOBUF)
+    assert good.num_rows == 1
+    assert dead.num_rows == 5
+    assert set(dead.column("errorClass").to_pylist()) == {"BadProtobuf"}
+
+
+def test_text_that_is_none_is_dead() -> None:
+    good, dead = decode([b"a", b"\xff", None], FormatSpec("string"))
+    assert good.column("value").to_pylist() == ["a", None]
+    assert dead.column("errorReason").to_pylist() == ["value: no UTF-8: invalid start byte"]
+
+
+def test_a_bad_key_is_enough() -> None:
+    keys = pa.array([b"\xff", b"k"], pa.binary())
+    batch = pa.record_batch({"key": keys, "value": pa.array([b"v", None], pa.binary())})
+    good, dead = decode_values(batch, ValuesSpec(key=FormatSpec("string")))
+    assert good.to_pylist() == [{"key": "k", "value": None}]
+    assert [(row["key"], row["value"]) for row in dead.to_pylist()] == [(b"\xff", b"v")]
+
+
+def test_a_slice_of_a_table_is_decoded_as_it_is() -> None:
+    values = table([b'{"id": 1}', b"bad", b'{"id": 3}', None])
+    good, dead = decode_values(values.slice(1), ValuesSpec(value=SHORT))
+    assert good.column("offset").to_pylist() == [2, 3]
+    assert dead.column("offset").to_pylist() == [1]
+
+
+@pytest.mark.parametrize("spec", [SHORT, MAPPED, AVRO, PROTOBUF, FormatSpec("string")])
+def test_a_table_without_rows_keeps_its_types(spec: FormatSpec) -> None:
+    good, dead = decode([], spec)
+    assert (good.num_rows, dead.num_rows) == (0, 0)
+    assert good.schema.field("value").type == decoded_type(spec)
+
+
+# Rows that cannot be written
+
+
+@pytest.mark.parametrize(
+    ("spec", "row", "reason"),
+    [
+        (FormatSpec("json", "x double"), {"x": float("nan")}, "row 0"),
+        (FormatSpec("json", "x int"), {"x": 1 << 40}, "not in range"),
+        (FormatSpec("json", "x int"), {"y": 1}, "no field y"),
+        (
+            FormatSpec(
+                "avro",
+                '{"type": "record", "name": "R", "fields": [{"name": "x", "type": "long"}]}',
+            ),
+            {"x": None},
+            "row 0",
+        ),
+        (PROTOBUF, {"colour": "GREEN"}, "row 0"),
+        (PROTOBUF, {"numbers": [None]}, "row 0"),
+    ],
+)
+def test_a_row_that_does_not_fit_is_refused_by_name(
+    spec: FormatSpec, row: dict[str, Any], reason: str
+) -> None:
+    batch = pa.record_batch({"value": pa.array([row])})
+    with pytest.raises(EncodeError, match=reason):
+        encode_values(batch, spec)
+
+
+# Types
+
+
+def test_ddl_json_of_spark_and_json_schema_say_the_same() -> None:
+    kind = parse_columns("a bigint NOT NULL COMMENT 'it''s', `b c` struct<x: array<double>>")
+    spark = {
+        "type": "struct",
+        "fields": [
+            {"name": "a", "type": "long", "nullable": False, "metadata": {}},
+            {
+                "name": "b c",
+                "type": {
+                    "type": "struct",
+                    "fields": [
+                        {"name": "x", "type": {"type": "array", "elementType": "double"}},
+                    ],
+                },
+            },
+        ],
+    }
+    assert columns_of(json.dumps(spark)) == kind
+    assert columns_of(json_schema_of(kind)) == kind
+    assert kind.field("a").type == pa.int64()
+    stamped = parse_columns("t timestamp, n timestamp_ntz, d decimal(5,1), m map<string, date>")
+    assert [each.type for each in stamped][:3] == [
+        TIMESTAMP,
+        pa.timestamp("us"),
+        pa.decimal128(5, 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "a", "a strin", "a int b int", "a struct<>", "a array<int", "a int, a int", "a int;",
+     "a decimal(40, 2)", "{", '{"type": "struct"}', "a " + "array<" * 100 + "int" + ">" * 100,
+     '{"type": "string"}', '{"type": "object"}', '{"$ref": "#"}', '{"$ref": "#/a", "a": 1}',
+     '{"properties": {"a": {"$ref": "#"}}}'],
+)  # fmt: skip
+def test_a_schema_of_json_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(FormatError):
+        decoded_type(FormatSpec("json", text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        '"strin"',
+        '"null"',
+        '["int", "string"]',
+        '{"type": "array", "items": "null"}',
+        '{"type": "array", "items": {"type": "record", "name": "E", "fields": []}}',
+        '{"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}',
+        "[" * 10_000,
+    ],
+)
+def test_an_avro_schema_without_bound_or_sense_is_refused(text: str) -> None:
+    with pytest.raises(FormatError):
+        decoded_type(FormatSpec("avro", text))
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [(b"\xff", "shop.Order"), (b"", "shop.Order"), (descriptors(), "shop.None")],
+)
+def test_descriptors_that_hold_no_such_message_are_refused(content: bytes, name: str) -> None:
+    with pytest.raises(FormatError):
+        decoded_type(FormatSpec("protobuf", None, content, name))
+
+
+# Frames of a registry
+
+
+@given(st.lists(st.integers(0, 2**20), min_size=1, max_size=5).map(tuple))
+def test_message_indexes_come_back(indexes: tuple[int, ...]) -> None:
+    written = frame(7) + write_indexes(indexes)
+    assert read_frame(written) == (7, 5)
+    assert read_indexes(written, 5) == (indexes, len(written))
+    for cut in range(5, len(written)):
+        with pytest.raises(BadFrame):
+            read_indexes(written[:cut], 5)
+
+
+def test_the_first_message_takes_one_byte() -> None:
+    assert write_indexes((0,)) == b"\0"
+    assert read_indexes(b"\0", 0) == ((0,), 1)
+    assert read_indexes(b"\2\0", 0) == ((0,), 2)
+    for bad in (b"\1", b"\xfe\xff\xff\xff\x0f", b"\xff" * 9):
+        with pytest.raises(BadFrame):
+            read_indexes(bad, 0)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RegistryServer]:
+    with RegistryServer() as made:
+        yield made
+
+
+def record(*fields: dict[str, Any]) -> str:
+    return json.dumps({"type": "record", "name": "R", "fields": list(fields)})
+
+
+def test_avro_is_read_by_the_schema_it_was_written_with(server: RegistryServer) -> None:
+    millis = {"type": "long", "logicalType": "timestamp-millis"}
+    micros = {"type": "long", "logicalType": "timestamp-micros"}
+    old = record({"name": "id", "type": "int"}, {"name": "at", "type": millis})
+    new = record(
+        {"name": "id", "type": "long"},
+        {"name": "at", "type": micros},
+        {"name": "name", "type": "string", "default": "?"},
+    )
+    settings = RegistrySettings((server.url,))
+    ids = [server.add("s", "AVRO", text) for text in (old, new)]
+    now = datetime(2020, 1, 1, 0, 0, 1, tzinfo=UTC)
+    written = [
+        encoded(FormatSpec("avro", old, registry=settings, schema_id=ids[0]), {"id": 1, "at": now}),
+        encoded(
+            FormatSpec("avro", new, registry=settings, schema_id=ids[1]),
+            {"id": 2, "at": now, "name": "n"},
+        ),
+    ]
+    assert written[0][:5] == struct.pack(">bI", 0, ids[0])
+    good, dead = decode(list(written), FormatSpec("avro", new, registry=settings))
+    assert dead.num_rows == 0, dead.to_pylist()
+    assert good.column("value").to_pylist() == [
+        {"id": 1, "at": now, "name": "?"},
+        {"id": 2, "at": now, "name": "n"},
+    ]
+    good, dead = decode(list(written), FormatSpec("avro", old, registry=settings))
+    assert good.column("value").to_pylist() == [{"id": 1, "at": now}]
+    assert dead.num_rows == 1, "a long is not read as an int"
+
+
+def test_frames_that_are_none_and_ids_that_nobody_knows_are_dead(server: RegistryServer) -> None:
+    settings = RegistrySettings((server.url,))
+    avro = server.add("a", "AVRO", '"string"')
+    other = server.add("j", "JSON", '{"properties": {"id": {"type": "integer"}}}')
+    shown = {
+        "avro": FormatSpec("avro", '"string"', registry=settings),
+        "json": FormatSpec("json", "id bigint", registry=settings),
+        "protobuf": FormatSpec("protobuf", None, descriptors(), "shop.Order", settings),
+    }
+    asked = len(server.requests)
+    for name, spec in shown.items():
+        wrong = other if name != "json" else avro
+        bad = [b"", b"\0\0", b"\1\0\0\0\1x", *[frame(9_999) + b"\0"] * 50, frame(wrong) + b"\0\0"]
+        good, dead = decode(list(bad), spec)
+        assert good.num_rows == 0
+        reasons = dead.column("errorReason").to_pylist()
+        assert "too few" in reasons[0]
+        assert "magic byte 1" in reasons[2]
+        assert "status 404" in reasons[3]
+        assert "is one of" in reasons[-1]
+    assert len(server.requests) - asked <= 2 * len(shown), "an unknown id is asked for once a table"
+
+
+def test_json_behind_a_frame_is_read(server: RegistryServer) -> None:
+    settings = RegistrySettings((server.url,))
+    number = server.add("j2", "JSON", '{"properties": {"id": {"type": "integer"}}}')
+    spec = FormatSpec("json", "id bigint", registry=settings, schema_id=number)
+    values = [encoded(spec, {"id": 5}), frame(number) + b"{", None]
+    good, dead = decode(values, spec)
+    assert good.column("value").to_pylist() == [{"id": 5}, None]
+    assert dead.num_rows == 1
+
+
+def test_a_registry_that_is_silent_kills_no_record() -> None:
+    settings = RegistrySettings(("http://127.0.0.1:1",), timeout_s=0.1)
+    spec = FormatSpec("avro", '"string"', registry=settings)
+    with pytest.raises(RegistryUnavailable):
+        decode([frame(1) + b"\0"], spec)
+
+
+def test_protobuf_behind_a_frame_names_its_message(server: RegistryServer) -> None:
+    text = base64.b64encode(shop_file().SerializeToString()).decode()
+    number = server.add("orders-value", "PROTOBUF", text)
+    settings = RegistrySettings((server.url,))
+    order = FormatSpec("protobuf", None, descriptors(), "shop.Order", settings, schema_id=number)
+    line = replace(order, message_name="shop.Order.Line")
+    value, nested = encoded(order, {"a_int64": 7}), encoded(line, {"sku": "a"})
+    assert value[5:7] == b"\2\2", "the second message of the file"
+    assert nested[5:8] == b"\4\2\0", "and the first within it"
+    lost, cut = frame(number) + b"\2\x20", frame(number) + b"\4\2"
+    good, dead = decode([value, nested, lost, cut], order)
+    assert [row["a_int64"] for row in good.column("value").to_pylist()] == [7]
+    assert dead.column("errorReason").to_pylist() == [
+        "value: holds a message shop.Order.Line, not shop.Order",
+        f"value: schema {number}: message indexes [16] lead nowhere in the schema",
+        "value: the message indexes are cut",
+    ]
+    good, dead = decode([nested], line)
+    assert good.column("value").to_pylist() == [{"sku": "a", "count": 0}]
+
+
+def test_a_registry_with_the_text_of_protobuf_alone_is_refused(server: RegistryServer) -> None:
+    number = server.add("text", "PROTOBUF", 'syntax = "proto3"; message Order {}')
+    settings = RegistrySettings((server.url,))
+    spec = FormatSpec("protobuf", None, descriptors(), "shop.Order", settings)
+    with pytest.raises(FormatError, match="text only"):
+        decode([frame(number) + b"\0"], spec)
