@@ -39,6 +39,17 @@ def directory_of(broker_id: int) -> bytes:
     return b"dir of broker %02d" % broker_id
 
 
+class QuorumVersion:
+    """The version of a quorum that can be upgraded to 1."""
+
+    def __init__(self, kraft_version: int = 1) -> None:
+        self.kraft_version = kraft_version
+
+    def upgrade(self, version: int, *, validate_only: bool) -> None:
+        if not validate_only:
+            self.kraft_version = version
+
+
 class Controller:
     """A machine and what was written through it; ``other`` replays the same from bytes."""
 

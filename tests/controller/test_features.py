@@ -1,13 +1,14 @@
 """UpdateFeatures and AllocateProducerIds; texts are those of Apache Kafka 4.3.1."""
 
 import pytest
-from tests.controller.machines import Controller, error
+from tests.controller.machines import Controller, QuorumVersion, error
 
 from ottla.common.errors import ApiError, StaleBrokerEpoch
 from ottla.protocol.generated.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.protocol.generated.metadata_records import (
     ConfigRecord,
     FeatureLevelRecord,
+    NoOpRecord,
     ProducerIdsRecord,
 )
 from ottla.protocol.generated.update_features import (
@@ -22,10 +23,15 @@ OK = ("NONE", None)
 
 
 def send(
-    controller: Controller, *updates: FeatureUpdateKey, validate_only: bool = False
+    controller: Controller,
+    *updates: FeatureUpdateKey,
+    validate_only: bool = False,
+    quorum: QuorumVersion | None = None,
 ) -> UpdateFeaturesResponse:
     request = UpdateFeaturesRequest(feature_updates=list(updates), validate_only=validate_only)
-    return controller.apply(controller.machine.features.update_features(request, 1))
+    return controller.apply(
+        controller.machine.features.update_features(request, quorum or QuorumVersion())
+    )
 
 
 def update(
@@ -65,6 +71,19 @@ def test_all_updates_are_made_or_none() -> None:
         "Local controller 1 does not support this feature."
     )
     assert len(controller.records) == before
+
+
+def test_the_version_of_the_quorum_is_raised_unless_something_else_is_wrong_or_only_asked() -> None:
+    controller = Controller(brokers=1)
+    quorum = QuorumVersion(0)
+    raised = FeatureUpdateKey(feature="kraft.version", max_version_level=1, upgrade_type=UPGRADE)
+    unknown = FeatureUpdateKey(feature="bla", max_version_level=1, upgrade_type=UPGRADE)
+    assert send(controller, raised, unknown, quorum=quorum).error_code != 0
+    assert send(controller, raised, validate_only=True, quorum=quorum).error_code == 0
+    assert quorum.kraft_version == 0
+    assert send(controller, raised, quorum=quorum).error_code == 0
+    assert quorum.kraft_version == 1
+    assert isinstance(controller.records[-1], NoOpRecord), "the answer waits for the commit"
 
 
 def test_only_validating_changes_nothing_and_old_versions_list_the_features() -> None:

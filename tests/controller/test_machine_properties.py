@@ -9,7 +9,7 @@ caught up, no reassignment is left under way.
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.controller.machines import Controller
+from tests.controller.machines import Controller, QuorumVersion
 from tests.controller.replicas_model import ReplicasModel
 from tests.metadata.samples import image_of
 
@@ -155,7 +155,9 @@ class ControllerWalk(RuleBasedStateMachine):
             feature=ELR, max_version_level=int(on), upgrade_type=1 if on else 2
         )
         request = UpdateFeaturesRequest(feature_updates=[update])
-        self.controller.apply(self.controller.machine.features.update_features(request, 1))
+        self.controller.apply(
+            self.controller.machine.features.update_features(request, QuorumVersion())
+        )
         assert self.elr_enabled is on
 
     @property

@@ -99,6 +99,29 @@ def test_replicas_that_are_not_there_to_lead_do_not_come_into_the_isr(
     assert code(alter(controller, [1, 2], member_epochs={2: -1})) == "NONE"
 
 
+def test_a_replica_that_shuts_down_does_not_come_into_the_isr(controller: Controller) -> None:
+    controller.create("led-by-two", assignments=[[2, 1]])
+    alter(controller, [1])
+    controller.heartbeat(2, want_shut_down=True)
+    broker = controller.image.brokers[2]
+    assert broker.in_controlled_shutdown
+    assert not broker.fenced, "what else would refuse it is not so"
+    assert code(alter(controller, [1, 2])) == "INELIGIBLE_REPLICA"
+    assert code(alter(controller, [1, 2], member_epochs={2: -1})) == "INELIGIBLE_REPLICA"
+    assert controller.partition().isr == (1,)
+
+
+def test_a_replica_that_was_restarted_comes_into_the_isr_only_in_its_new_life(
+    controller: Controller,
+) -> None:
+    alter(controller, [1])
+    before = controller.epochs[2]
+    controller.heartbeat(2, want_shut_down=True)
+    controller.start_broker(2, before)
+    assert code(alter(controller, [1, 2], member_epochs={2: before})) == "INELIGIBLE_REPLICA"
+    assert code(alter(controller, [1, 2])) == "NONE"
+
+
 def test_a_proposal_of_another_life_is_refused(controller: Controller) -> None:
     controller.epochs[1] -= 1
     with pytest.raises(StaleBrokerEpoch):

@@ -14,7 +14,7 @@ from tests.raft.quorums import DIRECTORY, LOG_DIR, settings
 
 from ottla.common.chance import Chance
 from ottla.common.environment import Cancellable
-from ottla.common.errors import ApiError
+from ottla.common.errors import ApiError, InvalidUpdateVersion
 from ottla.common.promise import Promise
 from ottla.metadata.snapshot import container
 from ottla.protocol.api import APIS
@@ -294,7 +294,8 @@ class Cluster:
         self.static = None
         if not dynamic:
             self.static = VoterSet(
-                each._replace(key=ReplicaKey(each.key.node_id)) for each in initial
+                each._replace(key=ReplicaKey(each.key.node_id), kraft_versions=(0, 0))
+                for each in initial
             )
         self.disks = {
             node_id: formatted(initial if dynamic and node_id in self.initial else None)
@@ -409,6 +410,17 @@ class Cluster:
             voter_directory_id=key_of(node_id).directory_id,
         )
         return leader.answer(request, 0)
+
+    def upgrade(self, *, validate_only: bool = False) -> str | None:
+        """Make a static quorum dynamic; why not, where it cannot be."""
+        leader = self.leader
+        if leader is None:
+            return "nobody leads"
+        try:
+            leader.changes.upgrade(1, validate_only=validate_only)
+        except InvalidUpdateVersion as error:
+            return error.message
+        return None
 
     # What must become true when the faults end
 

@@ -3,17 +3,20 @@
 from typing import ClassVar
 
 import pytest
-from tests.raft.cluster import Cluster, Node, key_of
+from tests.raft.cluster import Cluster, Node, key_of, voter
 
 from ottla.common.errors import ErrorCode
 from ottla.common.promise import Promise
 from ottla.protocol.message import Message
 from ottla.raft.driver import RaftDriver
 from ottla.raft.effects import RaftEffect
-from ottla.raft.events import SnapshotRefused
+from ottla.raft.events import Resign, SnapshotRefused
+from ottla.raft.log import read_batches
 from ottla.raft.node import RaftNode
-from ottla.raft.roles import Follower
+from ottla.raft.roles import Follower, Leader
 from ottla.raft.snapshots import BOOTSTRAP_SNAPSHOT
+from ottla.raft.voters import VoterSet
+from ottla.records.control import ControlType, read_control_type
 
 
 def settled(cluster: Cluster, answer: Promise[Message] | None) -> tuple[int, str | None]:
@@ -280,3 +283,80 @@ def test_a_voter_with_another_address_tells_the_leader() -> None:
         lambda: leader.driver.voters.endpoints_of(node.node_id)[0].host == "elsewhere", 20
     )
     cluster.converge()
+
+
+def static_voters_heard(cluster: Cluster) -> Node:
+    """A leader to which every voter of a static quorum has told its directory and endpoints."""
+    cluster.elect()
+    assert cluster.run_until(lambda: cluster.upgrade(validate_only=True) is None, 30)
+    leader = cluster.leader
+    assert leader is not None
+    return leader
+
+
+def test_a_static_quorum_becomes_a_dynamic_one() -> None:
+    cluster = Cluster(31, 3, observers=1, dynamic=False)
+    leader = static_voters_heard(cluster)
+    assert leader.driver.kraft_version == 0, "it was only asked"
+    end = leader.driver.end_offset
+    assert cluster.upgrade() is None
+    assert leader.driver.end_offset == end + 2
+    (batch,) = [each for each in read_batches(leader.driver.log, end, end + 2) if each.is_control]
+    assert [read_control_type(each.key) for each in batch.records()] == [
+        ControlType.KRAFT_VERSION,
+        ControlType.KRAFT_VOTERS,
+    ], "in one batch"
+    cluster.converge()
+    for node in cluster.nodes.values():
+        assert node.driver.kraft_version == 1
+        assert node.driver.voters == VoterSet(voter(node_id) for node_id in (1, 2, 3))
+    assert cluster.upgrade() is None, "it is there already"
+    leader = cluster.elect()
+    role = leader.driver.node.role
+    assert isinstance(role, Leader)
+    assert [key.node_id for key in role.observers(leader.driver.voters, leader.driver.now)] == [4]
+
+
+def test_an_upgraded_quorum_takes_and_loses_voters_and_survives_a_restart() -> None:
+    cluster = Cluster(32, 3, observers=1, dynamic=False)
+    static_voters_heard(cluster)
+    cluster.upgrade()
+    cluster.converge()
+    assert settled(cluster, cluster.add_voter(4)) == (0, None)
+    cluster.converge()
+    assert settled(cluster, cluster.remove_voter(1)) == (0, None)
+    cluster.converge()
+    for node_id in cluster.ids:
+        cluster.crash(node_id)
+    cluster.converge()
+    for node in cluster.nodes.values():
+        assert (node.driver.kraft_version, node.driver.voters.ids) == (1, [2, 3, 4])
+
+
+def test_the_upgrade_waits_until_every_voter_was_heard_in_this_epoch() -> None:
+    cluster = Cluster(33, 3, dynamic=False)
+    leader = static_voters_heard(cluster)
+    away = others(cluster, leader)[0]
+    cluster.crash(away.node_id)
+    leader.driver.step(Resign(cluster.scheduler.now))
+    cluster.run_for(10.0)
+    refused = "Invalid upgrade of kraft.version to KRAFT_VERSION_1 because not all of the voters"
+    assert cluster.upgrade() == f"{refused} support it"
+    assert cluster.elect().driver.kraft_version == 0
+    cluster.start(away.node_id)
+    static_voters_heard(cluster)
+
+
+def test_an_upgrade_that_is_not_committed_is_truncated_with_the_rest() -> None:
+    cluster = Cluster(34, 3, dynamic=False)
+    leader = static_voters_heard(cluster)
+    cluster.partition({leader.node_id})
+    leader.changes.upgrade(1, validate_only=False)
+    assert leader.driver.kraft_version == 1
+    assert cluster.run_until(lambda: cluster.leader not in (None, leader), 30)
+    cluster.converge()
+    assert [node.driver.kraft_version for node in cluster.nodes.values()] == [0, 0, 0]
+    static_voters_heard(cluster)
+    assert cluster.upgrade() is None
+    cluster.converge()
+    assert [node.driver.kraft_version for node in cluster.nodes.values()] == [1, 1, 1]

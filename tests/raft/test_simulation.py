@@ -7,6 +7,7 @@ from ottla.raft.events import Resign
 
 SEEDS = 100
 SLOW_SEEDS = 2_000
+UPGRADE_SEEDS = 20
 STEPS = 25
 
 
@@ -63,10 +64,22 @@ class Walk:
             cluster.add_voter(node_id)
 
 
-def run(first_seed: int, last_seed: int) -> None:
+class UpgradingWalk(Walk):
+    """The quorum is static at first, and may become a dynamic one at any moment."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed, Cluster(seed, (3, 2, 3, 5, 1)[seed % 5], observers=1, dynamic=False))
+
+    def act(self) -> None:
+        if self.chance.below(8) == 0:
+            self.cluster.upgrade()
+        super().act()
+
+
+def run(first_seed: int, last_seed: int, kind: type[Walk] = Walk) -> None:
     committed = 0
     for seed in range(first_seed, last_seed):
-        walk = Walk(seed)
+        walk = kind(seed)
         try:
             walk.run()
         except AssertionError as error:
@@ -95,3 +108,12 @@ def test_the_same_seed_is_the_same_story() -> None:
         walk.run()
         stories.append((walk.cluster.checker.describe(), walk.cluster.scheduler.steps))
     assert stories[0] == stories[1]
+
+
+def test_a_quorum_is_safe_while_it_becomes_a_dynamic_one() -> None:
+    run(0, UPGRADE_SEEDS, UpgradingWalk)
+
+
+@pytest.mark.slow
+def test_many_more_quorums_are_safe_while_they_become_dynamic() -> None:
+    run(UPGRADE_SEEDS, 20 * UPGRADE_SEEDS, UpgradingWalk)

@@ -7,13 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from ottla.common.promise import Promise
+from ottla.common.promise import Promise, run
 from ottla.network.node_client import NodeClient, NodeClientLimits
 from ottla.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.generated.update_features import (
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
 from ottla.protocol.message import Message
 from ottla.simulation.checkers.metadata import MetadataChecker
 from ottla.simulation.cluster import CONTROLLER_PORT, SimulatedCluster
+from ottla.simulation.membership import leave_and_join
 from ottla.simulation.node import SimulatedNode
 
 
@@ -205,3 +211,39 @@ def test_a_controller_that_finds_itself_replaced_while_it_writes_forgets_what_it
     image = first.image
     assert "t" not in image.topics.by_name
     assert all(node.image == image for node in others)
+
+
+def upgraded(cluster: SimulatedCluster) -> tuple[int, str | None]:
+    """kraft.version to 1, asked of the controller that leads."""
+    leader = leader_of(cluster)
+    assert leader is not None
+    asked = client(cluster, leader)
+    update = FeatureUpdateKey(feature="kraft.version", max_version_level=1, upgrade_type=1)
+    promise = asked.send(UpdateFeaturesRequest(timeout_ms=5_000, feature_updates=[update]))
+    assert cluster.run_until(lambda: promise.done, 30)
+    asked.close()
+    response = promise.result()
+    assert isinstance(response, UpdateFeaturesResponse)
+    return response.error_code, response.error_message
+
+
+def test_three_static_voters_become_dynamic_and_one_leaves_and_joins() -> None:
+    cluster = SimulatedCluster(9, 3, static_quorum=True)
+    cluster.start()
+    cluster.run_for(5)
+    assert upgraded(cluster) == (0, None)
+    cluster.run_for(2)
+    for node in cluster.running:
+        assert node.raft is not None
+        assert node.raft.kraft_version == 1
+        assert all(any(key.directory_id) for key in node.raft.voters.keys)
+    follower = next(node for node in cluster.running if node is not leader_of(cluster))
+    changed = run(leave_and_join(cluster, follower))
+    assert cluster.run_until(lambda: changed.done, 60)
+    changed.result()
+    assert not cluster.violations
+    leader = leader_of(cluster)
+    assert leader is not None
+    assert leader.raft is not None
+    assert sorted(leader.raft.voters.ids) == [1, 2, 3]
+    cluster.stop()

@@ -326,8 +326,8 @@ class ControllerDriver:
     def update_features(
         self, request: update_features.UpdateFeaturesRequest
     ) -> Promise[update_features.UpdateFeaturesResponse]:
-        kraft_version = self.raft.kraft_version
-        return self._write(lambda: self._machine.features.update_features(request, kraft_version))
+        quorum = self.voter_changes
+        return self._write(lambda: self._machine.features.update_features(request, quorum))
 
     def elect_leaders(
         self, request: elect_leaders.ElectLeadersRequest

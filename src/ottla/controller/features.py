@@ -5,7 +5,7 @@ registered broker and by every registered controller.
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Protocol
 
 from ottla.common.errors import InvalidUpdateVersion
 from ottla.controller.configs import ConfigsManager
@@ -13,7 +13,7 @@ from ottla.controller.result import ControllerResult
 from ottla.controller.state import ControllerState
 from ottla.metadata import versions
 from ottla.metadata.records import MetadataRecord
-from ottla.protocol.generated.metadata_records import FeatureLevelRecord
+from ottla.protocol.generated.metadata_records import FeatureLevelRecord, NoOpRecord
 from ottla.protocol.generated.update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
@@ -26,19 +26,32 @@ SAFE_DOWNGRADE: Final = 2
 UNSAFE_DOWNGRADE: Final = 3
 
 
+class KRaftVersionAccessor(Protocol):
+    """The quorum, which has a version of its own."""
+
+    @property
+    def kraft_version(self) -> int: ...
+
+    def upgrade(self, version: int, *, validate_only: bool) -> None:
+        """Write it to the log, or raise InvalidUpdateVersion."""
+
+
 class FeaturesManager:
     def __init__(self, state: ControllerState, configs: ConfigsManager) -> None:
         self._state = state
         self._configs = configs
 
     def update_features(
-        self, request: UpdateFeaturesRequest, kraft_version: int
+        self, request: UpdateFeaturesRequest, quorum: KRaftVersionAccessor
     ) -> ControllerResult[UpdateFeaturesResponse]:
-        """``kraft_version`` is that of the quorum; it is no record of ours."""
+        """kraft.version is no record of ours: the ``quorum`` writes it."""
         records: list[MetadataRecord] = []
+        level = quorum.kraft_version
         try:
             for update in request.feature_updates:
-                records += self._update(update, kraft_version)
+                records += self._update(update, quorum)
+                if update.feature == versions.KRAFT_VERSION:
+                    level = update.max_version_level
         except InvalidUpdateVersion as error:
             return ControllerResult(
                 UpdateFeaturesResponse(
@@ -54,20 +67,31 @@ class FeaturesManager:
                 for update in request.feature_updates
             ],
         )
-        return ControllerResult(response, [] if request.validate_only else records)
+        if request.validate_only:
+            return ControllerResult(response)
+        if level != quorum.kraft_version:
+            quorum.upgrade(level, validate_only=False)
+            # The answer waits for what is behind the quorum's own records, so it waits for them.
+            records.append(NoOpRecord())
+        return ControllerResult(response, records)
 
-    def _update(self, update: FeatureUpdateKey, kraft_version: int) -> list[MetadataRecord]:
+    def _update(
+        self, update: FeatureUpdateKey, quorum: KRaftVersionAccessor
+    ) -> list[MetadataRecord]:
         name, level = update.feature, update.max_version_level
         upgrade_type = SAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type
         current = self._state.image.features.level(name)
         if name == versions.KRAFT_VERSION:
-            current = kraft_version
+            current = quorum.kraft_version
         reason = self._reason_against(name, level, current, upgrade_type)
         if reason is not None:
             raise InvalidUpdateVersion(
                 f"Invalid update version {level} for feature {name}. {reason}"
             )
         if level == current:
+            return []
+        if name == versions.KRAFT_VERSION:
+            quorum.upgrade(level, validate_only=True)
             return []
         if name == versions.METADATA_VERSION and level < current:
             _check_metadata_downgrade(current, level, upgrade_type)
@@ -90,12 +114,8 @@ class FeaturesManager:
             )
         if level > current and upgrade_type != UPGRADE:
             return "Can't downgrade to a newer version."
-        if name == versions.KRAFT_VERSION and level != current:
-            return (
-                "Can't downgrade the version of this feature."
-                if level < current
-                else "The voters of this quorum stand in controller.quorum.voters."
-            )
+        if name == versions.KRAFT_VERSION and level < current:
+            return "Can't downgrade the version of this feature."
         needed = versions.FEATURE_DEPENDENCIES.get((name, level))
         if needed is not None and self._state.metadata_version < needed:
             return (

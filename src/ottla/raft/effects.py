@@ -140,7 +140,7 @@ class FetchSnapshot(NamedTuple):
 
 
 class UpdateVoter(NamedTuple):
-    """Tell the leader that our endpoints are others than the voter set has."""
+    """Tell the leader our endpoints: the voter set has others, or, being static, none of ours."""
 
     destination: int
     number: int

@@ -30,6 +30,7 @@ from ottla.raft.effects import (
     LeaderChanged,
     RaftEffect,
     SaveQuorumState,
+    UpdateVoter,
 )
 from ottla.raft.events import (
     Answered,
@@ -67,7 +68,7 @@ from ottla.raft.roles import (
     Unattached,
     Votes,
 )
-from ottla.raft.voters import LeaderInfo, ReplicaKey, VoterEndpoint, VoterSet
+from ottla.raft.voters import LeaderInfo, ReplicaKey, VoterEndpoint, VoterNode, VoterSet
 
 CHECK_QUORUM_FACTOR = 1.5
 """A leader that hears no majority for so many fetch timeouts gives up: it may be replaced."""
@@ -227,15 +228,22 @@ class RaftNode:
             case SnapshotRefused():
                 self.following.snapshot_refused(event)
             case VotersChanged():
-                self.voters = event.voters
-                self.committed_voters = event.voters if event.committed is None else event.committed
-                self.kraft_version = event.kraft_version
-                if isinstance(self.role, Leader):
-                    # Those who are new have not had the time to be heard.
-                    self.role.check_quorum_at = event.now + self.check_quorum_seconds
-                self.leading.advance_high_watermark(effects)
+                self._voters_changed(event, effects)
             case _:
                 assert_never(event)
+
+    def _voters_changed(self, event: VotersChanged, effects: list[RaftEffect]) -> None:
+        self.voters = event.voters
+        self.committed_voters = event.voters if event.committed is None else event.committed
+        self.kraft_version = event.kraft_version
+        role = self.role
+        if isinstance(role, Leader):
+            # Those who are new have not had the time to be heard.
+            role.check_quorum_at = event.now + self.check_quorum_seconds
+            if self.kraft_version > 0 and role.stated is not None:
+                role.stated = None
+                role.forget_nameless(self.voters)
+        self.leading.advance_high_watermark(effects)
 
     def check(self) -> None:
         """The invariants of this core."""
@@ -285,7 +293,12 @@ class RaftNode:
     def _become_leader(self, now: float, votes: Votes, effects: list[RaftEffect]) -> None:
         granting = tuple(key for key in self.voters.keys if key.node_id in votes.granted)
         check_at = now + self.check_quorum_seconds
-        self._enter(Leader(self.epoch, self.log_end_offset, granting, check_at, begin_at=now))
+        role = Leader(self.epoch, self.log_end_offset, granting, check_at, begin_at=now)
+        if self.kraft_version == 0:
+            role.stated = self.voters
+            if self.endpoints:
+                role.stated = self.voters.stated(VoterNode(self.key, self.endpoints))
+        self._enter(role)
         self._save(QuorumState(self.epoch, self.key.node_id), effects)
         effects.append(AppendLeaderChange(self.epoch, granting))
 
@@ -521,6 +534,8 @@ class RaftNode:
         role = self.role
         if isinstance(role, Resigned) and isinstance(event.request, EndEpoch):
             role.unacknowledged.remove(event.request.destination)
+        if isinstance(role, Follower) and isinstance(event.request, UpdateVoter):
+            role.has_stated = True
 
     # The log
 

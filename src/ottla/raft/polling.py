@@ -216,15 +216,20 @@ class Polling:
     def _change_voters(self, role: Follower) -> bool:
         """Correct what the voter set says of us, or become a voter; whether something was sent."""
         node = self._node
-        if node.kraft_version == 0 or not node.endpoints:
+        if not node.endpoints:
             return False
         known = node.voters.get(node.key.node_id)
         if node.is_voter:
-            if known is not None and (known.key, known.endpoints) != (node.key, node.endpoints):
+            if node.kraft_version == 0:
+                # Nothing to correct: it is for the upgrade to a dynamic quorum, once per epoch.
+                is_right = role.has_stated
+            else:
+                is_right = known is None or known[:2] == (node.key, node.endpoints)
+            if not is_right:
                 number = node.connections.next_number()
                 self._request(UpdateVoter(role.leader_id, number, role.epoch))
                 return True
-        elif node.auto_join and len(node.voters):
+        elif node.kraft_version > 0 and node.auto_join and len(node.voters):
             number = node.connections.next_number()
             replaced = None if known is None else known.key
             self._request(JoinVoters(role.leader_id, number, role.epoch, replaced))

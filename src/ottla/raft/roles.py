@@ -8,6 +8,7 @@ and waits for the next epoch. Who is no voter is Unattached or Follower all its 
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from ottla.common.identifiers import ZERO_UUID
 from ottla.raft.snapshots import SnapshotId
 from ottla.raft.voters import ReplicaKey, VoterEndpoint, VoterSet
 
@@ -95,6 +96,8 @@ class Follower:
     has_fetched: bool = False
     leader_high_watermark: int = -1
     download: Download | None = None
+    has_stated: bool = False
+    """Whether the leader of a static quorum knows our directory and endpoints."""
 
 
 @dataclass(slots=True)
@@ -129,6 +132,8 @@ class Leader:
     """Of all who fetch, voters or not."""
     fetched: set[int] = field(default_factory=set)
     """The voters that were heard since a majority was last complete."""
+    stated: VoterSet | None = None
+    """With kraft.version 0: the voters as they have described themselves in this epoch."""
 
     def fetched_by(self, key: ReplicaKey, offset: int, now: float, leader_end_offset: int) -> None:
         known = self.progress.get(key)
@@ -166,6 +171,15 @@ class Leader:
             and progress.caught_up_at >= 0
             and progress.fetched_at > now - CATCH_UP_SECONDS
         )
+
+    def forget_nameless(self, voters: VoterSet) -> None:
+        """The voters have directories now: what they have under these, they are yet to say."""
+        keys = voters.keys
+        self.progress = {
+            key: progress
+            for key, progress in self.progress.items()
+            if key in keys or key.node_id not in voters.ids or key.directory_id != ZERO_UUID
+        }
 
     def observers(self, voters: VoterSet, now: float) -> list[ReplicaKey]:
         return [

@@ -4,6 +4,10 @@ A change is a VotersRecord in the log. It counts as soon as it is written, and t
 until it is committed; so every two majorities overlap. Who is to be added must be at the end of the
 log and know the version of the quorum; who is removed and leads resigns when the record is
 committed.
+
+A static quorum (kraft.version 0) becomes a dynamic one by an upgrade: in every epoch each voter
+tells the leader its directory and endpoints, and when all have, the leader can write the version
+and the voters. They go into one batch, so that nobody has the one without the other.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,6 +20,8 @@ from ottla.common.errors import (
     ErrorCode,
     InconsistentClusterId,
     InvalidRequest,
+    InvalidUpdateVersion,
+    NotController,
     NotLeaderOrFollower,
     RequestTimedOut,
     UnsupportedVersion,
@@ -27,6 +33,7 @@ from ottla.protocol.generated import add_raft_voter, remove_raft_voter, update_r
 from ottla.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.message import Message, to_bytes
 from ottla.raft.channel import Destination
+from ottla.raft.control import kraft_version_value
 from ottla.raft.driver import RaftDriver
 from ottla.raft.replies import endpoint_of, update_voter_response
 from ottla.raft.roles import Leader
@@ -152,13 +159,55 @@ class VoterChanges:
             or not 0 <= low <= high
         ):
             raise InvalidRequest
-        self._check_ready("updating")
+        role = self._check_epoch_committed()
         if not low <= self._driver.kraft_version <= high:
             raise InvalidRequest
-        updated = self._driver.control.voters.updated(VoterNode(key, endpoints, (low, high)))
+        voter = VoterNode(key, endpoints, (low, high))
+        if role.stated is not None:
+            stated = role.stated.stated(voter)
+            if stated is None:
+                raise VoterNotFound
+            role.stated = stated
+            return
+        self._check_voters_committed(role)
+        updated = self._driver.control.voters.updated(voter)
         if updated is None:
             raise VoterNotFound
         self._append(updated)
+
+    # The upgrade of a static quorum
+
+    @property
+    def kraft_version(self) -> int:
+        return self._driver.kraft_version
+
+    def upgrade(self, version: int, *, validate_only: bool) -> None:
+        """Write a later kraft.version and the voters with it, or say why that cannot be."""
+        role = self._driver.node.role
+        if self._driver.is_down or not isinstance(role, Leader):
+            raise NotController("No controller appears to be active.")
+        if version == self._driver.kraft_version:
+            return
+        if role.stated is None:
+            raise InvalidUpdateVersion(
+                f"Invalid upgrade of {KRAFT_VERSION} from version "
+                f"KRAFT_VERSION_{self._driver.kraft_version} to KRAFT_VERSION_{version}"
+            )
+        if not role.stated.support(version):
+            raise InvalidUpdateVersion(
+                f"Invalid upgrade of {KRAFT_VERSION} to KRAFT_VERSION_{version} because not all "
+                "of the voters support it"
+            )
+        if not validate_only:
+            self._driver.append_control(
+                [
+                    (ControlType.KRAFT_VERSION, kraft_version_value(version)),
+                    (ControlType.KRAFT_VOTERS, to_bytes(role.stated.to_record(), 0)),
+                ]
+            )
+            if self._driver.node.role is not role:
+                # Who stood still may find only here that it leads no more.
+                raise NotController("No longer the active controller.")
 
     # Checks
 
@@ -199,8 +248,15 @@ class VoterChanges:
             raise NotLeaderOrFollower
 
     def _check_ready(self, doing: str) -> None:
-        driver = self._driver
-        role = driver.node.role
+        role = self._check_epoch_committed()
+        if self._driver.kraft_version == 0:
+            raise UnsupportedVersion(
+                f"Cluster doesn't support {doing} voter because the kraft.version feature is 0"
+            )
+        self._check_voters_committed(role)
+
+    def _check_epoch_committed(self) -> Leader:
+        role = self._driver.node.role
         assert isinstance(role, Leader)
         if self._change is not None:
             raise RequestTimedOut(
@@ -211,14 +267,14 @@ class VoterChanges:
                 "Request timed out waiting for leader to establish HWM and fence previous voter "
                 "changes"
             )
-        if driver.kraft_version == 0:
-            raise UnsupportedVersion(
-                f"Cluster doesn't support {doing} voter because the kraft.version feature is 0"
-            )
-        if driver.control.voters_offset >= role.high_watermark:
+        return role
+
+    def _check_voters_committed(self, role: Leader) -> None:
+        offset = self._driver.control.voters_offset
+        if role.high_watermark is None or offset >= role.high_watermark:
             raise RequestTimedOut(
                 "Request timed out waiting for voters to commit the latest voter change at "
-                f"{driver.control.voters_offset} with HWM {role.high_watermark}"
+                f"{offset} with HWM {role.high_watermark}"
             )
 
     # The change that is under way

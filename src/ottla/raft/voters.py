@@ -121,6 +121,20 @@ class VoterSet:
         node_id = voter.key.node_id
         return VoterSet(voter if each.key.node_id == node_id else each for each in self)
 
+    def stated(self, voter: VoterNode) -> "VoterSet | None":
+        """With what a voter says of itself, whatever its directory; None when it is no voter."""
+        if voter.key.node_id not in self._voters:
+            return None
+        return VoterSet(voter if each.key.node_id == voter.key.node_id else each for each in self)
+
+    def support(self, kraft_version: int) -> bool:
+        """Whether all of them know the version, and the directory of each is known."""
+        return all(
+            voter.kraft_versions[0] <= kraft_version <= voter.kraft_versions[1]
+            and voter.key.directory_id != ZERO_UUID
+            for voter in self
+        )
+
     def to_record(self) -> VotersRecord:
         return VotersRecord(
             version=0,
