@@ -6,6 +6,7 @@ The plain builder of ``ottla.records`` is the reference; it goes record by recor
 import datetime as dt
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -300,3 +301,12 @@ def test_a_table_with_wrong_columns_is_refused_by_name(
 ) -> None:
     with pytest.raises(UnwritableTable, match=text):
         Rows(table([], pa.schema(schema)), None)
+
+
+def test_a_kernel_is_compiled_once_whatever_columns_there_are() -> None:
+    rows: list[Row] = [{"key": b"k", "value": b"v", "headers": [{"key": "h", "value": b"x"}]}]
+    made = pa.concat_batches([table(rows), table(rows)])  # memory of Arrow, which may be written to
+    for each in (table(rows), made, table([{"value": b"v"}]), made.slice(1), table([])):
+        encode([each], topic="a")
+    kernels: list[Any] = [k.append, k.route, k.measure]
+    assert [len(kernel.signatures) for kernel in kernels] == [1, 1, 1]

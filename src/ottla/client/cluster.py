@@ -203,10 +203,15 @@ class Cluster:
         request: Message | Callable[[int], Message],
         answer: type[M],
         deadline: Deadline,
+        *,
+        highest: int | None = None,
     ) -> M:
-        """Ask one node once. A request that differs by version is given as a function of it."""
+        """Ask one node once, in a version of at most ``highest``.
+
+        A request that differs by version is given as a function of it.
+        """
         connection = self.connection(node_id, deadline)
-        version = connection.version(answer.API_KEY)
+        version = connection.version(answer.API_KEY, highest)
         message = request if isinstance(request, Message) else request(version)
         seconds = min(self.timing.request_timeout_ms / 1000, deadline.seconds)
         try:
@@ -225,6 +230,7 @@ class Cluster:
         node_id: int | Callable[[], int] = ANY,
         failed: Callable[[M], ApiError | None] = lambda _: None,
         deadline: Deadline | None = None,
+        highest: int | None = None,
     ) -> M:
         """Ask until there is an answer that has not ``failed`` in a way that may pass."""
         deadline = deadline or self.deadline()
@@ -233,7 +239,7 @@ class Cluster:
             error: ApiError | BrokerUnavailable | None
             try:
                 target = node_id if isinstance(node_id, int) else node_id()
-                response = self.ask(target, request, answer, deadline)
+                response = self.ask(target, request, answer, deadline, highest=highest)
                 error = failed(response)
                 if error is None:
                     return response

@@ -35,6 +35,8 @@ from ottla.spark.options import SourceOptions
 from ottla.spark.ranges import OffsetRange
 from ottla.spark.reader import plan_batch, read_range
 from ottla.spark.schema import Columns
+from ottla.spark.sink import OttlaStreamWriter, OttlaWriter, check_columns
+from ottla.spark.sink_options import SinkOptions
 from ottla.spark.stream_reader import TopicStream
 
 try:
@@ -70,7 +72,7 @@ TYPES: dict[str, DataType] = {
 
 
 class OttlaDataSource(DataSource):
-    """``spark.read.format("ottla")`` and ``readStream``."""
+    """``spark.read.format("ottla")``, ``readStream``, ``write`` and ``writeStream``."""
 
     @classmethod
     def name(cls) -> str:
@@ -87,6 +89,18 @@ class OttlaDataSource(DataSource):
     def streamReader(self, schema: StructType) -> "OttlaStreamReader":
         options = SourceOptions.parse(dict(self.options), streaming=True)
         return OttlaStreamReader(options, columns_of(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> OttlaWriter:
+        if overwrite:
+            raise BadOption('a topic cannot be overwritten: use mode("append")')
+        options = SinkOptions.parse(dict(self.options))
+        check_columns(schema, options)
+        return OttlaWriter(options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> OttlaStreamWriter:  # noqa: ARG002
+        options = SinkOptions.parse(dict(self.options))
+        check_columns(schema, options)
+        return OttlaStreamWriter(options)
 
 
 def columns_of(schema: StructType) -> Columns:

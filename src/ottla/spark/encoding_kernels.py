@@ -215,7 +215,6 @@ def append(
 
 @compiled
 def fingerprint(
-    total: Any,
     keys: Bytes,
     key_starts: Longs,
     key_sizes: Longs,
@@ -224,6 +223,7 @@ def fingerprint(
     value_sizes: Longs,
 ) -> Any:
     """Add up a hash of key and value of each row: the same sum for the same rows in any order."""
+    total = np.uint64(0)
     for row in range(key_sizes.shape[0]):
         hashed = np.uint64(0)
         if key_sizes[row] >= 0:

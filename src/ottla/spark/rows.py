@@ -15,6 +15,7 @@ from ottla.common.errors import InvalidRecord, InvalidTopicException
 from ottla.spark import encoding_kernels as k
 from ottla.spark.kernels import Bytes, Ints, Longs
 
+COLUMNS: Final = ("key", "value", "headers", "topic", "partition", "timestamp")
 _NOTHING: Final = np.frombuffer(b"\0", np.uint8)
 
 
@@ -79,12 +80,16 @@ def _content(name: str, array: pa.Array) -> Content:
         raise InvalidRecord(f"column {name} reaches beyond its bytes")
     if array.null_count:
         sizes[np.asarray(array.is_null())] = -1
-    return Content(np.frombuffer(data, np.uint8) if size else _NOTHING, ends[:-1], sizes)
+    starts = ends[:-1]
+    content = np.frombuffer(data, np.uint8) if size else _NOTHING
+    # Arrays that may be written to are another type to a kernel: it would be compiled for each mix.
+    starts.flags.writeable = content.flags.writeable = False
+    return Content(content, starts, sizes)
 
 
 def _nulls(count: int) -> Content:
-    # Arrays that may not be written to are another type to a kernel, which would be compiled twice.
-    starts = np.frombuffer(bytes(8 * count), np.int64)
+    starts = np.zeros(count, np.int64)
+    starts.flags.writeable = False
     return Content(_NOTHING, starts, np.full(count, -1, np.int64))
 
 

@@ -1,0 +1,115 @@
+"""What Spark calls to write: one object in the driver for each job, its copies in the tasks.
+
+Spark makes a new object for each micro-batch, and commits it with yet another: nothing is kept in
+them but options. All that the driver needs to know comes with the messages of the tasks.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from ottla.common.chance import Chance
+from ottla.spark.rows import COLUMNS, Rows, UnwritableTable
+from ottla.spark.schema import HEADERS
+from ottla.spark.sink_options import SinkOptions
+from ottla.spark.stream_writer import MicroBatch, commit_batch, write_task
+from ottla.spark.writer import Written, abort, commit, write, write_prepared
+
+# Set by Spark for the tasks of a micro-batch. The query's id is that of its checkpoint.
+_QUERY_ID = "sql.streaming.queryId"
+_BATCH_ID = "streaming.sql.batchId"
+
+_TYPES = {
+    "binary": pa.binary(),
+    "string": pa.string(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "void": pa.null(),
+    "array<struct<key:string,value:binary>>": HEADERS,
+    "array<struct<key:string,value:string>>": HEADERS,
+}
+"""Of Spark, as tasks get them."""
+
+
+@dataclass
+class TaskWritten(WriterCommitMessage):
+    """A task's message to the driver."""
+
+    written: Written
+
+
+def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
+    return [each.written for each in messages if isinstance(each, TaskWritten)]
+
+
+def check_columns(schema: StructType, options: SinkOptions) -> None:
+    """Refuse a table that cannot be written before any task begins."""
+    fields = []
+    for field in schema.fields:
+        if field.name in COLUMNS:
+            kind = field.dataType.simpleString()
+            if kind not in _TYPES:
+                raise UnwritableTable(f"column {field.name} is {kind}, which cannot be written")
+            fields.append(pa.field(field.name, _TYPES[kind]))
+    Rows(pa.RecordBatch.from_pylist([], schema=pa.schema(fields)), options.topic)
+
+
+class OttlaWriter(DataSourceArrowWriter):
+    """A batch job. Exactly once means: the transactions of all its tasks are committed, or none."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+        self._job = Chance().bytes(16).hex()
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        task = _task().partitionId()
+        if not self._options.exactly_once:
+            return TaskWritten(write(self._options, task, iterator))
+        name = f"{self._options.transactional_id_prefix}-{self._job}-{task}"
+        return TaskWritten(write_prepared(self._options, name, task, iterator))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        commit(self._options, _written(messages))
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        abort(self._options, _written(messages))
+
+
+class OttlaStreamWriter(DataSourceStreamArrowWriter):
+    """A micro-batch."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        task = _task()
+        if not self._options.exactly_once:
+            return TaskWritten(write(self._options, task.partitionId(), iterator))
+        query_id, batch_id = task.getLocalProperty(_QUERY_ID), task.getLocalProperty(_BATCH_ID)
+        if query_id is None or batch_id is None:
+            raise RuntimeError("Spark did not say which query and micro-batch this task is of")
+        batch = MicroBatch(query_id, int(batch_id))
+        return TaskWritten(write_task(self._options, batch, task.partitionId(), iterator))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        if self._options.exactly_once:
+            commit_batch(self._options, batchId, _written(messages))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, ARG002
+        abort(self._options, _written(messages))
+
+
+def _task() -> TaskContext:
+    task = TaskContext.get()
+    assert task is not None, "only Spark's tasks write"
+    return task

@@ -1,0 +1,211 @@
+"""The options of the sink, by the names of spark-sql-kafka, and some of our own.
+
+``kafka.*`` are settings of Kafka's producer by their own names. What a producer of ours has no use
+for (``linger.ms``) is taken and passed over, so that a query moves over unchanged; what would
+change what is written, and that we do not have, is refused.
+"""
+
+import difflib
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.client.cluster import Cluster, Timing
+from ottla.client.system_time import SystemTime
+from ottla.records.compression import CODECS
+from ottla.spark.encoding import Batching
+from ottla.spark.errors import BadOption
+from ottla.spark.kafka_settings import PREFIX
+from ottla.spark.options import Given
+from ottla.spark.produce import IN_FLIGHT_MAX, Delivery
+
+_log = logging.getLogger(__name__)
+
+KNOWN: Final = ("topic", "exactlyOnce", "transactionalIdPrefix")
+OF_SPARK: Final = ("checkpointLocation", "path", "queryName")
+"""Spark's own, which it hands on."""
+_USED: Final = (
+    "acks",
+    "batch.size",
+    "bootstrap.servers",
+    "client.id",
+    "compression.gzip.level",
+    "compression.lz4.level",
+    "compression.type",
+    "compression.zstd.level",
+    "default.api.timeout.ms",
+    "delivery.timeout.ms",
+    "enable.idempotence",
+    "max.block.ms",
+    "max.in.flight.requests.per.connection",
+    "max.request.size",
+    "metadata.max.age.ms",
+    "request.timeout.ms",
+    "retry.backoff.max.ms",
+    "retry.backoff.ms",
+    "security.protocol",
+    "socket.connection.setup.timeout.ms",
+    "transaction.timeout.ms",
+)
+_PASSED_OVER: Final = (
+    "buffer.memory",
+    "client.dns.lookup",
+    "connections.max.idle.ms",
+    "enable.metrics.push",
+    "linger.ms",
+    "metadata.max.idle.ms",
+    "metadata.recovery.strategy",
+    "metric.reporters",
+    "metrics.num.samples",
+    "metrics.recording.level",
+    "metrics.sample.window.ms",
+    "partitioner.adaptive.partitioning.enable",
+    "partitioner.availability.timeout.ms",
+    "receive.buffer.bytes",
+    "reconnect.backoff.max.ms",
+    "reconnect.backoff.ms",
+    "retries",
+    "send.buffer.bytes",
+)
+_FORBIDDEN: Final = {
+    "interceptor.classes": "interceptors may change what is written",
+    "key.serializer": "keys are bytes or strings: cast them in the query",
+    "partitioner.class": "rows go by column partition, by key, or to any; there is no other way",
+    "partitioner.ignore.keys": "leave out column key, or give column partition",
+    "transactional.id": "set the options exactlyOnce and transactionalIdPrefix",
+    "value.serializer": "values are bytes or strings: cast them in the query",
+}
+_ACKS: Final = ("all", "-1", "1", "0")
+BATCH_BYTES: Final = 256 << 10
+"""Sixteen times Kafka's: a task has many rows at hand and never waits for more."""
+_BATCHING: Final = Batching(batch_bytes=BATCH_BYTES)
+_DELIVERY: Final = Delivery()
+TRANSACTION_TIMEOUT_MS: Final = 600_000
+"""The first task of a micro-batch waits in its transaction for the last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """Where to write, and how. Equal options share their connections."""
+
+    bootstrap_servers: str
+    topic: str | None = None
+    exactly_once: bool = False
+    transactional_id_prefix: str = "ottla-spark"
+    transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
+    client_id: str = "ottla-spark-sink"
+    batching: Batching = _BATCHING
+    delivery: Delivery = _DELIVERY
+    connect_timeout_ms: int = 10_000
+    request_timeout_ms: int = 30_000
+    call_timeout_ms: int = 60_000
+    back_off_ms: int = 100
+    back_off_max_ms: int = 1_000
+    metadata_age_max_ms: int = 300_000
+
+    @staticmethod
+    def parse(options: Mapping[str, str]) -> "SinkOptions":
+        given = Given(options, KNOWN + OF_SPARK)
+        for name in given.values:
+            if name.startswith(PREFIX):
+                _check(name.removeprefix(PREFIX))
+        servers = given.text("kafka.bootstrap.servers")
+        if servers is None:
+            raise BadOption("the option kafka.bootstrap.servers must be given")
+        protocol = (given.text("kafka.security.protocol") or "PLAINTEXT").upper()
+        if protocol != "PLAINTEXT":
+            raise BadOption(f"kafka.security.protocol: {protocol} is not there yet, only PLAINTEXT")
+        # Weaker wishes are fulfilled by doing better: every write is idempotent, with acks=all.
+        given.word("kafka.acks", _ACKS)
+        given.truth("kafka.enable.idempotence", default=True)
+        request_bytes_max = given.number("kafka.max.request.size", _DELIVERY.request_bytes_max)
+        return SinkOptions(
+            bootstrap_servers=servers,
+            topic=_topic(given),
+            exactly_once=given.truth("exactlyOnce", default=False),
+            transactional_id_prefix=given.text("transactionalIdPrefix") or "ottla-spark",
+            transaction_timeout_ms=given.number(
+                "kafka.transaction.timeout.ms", TRANSACTION_TIMEOUT_MS
+            ),
+            client_id=given.text("kafka.client.id") or "ottla-spark-sink",
+            batching=_batching(given, request_bytes_max),
+            delivery=Delivery(
+                request_bytes_max=request_bytes_max,
+                in_flight_max=min(
+                    given.number("kafka.max.in.flight.requests.per.connection", IN_FLIGHT_MAX),
+                    IN_FLIGHT_MAX,
+                ),
+                timeout_ms=given.number("kafka.delivery.timeout.ms", _DELIVERY.timeout_ms),
+                topic_timeout_ms=given.number("kafka.max.block.ms", _DELIVERY.topic_timeout_ms),
+            ),
+            **{
+                field: given.number(f"kafka.{name}", default)
+                for field, (name, default) in _NUMBERS.items()
+            },
+        )
+
+    @property
+    def clock(self) -> SystemTime:
+        return SystemTime()
+
+    def cluster(self) -> Cluster:
+        """New connections, as far as they will be needed."""
+        return Cluster(
+            self.bootstrap_servers,
+            client_id=self.client_id,
+            timing=Timing(
+                connect_timeout_ms=self.connect_timeout_ms,
+                request_timeout_ms=self.request_timeout_ms,
+                call_timeout_ms=self.call_timeout_ms,
+                back_off_ms=self.back_off_ms,
+                back_off_max_ms=self.back_off_max_ms,
+                metadata_age_max_ms=self.metadata_age_max_ms,
+            ),
+            clock=self.clock,
+        )
+
+
+_NUMBERS: Final = {
+    "connect_timeout_ms": ("socket.connection.setup.timeout.ms", 10_000),
+    "request_timeout_ms": ("request.timeout.ms", 30_000),
+    "call_timeout_ms": ("default.api.timeout.ms", 60_000),
+    "back_off_ms": ("retry.backoff.ms", 100),
+    "back_off_max_ms": ("retry.backoff.max.ms", 1_000),
+    "metadata_age_max_ms": ("metadata.max.age.ms", 300_000),
+}
+
+
+def _topic(given: Given) -> str | None:
+    topic = given.text("topic")
+    if topic is not None and not topic.strip():
+        raise BadOption("topic: no topic is named")
+    return topic.strip() if topic is not None else None
+
+
+def _batching(given: Given, request_bytes_max: int) -> Batching:
+    codec = (given.text("kafka.compression.type") or "none").strip().lower()
+    if codec not in CODECS:
+        known = ", ".join(CODECS)
+        raise BadOption(f"kafka.compression.type: expected one of {known}, got {codec!r}")
+    level = None
+    text = given.text(f"kafka.compression.{codec}.level")
+    if text is not None:
+        if not text.strip().removeprefix("-").isdecimal():
+            raise BadOption(f"kafka.compression.{codec}.level: expected a number, got {text!r}")
+        level = int(text)
+    size = given.number("kafka.batch.size", BATCH_BYTES, least=0)
+    return Batching(min(size, request_bytes_max), CODECS[codec], level, request_bytes_max)
+
+
+def _check(name: str) -> None:
+    if name in _FORBIDDEN:
+        raise BadOption(f"kafka.{name} cannot be set: {_FORBIDDEN[name]}")
+    if name in _USED or name in _PASSED_OVER:
+        return
+    if name.startswith(("sasl.", "ssl.")):
+        raise BadOption(f"kafka.{name}: encryption and authentication are not there yet")
+    close = difflib.get_close_matches(name, (*_USED, *_PASSED_OVER), 1, 0.8)
+    if close:
+        raise BadOption(f"kafka.{name} is unknown; did you mean kafka.{close[0]}?")
+    _log.warning("kafka.%s is unknown and has no effect", name)

@@ -1,0 +1,191 @@
+"""What a task writes: tables of Arrow in, records in their topics, acknowledged by all in sync.
+
+Without ``exactlyOnce`` a task that is run again writes its rows again, as with the connector; a
+request that is sent again does not. With it the rows of a task are in a transaction that only the
+driver commits: a batch job commits all of them when all its tasks are done, or none.
+
+Connections are kept between tasks: Spark's workers live longer than a task.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from ottla.client.cluster import Cluster
+from ottla.client.errors import BrokerUnavailable
+from ottla.common.chance import Chance
+from ottla.common.errors import ApiError
+from ottla.common.topic_partition import TopicPartition
+from ottla.spark import encoding_kernels as k
+from ottla.spark.encoding import BatchEncoder
+from ottla.spark.produce import RawProducer
+from ottla.spark.rows import Rows
+from ottla.spark.sink_options import SinkOptions
+from ottla.spark.transactions import Prepared, Transaction, end
+
+
+class Written(NamedTuple):
+    """What a task tells the driver."""
+
+    task: int
+    records: int
+    prepared: Prepared | None = None
+    """The transaction that is to be ended; None if there is none."""
+    first: TopicPartition | None = None
+    """Where its first records went, if it wrote any."""
+    query_id: str = ""
+    """Of a streaming query."""
+
+
+class Links(NamedTuple):
+    """Two sets of connections to one cluster: one to ask, one for batches on their way."""
+
+    control: Cluster
+    data: Cluster
+
+    def close(self) -> None:
+        self.control.close()
+        self.data.close()
+
+
+_KEPT: Final[dict[tuple[int, SinkOptions], list[Links]]] = {}
+"""By process too: a worker that was forked must not speak on its parent's connections."""
+
+
+@contextmanager
+def links(options: SinkOptions) -> Iterator[Links]:
+    """Connections for a task; whatever failed is not used again."""
+    kept = _KEPT.setdefault((os.getpid(), options), [])
+    taken = kept.pop() if kept else Links(options.cluster(), options.cluster())
+    try:
+        yield taken
+    except BaseException:
+        taken.close()
+        raise
+    kept.append(taken)
+
+
+def disconnect() -> None:
+    """Close all connections of this process that are not in use."""
+    for kept in _KEPT.values():
+        for each in kept:
+            each.close()
+    _KEPT.clear()
+
+
+_LONG: Final = (1 << 64) - 1
+
+
+class Fingerprint:
+    """Of rows, in whatever order: how many, and the sum of their hashes."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._sum = 0
+
+    def add(self, rows: Rows) -> None:
+        self.rows += rows.count
+        self._sum = self._sum + int(k.fingerprint(*rows.key, *rows.value)) & _LONG
+
+    def __str__(self) -> str:
+        return f"rows={self.rows} sum={self._sum:016x}"
+
+
+def write(options: SinkOptions, task: int, tables: Iterable[pa.RecordBatch]) -> Written:
+    """Write all rows; they are there for everybody when this returns."""
+    with links(options) as (control, data):
+        producer = RawProducer(control, data, options.delivery)
+        _write_rows(options, producer, taken_apart(options, tables))
+        return Written(task, producer.records)
+
+
+def write_prepared(
+    options: SinkOptions, transactional_id: str, task: int, tables: Iterable[pa.RecordBatch]
+) -> Written:
+    """Write all rows in a transaction, which is left open: committed records, once it is ended."""
+    with links(options) as taken:
+        transaction = Transaction(taken.control, transactional_id)
+        transaction.begin(options.transaction_timeout_ms)
+        return fill(options, taken, transaction, task, taken_apart(options, tables))
+
+
+def taken_apart(options: SinkOptions, tables: Iterable[pa.RecordBatch]) -> Iterator[Rows]:
+    return (Rows(table, options.topic) for table in tables)
+
+
+def fill(
+    options: SinkOptions,
+    taken: Links,
+    transaction: Transaction,
+    task: int,
+    tables: Iterable[Rows],
+    *,
+    before: Callable[[TopicPartition], None] = lambda _: None,
+) -> Written:
+    """Write rows in a transaction that has begun; aborted at once if that fails.
+
+    ``before`` is called when all rows are written, and before anybody hears of it.
+    """
+    producer = RawProducer(taken.control, taken.data, options.delivery, transaction)
+    try:
+        first = _write_rows(options, producer, tables)
+        if first is None:
+            return Written(task, 0)
+        before(first)
+    except BaseException:
+        # Readers would wait for it until its time is over. It may be another's by now, or unknown.
+        with suppress(ApiError, BrokerUnavailable):
+            end(taken.control, transaction.prepared, commit=False)
+        raise
+    return Written(task, producer.records, transaction.prepared, first)
+
+
+def _write_rows(
+    options: SinkOptions, producer: RawProducer, tables: Iterable[Rows]
+) -> TopicPartition | None:
+    """Answer where the first batch went."""
+    encoder: BatchEncoder | None = None
+    first: TopicPartition | None = None
+    try:
+        for rows in tables:
+            if rows.count == 0:
+                continue
+            if encoder is None:  # a task without rows has nobody to ask for anything
+                encoder = BatchEncoder(
+                    options.batching,
+                    producer.identify(),
+                    producer.topic,
+                    clock=options.clock,
+                    chance=Chance(),
+                )
+            for batch in encoder.encode(rows):
+                first = first or batch.target
+                producer.send(batch)
+        for batch in encoder.finish() if encoder is not None else ():
+            first = first or batch.target
+            producer.send(batch)
+        producer.flush()
+    finally:
+        producer.close()
+    return first
+
+
+def commit(options: SinkOptions, written: Iterable[Written]) -> None:
+    """End the transactions of a job's tasks, so that their records can be read."""
+    with links(options) as (control, _):
+        for each in written:
+            if each.prepared is not None:
+                end(control, each.prepared, commit=True)
+
+
+def abort(options: SinkOptions, written: Iterable[Written | None]) -> None:
+    """Abort the transactions of those tasks that have come to an end; others did it themselves."""
+    with links(options) as (control, _):
+        for each in written:
+            if each is not None and each.prepared is not None:
+                # The next owner of its id, or its time, ends what cannot be ended now.
+                with suppress(ApiError, BrokerUnavailable):
+                    end(control, each.prepared, commit=False)
