@@ -105,7 +105,7 @@ def test_a_whole_topic_may_be_named_instead_of_its_partitions() -> None:
         ({"maxTriggerDelay": "soon"}, "30s or 15m"),
         ({"maxBytesPerTrigger": "0"}, "64m or 1g"),
         ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"}, "above"),
-        ({"readFrom": "segments"}, "not there yet"),
+        ({"readFrom": "remote"}, "name the remote store"),
         ({"readFrom": "disk"}, "auto or broker"),
         ({"subscribe": "t", "startingOffset": "earliest"}, "did you mean startingOffsets?"),
         ({"bootstrap.servers": "x:1"}, "did you mean kafka.bootstrap.servers?"),

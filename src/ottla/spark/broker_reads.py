@@ -97,6 +97,11 @@ class BrokerReads:
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         alter_group_offsets(self.cluster, group, offsets)
 
+    def log_dirs(self) -> dict[int, list[str]]:
+        """The log directories of each broker."""
+        described = self._admin.describe_log_dirs(partitions=())
+        return {node_id: [each.path for each in dirs] for node_id, dirs in described.items()}
+
     def record_sizes(self, latest: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
         """Bytes for each offset on the average of a partition, where its leader tells its size."""
         sizes: dict[TopicPartition, int] = {}

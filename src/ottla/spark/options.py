@@ -49,7 +49,23 @@ OF_CONNECTOR: Final = (
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
 )
-OUR_OWN: Final = ("commitGroup", "maxBytesPerTrigger", "maxBytesPerPartition", "readFrom")
+STORE_SETTINGS: Final = {
+    "remoteStore.endpoint": "ottla.remote.store.endpoint",
+    "remoteStore.region": "ottla.remote.store.region",
+    "remoteStore.access.key.id": "ottla.remote.store.access.key.id",
+    "remoteStore.secret.access.key": "ottla.remote.store.secret.access.key",
+    "remoteStore.allow.http": "ottla.remote.store.allow.http",
+}
+"""How to reach the remote store, by the settings of the broker that say it."""
+OUR_OWN: Final = (
+    "commitGroup",
+    "maxBytesPerTrigger",
+    "maxBytesPerPartition",
+    "readFrom",
+    "logDirs",
+    "remoteStore",
+    *STORE_SETTINGS,
+)
 READ_FROM: Final = ("auto", "broker", "segments", "remote")
 SPLIT_BYTES: Final = 256 << 20
 """What one task of a batch query reads at most, as far as sizes are known."""
@@ -164,6 +180,9 @@ class SourceOptions:
     fail_on_data_loss: bool
     include_headers: bool
     read_from: str
+    log_dirs: tuple[str, ...]
+    remote_store: str | None
+    store_settings: tuple[tuple[str, str], ...]
     commit_group: str | None
     min_partitions: int | None
     records_per_partition_max: int | None
@@ -190,8 +209,8 @@ class SourceOptions:
         if isinstance(starting, OfGroup) and not (commit_group or kafka.group_id):
             raise BadOption("startingOffsets=group: name the group, by the option commitGroup")
         read_from = given.word("readFrom", READ_FROM)
-        if read_from not in {"auto", "broker"}:
-            raise BadOption(f"readFrom={read_from} is not there yet; use broker or auto")
+        if read_from == "remote" and "remoteStore" not in given:
+            raise BadOption("readFrom=remote: name the remote store by the option remoteStore")
         split = given.bytes("maxBytesPerPartition")
         parsed = SourceOptions(
             kafka=kafka,
@@ -203,6 +222,13 @@ class SourceOptions:
             fail_on_data_loss=given.truth("failOnDataLoss", default=True),
             include_headers=given.truth("includeHeaders", default=False),
             read_from=read_from,
+            log_dirs=_paths(given.text("logDirs") or ""),
+            remote_store=given.text("remoteStore"),
+            store_settings=tuple(
+                (setting, value)
+                for name, setting in STORE_SETTINGS.items()
+                if (value := given.text(name)) is not None
+            ),
             commit_group=commit_group,
             min_partitions=given.number("minPartitions"),
             records_per_partition_max=given.number("maxRecordsPerPartition"),
@@ -226,6 +252,10 @@ class SourceOptions:
     def group(self) -> str | None:
         """The consumer group whose offsets ``startingOffsets=group`` means."""
         return self.commit_group or self.kafka.group_id
+
+
+def _paths(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _subscription(given: Given) -> Subscription:

@@ -19,6 +19,8 @@ from ottla.spark.options import SourceOptions
 from ottla.spark.positions import Positions, TopicIds, report_loss
 from ottla.spark.ranges import OffsetRange, plan
 from ottla.spark.schema import Columns
+from ottla.spark.segment_placement import place_ranges
+from ottla.spark.segments import SegmentRange, read_segment_range
 
 _POLL_TIMEOUT_MS = 120_000
 
@@ -56,7 +58,7 @@ def plan_ranges(
         for each, end in sorted(filled.items())
     ]
     return plan(
-        ranges,
+        place_ranges(options, reads, ranges),
         parts_min=options.min_partitions,
         records_max=options.records_per_partition_max,
         bytes_max=options.bytes_per_partition_max,
@@ -67,6 +69,13 @@ def read_range(
     wanted: OffsetRange, options: SourceOptions, columns: Columns, *, keep: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """The records of a range. Each table is overwritten by the next, unless ``keep``."""
+    if isinstance(wanted, SegmentRange):
+        return read_segment_range(
+            wanted,
+            columns,
+            lambda rest: _BrokerRange(rest, options, columns).read(keep=keep),
+            keep=keep,
+        )
     return _BrokerRange(wanted, options, columns).read(keep=keep)
 
 
