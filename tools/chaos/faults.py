@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from tools.chaos.machine import Namespaces, fill, free
 from tools.chaos.writers import PLAIN
 
 from ottla.common.errors import ApiError
@@ -11,6 +12,9 @@ from ottla.testing.cluster import Cluster
 
 Wait = Callable[[float], None]
 Fault = Callable[[Cluster, Wait], None]
+
+DISK_FULL: Final = "disk-full"
+CUT_NAMESPACE: Final = "cut-namespace"
 
 
 def kill_leader(cluster: Cluster, wait: Wait) -> None:
@@ -71,6 +75,27 @@ def cut_one_way(cluster: Cluster, wait: Wait) -> None:
     cluster.heal()
 
 
+def disk_full(cluster: Cluster, wait: Wait) -> None:
+    """The disk of the leader is full; later there is room again, and it is started again."""
+    victim = cluster.node(_chosen(cluster, lambda: cluster.leader(PLAIN)))
+    fill(victim.log_dir)
+    wait(10)
+    free(victim.log_dir)
+    victim.process.kill()  # in case that it does without its disk
+    victim.process.start()
+
+
+def cut_namespace(network: Namespaces) -> Fault:
+    """The leader is cut from everybody, its clients too."""
+
+    def cut(cluster: Cluster, wait: Wait) -> None:
+        network.cut(_chosen(cluster, lambda: cluster.leader(PLAIN)))
+        wait(15)
+        network.heal()
+
+    return cut
+
+
 def nothing(cluster: Cluster, wait: Wait) -> None:
     """No fault: what clients see of a cluster at rest."""
 
@@ -84,7 +109,11 @@ FAULTS: Final[dict[str, Fault]] = {
     "pause-leader-briefly": pause_leader_briefly,
     "cut-leader": cut_leader,
     "cut-one-way": cut_one_way,
+    DISK_FULL: disk_full,
 }
+
+NAMES: Final = (*FAULTS, CUT_NAMESPACE)
+"""All faults; that of a network is made with it."""
 
 
 def _chosen(cluster: Cluster, choose: Callable[[], int]) -> int:

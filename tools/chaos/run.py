@@ -1,12 +1,14 @@
 """One run: a cluster, writers, a fault, and what came of it."""
 
+import contextlib
 import itertools
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tools.chaos.faults import FAULTS, times
+from tools.chaos.faults import CUT_NAMESPACE, DISK_FULL, FAULTS, Fault, cut_namespace, times
+from tools.chaos.machine import Namespaces, small_disks
 from tools.chaos.writers import (
     PARTITIONS,
     PLAIN,
@@ -22,6 +24,7 @@ from ottla.simulation.checkers.suite import check
 from ottla.simulation.history import EndTransaction, History, Send, to_lines
 from ottla.testing.cluster import Cluster
 
+NODES = 3
 QUICK = {"offsets.topic.num.partitions": "4", "transaction.state.log.num.partitions": "4"}
 
 
@@ -55,7 +58,7 @@ def run(
 ) -> Result:
     """Do ``fault`` to a new cluster every so many seconds while clients write to it."""
     result = Result(program, fault, seconds)
-    with Cluster(3, config=QUICK, command=command) as cluster:
+    with _cluster(fault, command) as (cluster, do):
         with cluster.admin() as admin:
             admin.create_topics([NewTopic(name, PARTITIONS) for name in (PLAIN, TRANSACTIONAL)])
         cluster.wait_until_in_sync()
@@ -70,7 +73,7 @@ def run(
         try:
             cluster.wait_until(lambda: all(w.acknowledged for w in writers), 60, "all write")
             for _ in times(seconds, every):
-                FAULTS[fault](cluster, time.sleep)
+                do(cluster, time.sleep)
                 result.faults += 1
         finally:
             cluster.heal()
@@ -88,6 +91,34 @@ def run(
         if history_file is not None:
             history_file.write_text("\n".join(to_lines(history)) + "\n")
     return result
+
+
+@contextlib.contextmanager
+def _cluster(fault: str, command: Sequence[str] | None) -> Iterator[tuple[Cluster, Fault]]:
+    """A cluster on what the fault needs, and what to do to it."""
+    with contextlib.ExitStack() as stack:
+        if fault == CUT_NAMESPACE:
+            network = Namespaces(NODES)
+            stack.enter_context(network.made())
+            cluster = Cluster(
+                NODES,
+                config=QUICK,
+                command=command,
+                proxied=False,
+                hosts=network.hosts,
+                prefixes=network.prefixes,
+            )
+            do = cut_namespace(network)
+        else:
+            directory = stack.enter_context(small_disks(NODES)) if fault == DISK_FULL else None
+            cluster = Cluster(
+                NODES,
+                config=QUICK,
+                command=command,
+                directory=None if directory is None else str(directory),
+            )
+            do = FAULTS[fault]
+        yield stack.enter_context(cluster), do
 
 
 def _judge(result: Result, history: History, writers: Iterable[Writer]) -> None:

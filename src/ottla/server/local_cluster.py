@@ -40,6 +40,8 @@ class NodePlace(NamedTuple):
     internal_port: int | None = None
     """For other brokers; None when they come by the clients' port."""
     rack: str | None = None
+    host: str | None = None
+    """None when it is that of the cluster."""
 
     @property
     def data(self) -> str:
@@ -87,8 +89,13 @@ class LocalCluster:
     @property
     def bootstrap_servers(self) -> str:
         return ",".join(
-            f"{self._host}:{place.port}" for place in self.places if place.port is not None
+            f"{self._reached_at(place)}:{place.port}"
+            for place in self.places
+            if place.port is not None
         )
+
+    def _reached_at(self, place: NodePlace) -> str:
+        return place.host or self._host
 
     def properties(self, place: NodePlace) -> dict[str, str]:
         """The server.properties of a node."""
@@ -97,8 +104,8 @@ class LocalCluster:
         properties = {
             "process.roles": ",".join(role for role, is_one in roles.items() if is_one),
             "node.id": str(place.node_id),
-            "listeners": _listeners(place, self._bound, {}),
-            "advertised.listeners": _listeners(place, self._host, self._advertised),
+            "listeners": _listeners(place, place.host or self._bound, {}),
+            "advertised.listeners": _listeners(place, self._reached_at(place), self._advertised),
             "controller.listener.names": "CONTROLLER",
             **self._quorum(),
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,"
@@ -115,7 +122,7 @@ class LocalCluster:
 
     def _quorum(self) -> dict[str, str]:
         addresses = {
-            place.node_id: f"{self._host}:{self._reached(place.controller_port)}"
+            place.node_id: f"{self._reached_at(place)}:{self._reached(place.controller_port)}"
             for place in self.places
             if place.controller_port is not None
         }
@@ -139,7 +146,7 @@ class LocalCluster:
         chance = Chance()
         cluster_id = there[0].cluster_id if there else uuid_text(random_uuid(chance))
         voters = ",".join(
-            f"{place.node_id}@{self._host}:{self._reached(place.controller_port)}:"
+            f"{place.node_id}@{self._reached_at(place)}:{self._reached(place.controller_port)}:"
             f"{uuid_text(random_uuid(chance))}"
             for place in self.places
             if place.controller_port is not None

@@ -31,8 +31,8 @@ from ottla.client.health import partition_problems
 from ottla.client.quorum import describe_quorum
 from ottla.common.errors import ApiError
 from ottla.server.environment import CLOCK_OFFSET_FILE
-from ottla.server.local_cluster import LocalCluster, NodePlace, free_ports
-from ottla.server.node_process import NodeProcess
+from ottla.server.local_cluster import HOST, LocalCluster, NodePlace, free_ports
+from ottla.server.node_process import NodeProcess, serve_command
 from ottla.testing.links import Links
 
 V = TypeVar("V")
@@ -63,6 +63,10 @@ class ClusterNode:
         return self.place.port
 
     @property
+    def host(self) -> str:
+        return self.place.host or HOST
+
+    @property
     def is_running(self) -> bool:
         return self.process.is_running
 
@@ -90,12 +94,18 @@ class Cluster:
         proxied: bool = True,
         dynamic: bool = False,
         command: Sequence[str] | None = None,
+        hosts: Mapping[int, str] | None = None,
+        prefixes: Mapping[int, Sequence[str]] | None = None,
     ) -> None:
         """Without ``proxied`` nodes talk directly, and no network can be cut.
 
         With ``dynamic`` voters can join and leave (KIP-853), and a directory keeps its ports.
         ``command`` is another program that takes a server.properties file, such as Apache Kafka's.
+        ``hosts`` are addresses of nodes by their ids, where they are not all this machine's, and
+        ``prefixes`` the words before the command of each, which take it to where it runs.
         """
+        self._hosts = dict(hosts or {})
+        prefixes = prefixes or {}
         self._temporary = directory is None
         self.directory = Path(directory or tempfile.mkdtemp(prefix="ottla-cluster-"))
         self._links = Links(self._pids) if proxied else None
@@ -110,7 +120,7 @@ class Cluster:
                     place.node_id,
                     place.directory,
                     self._local.properties(place),
-                    command=command,
+                    command=(*prefixes.get(place.node_id, ()), *(command or serve_command())),
                     environment={CLOCK_OFFSET_FILE: str(self._clocks[place.node_id])},
                 ),
             )
@@ -135,6 +145,7 @@ class Cluster:
                 controller_port=None if separate else next(ports),
                 internal_port=None if self._links is None else next(ports),
                 rack=None if racks is None else racks[(node_id - 1) % len(racks)],
+                host=self._hosts.get(node_id),
             )
             for node_id in range(1, count + 1)
         ]
@@ -143,6 +154,7 @@ class Cluster:
                 FIRST_CONTROLLER + at,
                 self.directory / f"node-{FIRST_CONTROLLER + at}",
                 controller_port=next(ports),
+                host=self._hosts.get(FIRST_CONTROLLER + at),
             )
             for at in range(controllers or 0)
         ]
@@ -215,7 +227,7 @@ class Cluster:
             if node.is_running and not node.process.is_paused:
                 with (
                     contextlib.suppress(OSError, ApiError),
-                    Admin(f"127.0.0.1:{node.port}", timing=_QUICK) as admin,
+                    Admin(f"{node.host}:{node.port}", timing=_QUICK) as admin,
                 ):
                     answers.append(ask(admin))
         if not answers:
@@ -346,12 +358,13 @@ class Cluster:
 
     def _serves(self, node_id: int) -> bool:
         """Its own address answers, and the cluster has unfenced it."""
-        place = self.node(node_id).place
+        node = self.node(node_id)
+        place = node.place
         if place.port is None:
             assert place.controller_port is not None
-            socket.create_connection(("127.0.0.1", place.controller_port), 1).close()
+            socket.create_connection((node.host, place.controller_port), 1).close()
             return True
-        with Admin(f"127.0.0.1:{place.port}", timing=_TIMING) as admin:
+        with Admin(f"{node.host}:{place.port}", timing=_TIMING) as admin:
             return any(broker.node_id == node_id for broker in admin.describe_cluster().brokers)
 
     def _all_in_sync(self) -> bool:
