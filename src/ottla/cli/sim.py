@@ -52,7 +52,7 @@ def _scenario(_ctx: click.Context, _parameter: click.Parameter, value: str) -> s
 @click.option("--scenario", "--profile", "name", default="swarm", callback=_scenario,
               help="Which faults there are. [default: drawn from the seed]")  # fmt: skip
 @click.option("--time", "seconds", type=click.FloatRange(1, 86_400), metavar="SECONDS",
-              help="Simulated time with faults. [default: 60]")  # fmt: skip
+              help="Simulated time with faults. [default: 45]")  # fmt: skip
 @click.option("--jobs", type=click.IntRange(1, 1024), help="Processes. [default: one per core]")
 @click.option("--keep-going", is_flag=True, help="Do not end with the first failure.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not show how far it is.")

@@ -1,8 +1,9 @@
 """The kinds of faults: each begins at once and returns how it ends, or None if it cannot be now.
 
-Two rules keep to what Kafka promises, so that whatever is lost nevertheless is a bug: power is
-taken, and a disk replaced, only while all replicas are in sync (records that are not synced survive
-on the others; KIP-966), and the disk of a voter is never replaced.
+Rules keep to what Kafka promises (KIP-966), so that whatever is lost nevertheless is a bug: power
+is taken, and a disk replaced, only while all replicas are in sync; until they are so again no other
+process ends uncleanly, since the controller cannot tell who has lost records and who has not; and
+the disk of a voter is never replaced.
 """
 
 from collections import Counter
@@ -23,6 +24,7 @@ Nodes: TypeAlias = list[SimulatedNode]
 DELAYS_SECONDS: Final = ((0.01, 0.05), (0.05, 0.5), (0.2, 2.0))
 SLOW_BYTES_PER_SECOND: Final = (2_000.0, 50_000.0, 500_000.0)
 SKEWS_MS: Final = (-86_400_000, -60_000, -500, 500, 60_000, 86_400_000)
+ARMED_SECONDS: Final = 0.2
 STOP_SECONDS: Final = 30.0
 SYNC_SECONDS: Final = 20.0
 
@@ -38,6 +40,15 @@ class Faults:
         self.tasks: list[Promise[None]] = []
         """What takes its time: rolling restarts, changes of the voters."""
         self.is_over = False
+        self._has_lost = False
+        """Whether a node has lost records, and not all replicas were in sync since."""
+
+    @property
+    def is_fragile(self) -> bool:
+        """Whether another unclean end might be one too many."""
+        if self._has_lost and self._cluster.is_in_sync():
+            self._has_lost = False
+        return self._has_lost
 
     def heal(self) -> None:
         """End all that is wrong, and start whoever is down."""
@@ -67,7 +78,7 @@ class Faults:
         return self.kill_all(nodes[: 1 + chance.below(2)], chance)
 
     def kill_all(self, nodes: Nodes, _chance: Chance) -> End | None:
-        killed = [node for node in nodes if node.node is not None]
+        killed = [node for node in nodes if node.node is not None and not self.is_fragile]
         for node in killed:
             node.kill()
         return self._starting(killed)
@@ -81,19 +92,24 @@ class Faults:
 
     def lose_power(self, nodes: Nodes, chance: Chance) -> End | None:
         node = nodes[0]
-        if node.node is None or not self._cluster.is_in_sync():
+        if not self._may_lose(node):
             return None
+        self._has_lost = True
         if chance.below(2):
             node.lose_power()
         else:
-            # Within the next writes; should it still be there at the end, it is over then.
+            # Within the next writes, or not at all.
             node.lose_power_after(chance.below(30))
+            self._cluster.scheduler.call_later(ARMED_SECONDS, node.files.go_on)
 
         def end() -> None:
             node.files.go_on()
             self.start(node)
 
         return end
+
+    def _may_lose(self, node: SimulatedNode) -> bool:
+        return node.node is not None and not self._bad_disks and self._cluster.is_in_sync()
 
     def pause(self, nodes: Nodes, _chance: Chance) -> End | None:
         node = nodes[0]
@@ -202,11 +218,15 @@ class Faults:
     # Disks
 
     def full_disk(self, nodes: Nodes, chance: Chance) -> End | None:
+        if self.is_fragile:
+            return None
         self._bad_disks.add(nodes[0].node_id)
         disk.fill(nodes[0], chance)
         return lambda: self._mend_and_start(nodes[0])
 
     def bad_disk(self, nodes: Nodes, chance: Chance) -> End | None:
+        if self.is_fragile:
+            return None
         self._bad_disks.add(nodes[0].node_id)
         disk.fail(nodes[0], chance)
         return lambda: self._mend_and_start(nodes[0])
@@ -217,8 +237,9 @@ class Faults:
 
     def new_disk(self, nodes: Nodes, _chance: Chance) -> End | None:
         node = nodes[0]
-        if node.config.is_controller or node.node is None or not self._cluster.is_in_sync():
+        if node.config.is_controller or not self._may_lose(node):
             return None
+        self._has_lost = True
         node.kill()
         node.wipe()
         return self._starting([node])
@@ -254,7 +275,7 @@ class Faults:
                 if node.lives != life or node.node is None:
                     break
                 await cluster.sleep(1.0)
-            if node.lives == life:
+            if node.lives == life and not (node.is_running and self.is_fragile):
                 if node.node is not None:
                     node.kill()
                 self.start(node)

@@ -8,16 +8,23 @@ from ottla.storage.log import Log
 class CommittedLog:
     """Whole batches by their base offset; it only grows."""
 
-    __slots__ = ("_batches", "end_offset", "name")
+    __slots__ = ("_batches", "_ends", "end_offset", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.end_offset = 0
         """Everything before it is committed."""
         self._batches: dict[int, bytes] = {}
+        self._ends: dict[int, int] = {}
+        """How far each leader epoch has come."""
 
-    def commit(self, data: bytes, high_watermark: int) -> None:
+    def end_before(self, epoch: int) -> int:
+        """What a leader of ``epoch`` must have: all that was committed in the epochs before."""
+        return max((end for each, end in self._ends.items() if each < epoch), default=0)
+
+    def commit(self, data: bytes, high_watermark: int, epoch: int = 0) -> None:
         """Take what ``data`` has below ``high_watermark`` and was not committed before."""
+        self._ends[epoch] = max(self._ends.get(epoch, 0), high_watermark)
         for position, size in batches(data):
             header = read_header(data, position)
             if header.last_offset >= high_watermark:

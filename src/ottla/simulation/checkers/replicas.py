@@ -146,20 +146,24 @@ class ReplicaChecker:
             self._check_isr(key, partition, log.high_watermark)
             with node.files.untroubled():
                 data = read_between(log, committed.end_offset, log.high_watermark)
-            committed.commit(data, log.high_watermark)
+            committed.commit(data, log.high_watermark, epoch)
 
     def _check_complete(
         self, node: SimulatedNode, replica: _Replica, committed: CommittedLog
     ) -> None:
-        """A new leader has everything that is committed."""
+        """A new leader has everything that was committed before its epoch.
+
+        Who was away for long may yet hear of an epoch in which it led, and that is over.
+        """
+        end_offset = committed.end_before(replica.partition.leader_epoch)
         if self.allows_loss:
             committed.end_offset = min(committed.end_offset, replica.log.log_end_offset)
             return
-        if replica.log.log_end_offset < committed.end_offset:
+        if replica.log.log_end_offset < end_offset:
             what = f"{node} leads at epoch {replica.partition.leader_epoch} with an end of"
-            what = f"{what} {replica.log.log_end_offset}, {committed.end_offset} is committed"
+            what = f"{what} {replica.log.log_end_offset}, {end_offset} is committed"
             self._cluster.violation("leader-completeness", f"{committed.name}: {what}")
-        self._compare(node, replica, committed, committed.end_offset)
+        self._compare(node, replica, committed, end_offset)
 
     def _check_isr(self, key: Key, partition: Partition, high_watermark: int) -> None:
         for node_id in partition.isr:
