@@ -32,6 +32,7 @@ HOT = [
     "src/ottla/replication/isr.py",
     "src/ottla/replication/leadership.py",
     "src/ottla/replication/partition.py",
+    "src/ottla/replication/readers.py",
     "src/ottla/storage/compaction.py",
     "src/ottla/storage/durable_log.py",
     "src/ottla/storage/log.py",

@@ -254,3 +254,27 @@ def test_a_settled_session_makes_room_for_a_larger_one_the_smallest_first() -> N
     assert not exists(cache, small, epoch=2)
     assert exists(cache, large, epoch=2)
     assert exists(cache, young)
+
+
+def followed(cache: FetchSessions, count: int, now: float) -> FetchContext:
+    asked = request(offsets={("t", index): 0 for index in range(count)})
+    asked.replica_state.replica_id = 2
+    return cache.open(asked, uses_topic_ids=False, now=now)
+
+
+def test_a_follower_takes_the_place_of_a_consumer_however_young_and_large_that_is() -> None:
+    cache = sessions(slots=2)
+    large, small = begun(cache, 9), begun(cache, 8)
+    follower = followed(cache, 1, now=1.0)
+    assert follower.session_id > 0
+    assert not exists(cache, small)
+    assert exists(cache, large)
+
+
+def test_a_follower_gives_way_only_to_another_one() -> None:
+    cache = sessions(slots=1)
+    first = followed(cache, 1, now=0.0)
+    assert followed(cache, 2, now=1.0).session_id == 0, "the first is young"
+    cache.open(request(first.session_id, 1), uses_topic_ids=False, now=100.0)
+    assert begun(cache, 9, now=121.0).session_id == 0
+    assert followed(cache, 2, now=121.0).session_id > 0

@@ -425,8 +425,8 @@ def test_what_waits_is_told_when_the_replica_goes() -> None:
 def test_consumers_wait_for_the_high_watermark_and_followers_for_the_end() -> None:
     led = Led()
     woken: list[str] = []
-    led.queue.add(1, [led.partition.waiting], 500, lambda: woken.append("consumer"))
-    led.queue.add(1, [led.partition.waiting_followers], 500, lambda: woken.append("follower"))
+    led.queue.add(1, [led.partition.readers.consumers], 500, lambda: woken.append("consumer"))
+    led.queue.add(1, [led.partition.readers.followers], 500, lambda: woken.append("follower"))
     led.append(2)
     led.queue.finish_ready()
     assert woken == ["follower"]
@@ -441,7 +441,9 @@ def test_a_consumer_that_wants_many_bytes_is_told_how_many_were_committed() -> N
     led.append(1)
     size = led.log.size()
     woken: list[int] = []
-    led.queue.add(2 * size, [led.partition.waiting], 500, lambda: woken.append(led.high_watermark))
+    led.queue.add(
+        2 * size, [led.partition.readers.consumers], 500, lambda: woken.append(led.high_watermark)
+    )
     led.append(1)
     led.fetch(2, 1)
     led.queue.finish_ready()
@@ -454,8 +456,8 @@ def test_a_consumer_that_wants_many_bytes_is_told_how_many_were_committed() -> N
 def test_everybody_is_answered_when_the_leader_changes() -> None:
     led = Led()
     woken: list[str] = []
-    led.queue.add(9999, [led.partition.waiting], 500, lambda: woken.append("consumer"))
-    led.queue.add(9999, [led.partition.waiting_followers], 500, lambda: woken.append("follower"))
+    led.queue.add(9999, [led.partition.readers.consumers], 500, lambda: woken.append("consumer"))
+    led.queue.add(9999, [led.partition.readers.followers], 500, lambda: woken.append("follower"))
     led.lead((2, 3), leader=2, leader_epoch=1)
     assert woken == ["consumer", "follower"]
 
@@ -510,6 +512,8 @@ def test_a_consumer_of_a_follower_sees_what_is_committed_and_waits_for_more() ->
     with pytest.raises(NotLeaderOrFollower):
         copy.partition.read(0, 1 << 20, 1, 0, at_least_one=True)
     woken: list[int] = []
-    copy.queue.add(1, [copy.partition.waiting], 500, lambda: woken.append(copy.high_watermark))
+    copy.queue.add(
+        1, [copy.partition.readers.consumers], 500, lambda: woken.append(copy.high_watermark)
+    )
     copy.partition.append_as_follower(b"", 3, 0, 1)
     assert woken == [3]

@@ -228,10 +228,45 @@ def test_an_append_wakes_those_who_wait_with_the_bytes_that_came() -> None:
     queue = WaitingRequests(SimulatedScheduler(Chance(1)))
     woken: list[int] = []
     size = len(batch(b"a"))
-    queue.add(size + 1, [led.waiting], 500, lambda: woken.append(led.log.high_watermark))
+    queue.add(size + 1, [led.readers.consumers], 500, lambda: woken.append(led.log.high_watermark))
     append(led, b"a")
     queue.finish_ready()
     assert woken == []
     append(led, b"b")
     queue.finish_ready()
     assert woken == [2]
+
+
+def transactional(led: Partition, value: bytes) -> int:
+    """Append to a transaction of producer 9; how many bytes that is."""
+    data = bytearray(
+        build_batch(
+            [Record(timestamp=NOW_MS, value=value)],
+            producer_id=9,
+            producer_epoch=0,
+            base_sequence=0,
+            transactional=True,
+        )
+    )
+    led.append(memoryview(data), 0, len(data), -1, NOW_MS)
+    return len(data)
+
+
+def test_who_reads_what_is_committed_is_woken_by_the_end_of_a_transaction_with_all_of_it() -> None:
+    led = partition()
+    queue = WaitingRequests(SimulatedScheduler(Chance(1)))
+    woken: list[str] = []
+    place = led.readers.committed(led.log)
+    queue.add(1, [place], 500, lambda: woken.append("soon"))
+    size = transactional(led, b"perhaps" * 10)
+    queue.finish_ready()
+    assert woken == [], "the transaction is open"
+    queue.add(size + 1, [place], 500, lambda: woken.append("with much"))
+    queue.add(2 * size, [place], 500, lambda: woken.append("with more"))
+    marker = transaction_marker_batch(
+        commit=True, producer_id=9, producer_epoch=0, coordinator_epoch=0, timestamp=NOW_MS
+    )
+    assert len(marker) < size
+    led.append_records(bytes(marker), AppendOrigin.COORDINATOR, NOW_MS)
+    queue.finish_ready()
+    assert woken == ["soon", "with much"]

@@ -143,11 +143,14 @@ class _Fetch:
         return partition or replicas.partition(asked.topic, asked.partition)
 
     def places(self) -> list[WaitingAt]:
-        """Where to wait: for the end of the logs, or for their high watermarks."""
-        found = [self._partition(asked) for asked in self._context.partitions]
+        """Where to wait: for the end of the logs, their high watermarks, or what is committed."""
+        partitions = [self._partition(asked) for asked in self._context.partitions]
+        found = [partition for partition in partitions if partition is not None]
         if self._replica_id >= 0:
-            return [partition.waiting_followers for partition in found if partition is not None]
-        return [partition.waiting for partition in found if partition is not None]
+            return [partition.readers.followers for partition in found]
+        if self._request.isolation_level == READ_COMMITTED:
+            return [partition.readers.committed(partition.log) for partition in found]
+        return [partition.readers.consumers for partition in found]
 
     def has_more(self) -> bool:
         """Whether a log has grown while the others were read.

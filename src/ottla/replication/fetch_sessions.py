@@ -6,8 +6,9 @@ next epoch and only what changed, and each answer only the partitions that have 
 Rules:
 1. A request with another epoch than the expected one is refused: the client begins anew.
 2. The number of sessions is bounded (``max.incremental.fetch.session.cache.slots``). A new one may
-   take the place of one that was unused for two minutes, or of
-   one that is as old as that and smaller.
+   take the place of one that was unused for two minutes, or of one that is as old as that and
+   smaller. The sessions of followers count for more than any others: theirs are larger than every
+   consumer's, and take the place of a consumer's of any age.
 3. A session of which nothing is left ends.
 """
 
@@ -76,10 +77,22 @@ class FetchedFrom:
 
 
 class FetchSession:
-    __slots__ = ("created", "epoch", "last_used", "partitions", "session_id", "uses_topic_ids")
+    __slots__ = (
+        "created",
+        "epoch",
+        "is_privileged",
+        "last_used",
+        "partitions",
+        "session_id",
+        "uses_topic_ids",
+    )
 
-    def __init__(self, session_id: int, *, uses_topic_ids: bool, now: float) -> None:
+    def __init__(
+        self, session_id: int, *, uses_topic_ids: bool, is_privileged: bool, now: float
+    ) -> None:
         self.session_id = session_id
+        self.is_privileged = is_privileged
+        """Whether it is a follower's."""
         self.uses_topic_ids = uses_topic_ids
         self.epoch = INITIAL_EPOCH
         self.created = now
@@ -93,6 +106,10 @@ class FetchSession:
             topic = forgotten.topic_id if self.uses_topic_ids else forgotten.topic
             for index in forgotten.partitions:
                 self.partitions.pop((topic, index), None)
+
+    @property
+    def worth(self) -> tuple[bool, int]:
+        return self.is_privileged, len(self.partitions)
 
     def move_to_end(self, served: FetchedFrom) -> None:
         """Let the others go first next time, so that none starves."""
@@ -180,34 +197,47 @@ class FetchSessions:
         _take_partitions(request, partitions, uses_topic_ids=uses_topic_ids)
         session = None
         if request.session_epoch == INITIAL_EPOCH:
-            session = self._begin(len(partitions), uses_topic_ids=uses_topic_ids, now=now)
+            # A follower says its id in one place or the other, by the version of its request.
+            is_follower = max(request.replica_id, request.replica_state.replica_id) >= 0
+            session = self._begin(
+                (is_follower, len(partitions)), uses_topic_ids=uses_topic_ids, now=now
+            )
             if session is not None:
                 session.partitions = partitions
         return FetchContext(session, list(partitions.values()), incremental=False)
 
-    def _begin(self, size: int, *, uses_topic_ids: bool, now: float) -> FetchSession | None:
-        if len(self._sessions) >= self.slots and not self._evict(size, now):
+    def _begin(
+        self, worth: tuple[bool, int], *, uses_topic_ids: bool, now: float
+    ) -> FetchSession | None:
+        if len(self._sessions) >= self.slots and not self._evict(worth, now):
             return None
         session_id = NO_SESSION
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = 1 + self._chance.below(0x7FFFFFFE)
-        session = FetchSession(session_id, uses_topic_ids=uses_topic_ids, now=now)
+        session = FetchSession(
+            session_id, uses_topic_ids=uses_topic_ids, is_privileged=worth[0], now=now
+        )
         session.epoch = 1
         self._sessions[session_id] = session
         return session
 
-    def _evict(self, size: int, now: float) -> bool:
-        """Make room, if a session is stale or long established and smaller; tell whether."""
+    def _evict(self, worth: tuple[bool, int], now: float) -> bool:
+        """Make room, if a session is stale or may go and is worth less; tell whether."""
         if not self._sessions:
             return False
         horizon = now - self.eviction_ms / 1000
         stale = min(self._sessions.values(), key=lambda session: session.last_used)
         if stale.last_used >= horizon:
-            settled = [each for each in self._sessions.values() if each.created < horizon]
-            if not settled:
+            is_follower = worth[0]
+            evictable = [
+                each
+                for each in self._sessions.values()
+                if each.created < horizon or (is_follower and not each.is_privileged)
+            ]
+            if not evictable:
                 return False
-            stale = min(settled, key=lambda session: len(session.partitions))
-            if len(stale.partitions) >= size:
+            stale = min(evictable, key=lambda session: session.worth)
+            if stale.worth >= worth:
                 return False
         del self._sessions[stale.session_id]
         self.evictions += 1

@@ -31,9 +31,9 @@ from ottla.records.rules import AppendOrigin
 from ottla.replication.acknowledgements import Acknowledge, Acknowledgements
 from ottla.replication.isr import ProposedIsr
 from ottla.replication.leadership import Leadership
+from ottla.replication.readers import Readers
 from ottla.replication.surroundings import PartitionState, Surroundings
 from ottla.replication.verification import VerificationGuard, Verifications
-from ottla.replication.waiting import WaitingRequest
 from ottla.storage.log import Log
 from ottla.storage.remote import RemoteData, RemoteLogs
 from ottla.storage.results import AppendInfo, FlushDue
@@ -42,7 +42,6 @@ READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 NO_EPOCH = -1
 _NO_LEADER: Final = -1
-_ALL_OF_IT: Final = 0x7FFFFFFF
 ALONE: Final = Surroundings()
 
 
@@ -60,13 +59,12 @@ class Partition:
         "log",
         "node_id",
         "partition_epoch",
+        "readers",
         "replicas",
         "replication_factor",
         "topic",
         "topic_id",
         "verifications",
-        "waiting",
-        "waiting_followers",
     )
 
     def __init__(
@@ -97,10 +95,7 @@ class Partition:
         self._acknowledgements = Acknowledgements()
         self._deletions: Acknowledgements | None = None
         """Who waits for the low watermark; made when somebody does."""
-        self.waiting: dict[WaitingRequest, None] = {}
-        """Who waits for the high watermark."""
-        self.waiting_followers: dict[WaitingRequest, None] = {}
-        """Who waits for the end of the log."""
+        self.readers = Readers()
         self.verifications = Verifications()
 
     # What the metadata log says
@@ -131,8 +126,7 @@ class Partition:
 
     def answer_all(self) -> None:
         """Have everybody answered who waits: what they wait for is not to be had here."""
-        for request in (*self.waiting, *self.waiting_followers):
-            request.came(request.missing)
+        self.readers.answer_all()
         self._surroundings.wake()
 
     def removed(self, reason: ApiError) -> None:
@@ -301,7 +295,7 @@ class Partition:
         before = log.high_watermark
         if leader_high_watermark > before and log.log_end_offset > before:
             log.set_high_watermark(leader_high_watermark)
-            self._wake_readers(before)
+            self.readers.high_watermark_moved(log, before)
             self._surroundings.wake()
         if leader_log_start_offset > log.log_start_offset:
             log.delete_records_before(min(leader_log_start_offset, log.high_watermark))
@@ -424,17 +418,13 @@ class Partition:
     def appended(self, size: int) -> None:
         """Records came: move the high watermark and tell who waits."""
         if self.leadership.followers:
-            if self.waiting_followers:
-                for request in tuple(self.waiting_followers):
-                    request.came(size)
+            self.readers.appended(size)
             self._advance_high_watermark()
             return
         log = self.log
         if log.high_watermark < log.log_end_offset and not self.is_under_min_isr:
             log.set_high_watermark(log.log_end_offset)
-        if self.waiting:
-            for request in tuple(self.waiting):
-                request.came(size)
+        self.readers.seen_at_once(log, size)
 
     def _advance_high_watermark(self) -> bool:
         """Move the high watermark to where the ISR is; whether it has moved."""
@@ -446,27 +436,9 @@ class Partition:
         if reached <= before:
             return False
         log.set_high_watermark(reached)
-        if self.waiting:
-            self._wake_readers(before)
+        self.readers.high_watermark_moved(log, before)
         self._acknowledgements.passed(reached)
         return True
-
-    def _wake_readers(self, before: int) -> None:
-        """The high watermark was at ``before``: tell those who wait for it how much has come."""
-        if not self.waiting:
-            return
-        log = self.log
-        came = 1
-        if any(request.missing > 1 for request in self.waiting):
-            fetched = log.read(
-                max(before, log.log_start_offset),
-                _ALL_OF_IT,
-                upper_bound_offset=log.high_watermark,
-                at_least_one=True,
-            )
-            came = 1 if fetched.region is None else fetched.region.size
-        for request in tuple(self.waiting):
-            request.came(came)
 
     def acknowledge(self, last_offset: int, acknowledge: Acknowledge) -> None:
         """Tell when the high watermark is above ``last_offset``, or this broker leads no more."""
