@@ -39,8 +39,9 @@ check: $(READY) ## ruff, mypy --strict, import contracts, generated code is curr
 generate: $(READY) ## protocol/generated from protocol/schema
 	$(BIN)/python tools/protocolgen
 
-peer: $(READY) ## Apache Kafka 4.3.1 and its tools, by Maven, into .peer/
+peer: $(READY) ## Apache Kafka 4.3.1, its tools and spark-sql-kafka, by Maven, into .peer/
 	$(BIN)/python tools/kafka_peer/setup.py
+	$(BIN)/python tools/kafka_peer/spark_connector.py
 
 bench: $(READY) peer compile ## us and Apache Kafka by turns: ratios, JSON and a plot
 	$(BIN)/python benchmarks/run.py $(BENCH)

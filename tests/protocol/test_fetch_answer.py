@@ -79,7 +79,9 @@ def seen(fetched: FetchedRecords) -> tuple[object, ...]:
         fetched.partition,
         fetched.error_code,
         fetched.high_watermark,
+        fetched.last_stable_offset,
         fetched.log_start_offset,
+        fetched.aborted,
         (fetched.diverging_epoch, fetched.diverging_end),
         bytes(fetched.records),
     )
@@ -104,7 +106,9 @@ def test_it_reads_what_the_generated_codec_has_written(
             each.partition_index,
             each.error_code,
             each.high_watermark,
+            each.last_stable_offset,
             each.log_start_offset,
+            [(one.producer_id, one.first_offset) for one in each.aborted_transactions or ()],
             (each.diverging_epoch.epoch, each.diverging_epoch.end_offset),
             each.records or b"",
         )

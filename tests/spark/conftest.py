@@ -21,6 +21,7 @@ if str(PROJECT) not in sys.path:
 
 from tests.spark.topics import Topics  # noqa: E402
 from tools.kafka_peer.broker_process import BrokerProcess, apache_kafka  # noqa: E402
+from tools.kafka_peer.spark_connector import jars  # noqa: E402
 
 from ottla.spark.broker_reads import disconnect  # noqa: E402
 from ottla.testing.broker import Broker  # noqa: E402
@@ -41,7 +42,7 @@ def spark() -> "Iterator[SparkSession]":
     builder = SparkSession.Builder().master("local[2]").appName("ottla-tests")
     settings = {
         "spark.driver.extraJavaOptions": JAVA,
-        "spark.jars": os.environ.get("OTTLA_SPARK_JARS", ""),
+        "spark.jars": ",".join(str(path) for path in jars()),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.streaming.stopTimeout": "60s",

@@ -26,7 +26,7 @@ def is_present(home: Path) -> bool:
     return (home / "libs" / f"kafka-tools-{VERSION}.jar").exists()
 
 
-def bring(home: Path) -> None:
+def bring(home: Path, pom: Path = HERE / "pom.xml") -> None:
     """Download beside, then rename: a broken download is never taken for a whole one."""
     for program in ("java", "mvn"):
         if shutil.which(program) is None:
@@ -36,7 +36,7 @@ def bring(home: Path) -> None:
     shutil.rmtree(partial, ignore_errors=True)
     subprocess.run(
         [
-            *("mvn", "-q", "-B", "-ntp", "-f", str(HERE / "pom.xml")),
+            *("mvn", "-q", "-B", "-ntp", "-f", str(pom)),
             "dependency:copy-dependencies",
             f"-DoutputDirectory={partial}",
             "-DincludeScope=runtime",

@@ -15,6 +15,7 @@ import cramjam
 
 _MAGIC: Final = b"\x04\x22\x4d\x18"
 _STORED_BIT: Final = 1 << 31
+STORED: Final = -1
 _SIZE: Final = Struct("<I")
 
 _VERSION_MASK: Final = 0xC0
@@ -41,8 +42,19 @@ def compress(data: bytes | bytearray | memoryview, level: int | None) -> bytes:
     return bytes(packer.finish())
 
 
+def blocks(data: bytes) -> list[tuple[int, int, int]]:
+    """Position, size and bound of each block, STORED for one that is kept as it is."""
+    found: list[tuple[int, int, int]] = []
+    _walk(data, found)
+    return found
+
+
 def measure(data: bytes) -> tuple[int, int]:
     """Where the frame ends, and how many bytes it unpacks to at most; ValueError if it is none."""
+    return _walk(data, None)
+
+
+def _walk(data: bytes, found: list[tuple[int, int, int]] | None) -> tuple[int, int]:
     pos, flags, block_max = _read_descriptor(data)
     block_checksum = 4 if flags & _BLOCK_CHECKSUM_BIT else 0
     bound = 0
@@ -53,13 +65,17 @@ def measure(data: bytes) -> tuple[int, int]:
         pos += 4
         if size == 0:
             break
+        most = STORED
         if size & _STORED_BIT:
             size &= _STORED_BIT - 1
             bound += size
         else:
-            bound += min(block_max, size * 255)  # no sequence of lz4 grows a byte to more
+            most = min(block_max, size * 255)  # no sequence of lz4 grows a byte to more
+            bound += most
         if size > block_max:
             raise ValueError(f"a block of {size} bytes is larger than the frame's {block_max}")
+        if found is not None:
+            found.append((pos, size, most))
         pos += size + block_checksum
     if flags & _CONTENT_CHECKSUM_BIT:
         pos += 4

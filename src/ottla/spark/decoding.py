@@ -6,7 +6,7 @@ batch: compaction and transactions leave gaps, so readers go on by ``next_offset
 batches, and never by the records they got.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -27,13 +27,15 @@ from ottla.records.batch import (
     read_header,
 )
 from ottla.records.builder import build_batch
-from ottla.records.compression import decompress
 from ottla.spark import kernels as k
 from ottla.spark.schema import HEADERS, TYPES, Columns
+from ottla.spark.unpacking import Unpacked
 
 BATCHES_AT_ONCE: Final = 1_024
 UNPACKED_MAX: Final = 64 << 20
 """What one batch may unpack to; more than any broker accepts by default."""
+TABLE_BYTES: Final = 4 << 20
+"""Of records in one table: what a processor keeps near, and enough for Spark at a time."""
 _OFFSETS_MAX: Final = 1 << 31
 
 
@@ -68,24 +70,18 @@ def _behind(row: list[int]) -> int:
 
 
 class _Sections:
-    """The records of several batches, unpacked: in the fetched bytes themselves, or behind them."""
+    """The records of several batches: in the fetched bytes themselves, or unpacked."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, int, int, int, int, int]] = []
-        self.unpacked: list[bytes] = []
-        self.unpacked_size = 0
+        self.size = 0
 
     def add(self, records: tuple[int, int], count: int, offset: int, stamp: int, at: int) -> None:
-        if not 0 <= count <= (records[1] - records[0]) // k.RECORD_BYTES_MIN:
-            size = records[1] - records[0]
+        size = records[1] - records[0]
+        if not 0 <= count <= size // k.RECORD_BYTES_MIN:
             raise CorruptMessage(f"{count} records in {size} bytes")
         self.rows.append((*records, count, offset, stamp, at))
-
-    def unpack(self, data: bytes) -> tuple[int, int]:
-        start = self.unpacked_size
-        self.unpacked.append(data)
-        self.unpacked_size += len(data)
-        return start, self.unpacked_size
+        self.size += size
 
 
 class BatchDecoder:
@@ -100,6 +96,7 @@ class BatchDecoder:
         self._partition = partition
         self._found = np.empty((BATCHES_AT_ONCE, k.SCANNED), np.int64)
         self._buffers = _Buffers()
+        self._unpacked = Unpacked()
         self._constants: dict[tuple[str, str | int], pa.Array] = {}
 
     def decode(
@@ -117,7 +114,10 @@ class BatchDecoder:
         committed; None for one that reads everything.
         """
         scanned = self.scan(data)
-        table = self.table(scanned, low, high, aborted=aborted, keep=keep)
+        whole = self.tables(scanned, low, high, aborted=aborted, keep=keep, size_max=_OFFSETS_MAX)
+        table = next(whole, None)
+        if table is None:
+            table = pa.RecordBatch.from_pylist([], schema=self._columns.schema)
         return Decoded(table, max(low, scanned.next_offset), scanned.consumed)
 
     def scan(self, data: bytes | bytearray | memoryview) -> Scanned:
@@ -129,7 +129,7 @@ class BatchDecoder:
         next_offset = _behind(rows[-1]) if rows else 0
         return Scanned(data, array, rows, next_offset, consumed)
 
-    def table(
+    def tables(
         self,
         scanned: Scanned,
         low: int,
@@ -137,22 +137,30 @@ class BatchDecoder:
         *,
         aborted: Sequence[AbortedTransaction] | None = None,
         keep: bool = False,
-    ) -> pa.RecordBatch:
-        """The records of batches that :meth:`scan` found; see :meth:`decode`."""
+        size_max: int = TABLE_BYTES,
+    ) -> Iterator[pa.RecordBatch]:
+        """The records of batches that :meth:`scan` found, as :meth:`decode` has them.
+
+        In tables of about ``size_max`` bytes, so that what was unpacked is still near when it is
+        laid into columns. None is empty.
+        """
         data = scanned.data
         skipped = _Aborted(aborted)
-        sections = [_Sections(), _Sections()]  # as they came, and unpacked
+        plain, unpacked = _Sections(), _Sections()
+        self._unpacked.clear()
         for row in scanned.batches:
             if row[k.MAGIC_BYTE] < MAGIC:
-                self._add_legacy(data, row, sections[1])
-                continue
-            self._check(data, row)
-            if skipped.skips(row) or _behind(row) <= low or row[k.BASE_OFFSET] >= high:
-                continue
-            self._add(data, row, sections)
-        if keep:
-            self._buffers = _Buffers()
-        return self._table(scanned.array, sections, (low, high))
+                self._add_legacy(data, row, unpacked)
+            else:
+                self._check(data, row)
+                if skipped.skips(row) or _behind(row) <= low or row[k.BASE_OFFSET] >= high:
+                    continue
+                self._add(data, row, plain, unpacked)
+            if plain.size + unpacked.size >= size_max:
+                yield from self._table(scanned.array, plain, unpacked, (low, high), keep)
+                plain, unpacked = _Sections(), _Sections()
+                self._unpacked.clear()
+        yield from self._table(scanned.array, plain, unpacked, (low, high), keep)
 
     def _scan(self, array: k.Bytes) -> tuple[k.Longs, int]:
         parts: list[k.Longs] = []
@@ -172,16 +180,20 @@ class BatchDecoder:
             raise self._corrupt(f"the batch at offset {row[k.BASE_OFFSET]} fails its checksum")
 
     def _add(
-        self, data: bytes | bytearray | memoryview, row: list[int], sections: list[_Sections]
+        self,
+        data: bytes | bytearray | memoryview,
+        row: list[int],
+        plain: _Sections,
+        unpacked: _Sections,
     ) -> None:
         attributes = row[k.ATTRIBUTES]
         records = (row[k.POSITION] + HEADER_SIZE, row[k.POSITION] + row[k.SIZE])
-        into = sections[0]
+        into = plain
         if attributes & CODEC_MASK:
-            payload = bytes(memoryview(data)[records[0] : records[1]])
-            into = sections[1]
+            payload = memoryview(data)[records[0] : records[1]]
+            into = unpacked
             try:
-                records = into.unpack(decompress(attributes & CODEC_MASK, payload, UNPACKED_MAX))
+                records = self._unpacked.unpack(attributes & CODEC_MASK, payload, UNPACKED_MAX)
             except CorruptMessage as error:
                 text = f"the batch at offset {row[k.BASE_OFFSET]}: {error}"
                 raise self._corrupt(text) from error
@@ -200,7 +212,7 @@ class BatchDecoder:
         for record in legacy.iterate(message):
             batch = bytes(build_batch([record], base_offset=record.offset))
             header = read_header(batch)
-            records = into.unpack(batch[HEADER_SIZE:])
+            records = self._unpacked.add(batch[HEADER_SIZE:])
             into.add(records, 1, header.base_offset, header.base_timestamp, int(k.NO_APPEND_TIME))
 
     def _corrupt(self, what: str) -> CorruptMessage:
@@ -209,20 +221,25 @@ class BatchDecoder:
     # Columns
 
     def _table(
-        self, array: k.Bytes, sections: list[_Sections], bounds: tuple[int, int]
-    ) -> pa.RecordBatch:
-        """One table of both kinds of sections, in the order of their offsets."""
-        plain, unpacked = sections
+        self,
+        array: k.Bytes,
+        plain: _Sections,
+        unpacked: _Sections,
+        bounds: tuple[int, int],
+        keep: bool,
+    ) -> Iterator[pa.RecordBatch]:
+        """One table of both kinds of sections, in the order of their offsets; none if empty."""
+        if keep:
+            self._buffers = _Buffers()
         if unpacked.rows and plain.rows:
             # Kinds may change within a fetch; then all is copied together, to be decoded in order.
             for start, end, *rest in plain.rows:
-                place = unpacked.unpack(array[start:end].tobytes())
+                place = self._unpacked.add(array.data[start:end])
                 unpacked.rows.append((*place, *rest))  # type: ignore[arg-type]
             unpacked.rows.sort(key=lambda row: row[k.FIRST_OFFSET])
+        rows = unpacked.rows or plain.rows
         if unpacked.rows:
-            array, rows = np.frombuffer(b"".join(unpacked.unpacked), np.uint8), unpacked.rows
-        else:
-            rows = plain.rows
+            array = self._unpacked.array
         found = np.array(rows, np.int64).reshape(len(rows), k.SECTION)
         count = int(found[:, k.RECORDS].sum())
         size = int((found[:, k.END] - found[:, k.START]).sum())
@@ -236,8 +253,8 @@ class BatchDecoder:
         if fault != k.SOUND:
             where = int(found[section, k.FIRST_OFFSET])
             raise self._corrupt(f"the batch at offset {where} holds a record that is none")
-        types = self._timestamp_types(found, rows_made)
-        return self._arrow(array, rows_made, types)
+        if rows_made:
+            yield self._arrow(array, rows_made, self._timestamp_types(found, rows_made))
 
     def _timestamp_types(self, sections: k.Longs, rows: int) -> pa.Array:
         """One for all records of a fetch, nearly always."""

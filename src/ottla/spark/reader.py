@@ -125,9 +125,7 @@ class _BrokerRange:
             low, offset = offset, max(offset, scanned.next_offset)
             if offset < end:
                 fetching.ask(offset)  # it comes while this one is decoded
-            table = self._decoder.table(scanned, low, end, aborted=fetched.aborted, keep=keep)
-            if table.num_rows:
-                yield table
+            yield from self._decoder.tables(scanned, low, end, aborted=fetched.aborted, keep=keep)
             deadline = self._reads.cluster.deadline(patience)
 
     def _lost(self, what: str) -> None:
