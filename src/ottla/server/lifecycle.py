@@ -38,6 +38,8 @@ NO_EPOCH: Final = -1
 UNFENCE_POLL_SECONDS: Final = 0.01
 """While it starts or stops a broker does not wait for the next heartbeat's turn."""
 BACKOFF_SECONDS: Final = 0.1
+REGISTRATION_PAUSE_SECONDS_MAX: Final = 0.5
+"""Nothing is served meanwhile, and the session of the former life ends at any moment."""
 STOP_SECONDS_MAX: Final = 300.0
 
 
@@ -136,7 +138,7 @@ class BrokerLifecycle:
             log.warning("not registered", broker=self._node_id, reason=reason)
             if self._stopping or self._scheduler.monotonic() >= deadline:
                 raise RequestTimedOut(f"registration refused: {reason}")
-            await self._pause(self._backoff())
+            await self._pause(min(self._backoff(), REGISTRATION_PAUSE_SECONDS_MAX))
 
     def _backoff(self) -> float:
         pause = min(self._session, BACKOFF_SECONDS * (1 << self._failures))
