@@ -91,7 +91,9 @@ class ControllerHere:
     def __init__(self) -> None:
         self.local: Any = None
 
-    def forward(self, request: bytes, _context: RequestContext) -> Promise[bytes]:
+    def forward(
+        self, request: bytes, _context: RequestContext, _timeout_ms: int | None
+    ) -> Promise[bytes]:
         raise AssertionError(f"{len(request)} bytes are sent elsewhere")
 
 

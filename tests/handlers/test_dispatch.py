@@ -8,6 +8,7 @@ from tests.handlers.broker import Broker, Peer
 from ottla.common.buffers import Answer
 from ottla.common.errors import ErrorCode, ProtocolViolation
 from ottla.common.promise import Promise
+from ottla.handlers.context import RequestContext
 from ottla.handlers.dispatch import HANDLERS, REQUEST_BYTES_MAX, Dispatcher
 from ottla.protocol.api import APIS, ApiKey
 from ottla.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -141,6 +142,28 @@ def test_an_answer_that_waits_comes_later() -> None:
     made = CreateTopicsResponse(topics=[CreatableTopicResult(name="t", error_message=None)])
     dispatched.broker.controller.waiting[0].fulfil(made)
     assert from_bytes(CreateTopicsResponse, body(answer.result(), flexible=True), 7) == made
+
+
+class ControllerElsewhere:
+    """Takes note of how long an answer may take."""
+
+    local = None
+
+    def __init__(self) -> None:
+        self.timeouts: list[int | None] = []
+
+    def forward(
+        self, _request: bytes, _context: RequestContext, timeout_ms: int | None
+    ) -> Promise[bytes]:
+        self.timeouts.append(timeout_ms)
+        return Promise()
+
+
+def test_a_request_goes_to_the_controller_with_the_time_that_its_client_gives_it() -> None:
+    dispatched = Dispatched()
+    elsewhere = dispatched.broker.services.forwarding = ControllerElsewhere()
+    dispatched.send(WHOLE)
+    assert elsewhere.timeouts == [CREATE.timeout_ms]
 
 
 def test_a_mistake_of_ours_is_told_and_the_client_hears_of_it() -> None:

@@ -10,9 +10,11 @@ from tests.storage import logs
 from ottla.common.chance import Chance
 from ottla.common.promise import Promise
 from ottla.common.topic_partition import TopicPartition
+from ottla.observability.metrics import Meter, Registry
 from ottla.protocol.fetch_answer import FetchAnswer
 from ottla.protocol.generated.fetch import FetchRequest
 from ottla.protocol.message import Message
+from ottla.replication import metrics
 from ottla.replication.fetchers import Fetchers
 from ottla.replication.partition import Partition
 from ottla.replication.quota import ReplicationQuota
@@ -147,7 +149,7 @@ def test_a_leader_that_cannot_be_reached_is_asked_again_after_the_pause() -> Non
     assert len(world.channel.asked) == 1
     world.scheduler.run_for(0.2)
     assert len(world.channel.asked) == 2
-    assert (world.fetchers.requests, world.fetchers.failures) == (2, 1)
+    assert (world.fetchers.requests.count, world.fetchers.failures) == (2, 1)
 
 
 def test_several_fetchers_share_the_partitions_of_a_leader() -> None:
@@ -186,3 +188,20 @@ def test_after_the_end_nothing_is_asked_and_no_answer_counts() -> None:
     world.scheduler.run_for(5)
     assert len(world.channel.asked) == 1
     assert world.channel.is_closed
+
+
+def test_how_the_followed_partitions_come_on_is_told_by_kafkas_names() -> None:
+    world = World()
+    registry = Registry()
+    metrics.register_fetchers(registry, world.fetchers)
+    world.fetchers.follow(world.partition(0))
+    world.scheduler.run_for(0.01)
+    found = {str(name): registry.get(name) for name in registry.names()}
+    requests = found.pop("kafka.server:type=FetcherStats,name=RequestsPerSec,clientId=Replica")
+    assert isinstance(requests, Meter)
+    assert requests.count == 1
+    assert sorted(found) == [
+        "kafka.server:type=BrokerTopicMetrics,name=ReplicationBytesInPerSec",
+        "kafka.server:type=ReplicaFetcherManager,name=FailedPartitionsCount,clientId=Replica",
+        "kafka.server:type=ReplicaFetcherManager,name=MaxLag,clientId=Replica",
+    ]

@@ -138,3 +138,15 @@ def test_a_topic_that_was_refused_by_no_controller_is_a_refusal_of_all() -> None
     with pytest.raises(NotController):
         check(CreateTopicsResponse(topics=[refused]))
     check(CreateTopicsResponse(topics=[CreatableTopicResult(name="t", error_code=36, configs=[])]))
+
+
+@pytest.mark.parametrize(("client_ms", "seconds"), [(2_000, 2.0), (60_000, TIMEOUT_MS / 1000)])
+def test_who_waits_for_less_time_than_the_broker_would_is_answered_in_that_time(
+    asking: Asking, client_ms: int, seconds: float
+) -> None:
+    begun = asking.cluster.scheduler.now
+    answer = asking.controller.send(REQUEST, client_ms)
+    assert asking.cluster.run_until(lambda: answer.done, 30)
+    assert asking.cluster.scheduler.now - begun == pytest.approx(seconds, abs=0.2)
+    with pytest.raises(RequestTimedOut):
+        answer.result()

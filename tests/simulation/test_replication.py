@@ -2,6 +2,8 @@
 
 from ottla.common.errors import ErrorCode
 from ottla.common.promise import Promise, run
+from ottla.observability.metrics import Meter
+from ottla.observability.names import MetricName
 from ottla.protocol.generated.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -16,6 +18,7 @@ from ottla.simulation.node import SimulatedNode
 from ottla.simulation.scheduler import EPOCH_MS
 
 TOPIC = "replicated"
+REPLICATED = MetricName("kafka.server", "BrokerTopicMetrics", "ReplicationBytesInPerSec")
 NOW_MS = EPOCH_MS
 
 
@@ -61,6 +64,14 @@ def batches(node: SimulatedNode, index: int = 0) -> bytes:
     return node.files.read(path) if node.files.exists(path) else b""
 
 
+def bytes_in(node: SimulatedNode) -> int:
+    """What that node says to have fetched from leaders."""
+    assert node.node is not None
+    meter = node.node.metrics.get(REPLICATED)
+    assert isinstance(meter, Meter)
+    return meter.count
+
+
 def leader(cluster: SimulatedCluster, index: int = 0) -> SimulatedNode:
     topic = cluster.newest_image().topics.by_name[TOPIC]
     return cluster.nodes[topic.partitions[index].leader]
@@ -82,6 +93,7 @@ def test_all_replicas_have_the_same_bytes() -> None:
     produce(cluster, "a", 30)
     data = levelled(cluster)
     assert all(b"a %d" % number in data for number in range(30))
+    assert sum(bytes_in(node) for node in cluster.brokers) == 2 * len(data)
 
 
 def test_when_the_leader_is_killed_another_goes_on_and_the_first_follows_it() -> None:

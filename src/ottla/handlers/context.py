@@ -118,8 +118,13 @@ class Forwarding(Protocol):
         """Those of the controller in this process, while it is the active one."""
         ...
 
-    def forward(self, request: bytes, context: RequestContext) -> Promise[bytes]:
-        """Send a request, header and body, in an envelope; promise the answer to it."""
+    def forward(
+        self, request: bytes, context: RequestContext, timeout_ms: int | None
+    ) -> Promise[bytes]:
+        """Send a request, header and body, in an envelope; promise the answer to it.
+
+        ``timeout_ms`` is how long the client waits, if the request says so.
+        """
         ...
 
 

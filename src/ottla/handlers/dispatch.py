@@ -283,6 +283,7 @@ class Dispatcher:
         frame: bytes,
     ) -> Answer:
         """Ask the controller in this process, or, when another is active, that one."""
+        timeout_ms: int | None = getattr(request, "timeout_ms", None)
         for _ in range(_TURNS_MAX):
             local = services.forwarding.local
             if local is not None:
@@ -291,7 +292,7 @@ class Dispatcher:
                 if await _is_decided(handled):
                     return self._encode(entry, context, self._outcome(entry, request, handled))
             try:
-                answered = await services.forwarding.forward(frame, context)
+                answered = await services.forwarding.forward(frame, context, timeout_ms)
             except NotController:
                 continue  # it is here by now
             except ApiError as error:

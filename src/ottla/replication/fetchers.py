@@ -15,6 +15,7 @@ from zlib import crc32
 from ottla.common.environment import Cancellable, Scheduler
 from ottla.common.promise import Promise
 from ottla.observability.logging import logger
+from ottla.observability.metrics import Meter
 from ottla.protocol.fetch_answer import FetchAnswer, read_fetch_answer
 from ottla.protocol.generated.fetch import FetchRequest
 from ottla.protocol.generated.list_offsets import ListOffsetsResponse
@@ -51,16 +52,17 @@ class _RunningFetcher:
 
     __slots__ = (
         "_broker_epoch",
+        "_bytes_in",
         "_channel",
         "_is_busy",
         "_is_stopped",
         "_is_woken",
         "_leader",
+        "_requests",
         "_scheduler",
         "_timer",
         "core",
         "failures",
-        "requests",
     )
 
     def __init__(
@@ -70,6 +72,8 @@ class _RunningFetcher:
         channel: FetchChannel,
         scheduler: Scheduler,
         broker_epoch: Callable[[], int],
+        bytes_in: Meter,
+        requests: Meter,
     ) -> None:
         self.core = core
         self._leader = leader
@@ -80,7 +84,8 @@ class _RunningFetcher:
         self._is_stopped = False
         self._is_woken = False
         self._timer: Cancellable | None = None
-        self.requests = 0
+        self._bytes_in = bytes_in
+        self._requests = requests
         self.failures = 0
 
     def wake(self) -> None:
@@ -112,7 +117,7 @@ class _RunningFetcher:
                 self._timer = self._scheduler.call_later(max(0.0, at - now), self._go_on)
             return
         self._is_busy = True
-        self.requests += 1
+        self._requests.count += 1
         if isinstance(request, FetchRequest):
             self._channel.ask(self._leader, request, read_fetch_answer).when_done(self._fetched)
         else:
@@ -122,7 +127,9 @@ class _RunningFetcher:
         answer = self._answer(promise)
         if answer is not None:
             scheduler = self._scheduler
+            before = self.core.bytes_in
             self.core.fetched(answer, scheduler.monotonic(), scheduler.wall_ms())
+            self._bytes_in.count += self.core.bytes_in - before
         self._settled()
 
     def _listed(self, promise: Promise[Message]) -> None:
@@ -191,6 +198,8 @@ class Fetchers:
         """By leader, and number among those of that leader."""
         self._places: dict[FetchKey, tuple[int, int]] = {}
         self._is_stopped = False
+        self.bytes_in = Meter(scheduler.monotonic())
+        self.requests = Meter(scheduler.monotonic())
 
     # Partitions
 
@@ -221,7 +230,13 @@ class Fetchers:
             self._channels.append(self._make_channel(len(self._channels)))
         core = Fetcher(self._node_id, self._settings, self._quota, self._is_throttled)
         return _RunningFetcher(
-            core, leader, self._channels[number], self._scheduler, self._broker_epoch
+            core,
+            leader,
+            self._channels[number],
+            self._scheduler,
+            self._broker_epoch,
+            self.bytes_in,
+            self.requests,
         )
 
     # Settings
@@ -258,15 +273,8 @@ class Fetchers:
         }
 
     @property
-    def bytes_in(self) -> int:
-        return sum(running.core.bytes_in for running in self._running.values())
-
-    @property
-    def requests(self) -> int:
-        return sum(running.requests for running in self._running.values())
-
-    @property
     def failures(self) -> int:
+        """Fetches that were not answered."""
         return sum(running.failures for running in self._running.values())
 
     @property

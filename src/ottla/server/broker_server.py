@@ -123,6 +123,7 @@ class BrokerServer:
             settings,
             scheduler,
             lambda: self._lifecycle.epoch,
+            around.metrics,
         )
         self._fetchers = ReplicaFetchers(around, settings, self.replicas, self._lifecycle)
 
@@ -299,6 +300,7 @@ class BrokerServer:
                 internal=self._internal,
                 auto_topics=self._services.auto_topics,
                 channel=self._to_metadata,
+                metrics=self._around.metrics,
                 store=store,
                 background=self._remote_background,
             )

@@ -21,11 +21,15 @@ class ControllerForwarding:
     def local(self) -> ControllerServices | None:
         return None if self._controller.active_here is None else self._local
 
-    def forward(self, request: bytes, context: RequestContext) -> Promise[bytes]:
-        return run(self._forward(request, context))
+    def forward(
+        self, request: bytes, context: RequestContext, timeout_ms: int | None
+    ) -> Promise[bytes]:
+        return run(self._forward(request, context, timeout_ms))
 
-    async def _forward(self, request: bytes, context: RequestContext) -> bytes:
-        answered = await self._controller.send(seal(request, context))
+    async def _forward(
+        self, request: bytes, context: RequestContext, timeout_ms: int | None
+    ) -> bytes:
+        answered = await self._controller.send(seal(request, context), timeout_ms)
         data = cast("EnvelopeResponse", answered).response_data
         if data is None:
             raise ApiError("an envelope came back empty")

@@ -25,6 +25,7 @@ class LedReplicas:
         settings: Settings,
         scheduler: Scheduler,
         broker_epoch: Callable[[], int],
+        registry: Registry,
     ) -> None:
         config = settings.broker
         self._metadata = metadata
@@ -46,8 +47,7 @@ class LedReplicas:
         replicas.leader_throttle = self._throttle = LeaderThrottle(
             quota, self._is_throttled, scheduler
         )
-        self.metrics = Registry()
-        metrics.register(self.metrics, replicas)
+        metrics.register(registry, replicas)
 
     def start(self) -> None:
         self.reconfigured()

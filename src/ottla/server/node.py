@@ -18,6 +18,7 @@ from ottla.metadata.image import MetadataImage
 from ottla.network.channel import NetworkChannel
 from ottla.network.sockets import DiallingNetwork
 from ottla.observability.logging import logger
+from ottla.observability.metrics import Registry
 from ottla.raft.driver import RaftDriver
 from ottla.replication.replicas import Replicas
 from ottla.server.broker_server import BrokerServer
@@ -95,6 +96,11 @@ class Node:
     def image(self) -> MetadataImage:
         """The cluster as this node knows it."""
         return self._metadata.image
+
+    @property
+    def metrics(self) -> Registry:
+        """All that is counted in this node, by Kafka's names."""
+        return self._around.metrics
 
     @property
     def port(self) -> int:

@@ -91,7 +91,10 @@ class RemoteController:
         return local if local is not None and local.is_active else None
 
     def send(self, request: Message, timeout_ms: int | None = None) -> Promise[Message]:
-        """Ask a controller that is not in this process; NotController when it is here by now."""
+        """Ask a controller that is not in this process; NotController when it is here by now.
+
+        ``timeout_ms`` is how long who asks will wait, if that is known: not longer than we would.
+        """
         return self._ask(request, None, timeout_ms)
 
     def _ask(
@@ -100,7 +103,7 @@ class RemoteController:
         ask_local: Callable[[ControllerDriver], Promise[R]] | None,
         timeout_ms: int | None = None,
     ) -> Promise[R]:
-        seconds = self._timeout if timeout_ms is None else timeout_ms / 1000
+        seconds = self._timeout if timeout_ms is None else min(self._timeout, timeout_ms / 1000)
         return run(self._asked(request, ask_local, self._scheduler.monotonic() + seconds))
 
     async def _asked(

@@ -62,6 +62,7 @@ class RemoteSurroundings(NamedTuple):
     auto_topics: AutoTopics
     channel: Channel
     """To the other brokers, for what is written and read of the metadata topic."""
+    metrics: Registry
     store: RemoteStore
     background: Background
 
@@ -91,7 +92,6 @@ class RemoteLogsOfNode:
             size_max=config.remote_log_index_file_cache_total_size_bytes,
             ttl_ms=config.remote_log_index_file_cache_ttl_ms,
         )
-        self.metrics = Registry()
         self.manager = RemoteLogManager(
             RemoteLogSettings.of(config),
             store=outside.store,
@@ -102,7 +102,7 @@ class RemoteLogsOfNode:
             chance=outside.chance,
             log_of=outside.logs.logs.get,
             topic_exists=lambda topic_id: topic_id in outside.metadata.image.topics.by_id,
-            metrics=RemoteLogMetrics(self.metrics, scheduler),
+            metrics=RemoteLogMetrics(outside.metrics, scheduler),
         )
         self._expiry: Cancellable | None = None
 

@@ -5,6 +5,7 @@ from typing import Final
 from ottla.config.broker import BrokerConfig
 from ottla.config.limits import LONG_MAX
 from ottla.network.broker_channel import BrokerChannel
+from ottla.replication import metrics
 from ottla.replication.fetchers import Fetchers
 from ottla.replication.fetching import FetchSettings
 from ottla.replication.partition import Partition
@@ -45,6 +46,7 @@ class ReplicaFetchers:
             quota=self._quota,
             is_throttled=self._is_throttled,
         )
+        metrics.register_fetchers(around.metrics, self.fetchers)
         replicas.on_follow = self.fetchers.follow
         replicas.on_unfollow = self.fetchers.unfollow
 

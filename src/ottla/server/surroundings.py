@@ -1,7 +1,7 @@
 """What the halves of a node share: its settings, its disk, its time and network, its metadata."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ottla.common.chance import Chance
 from ottla.common.environment import Scheduler
@@ -13,6 +13,7 @@ from ottla.network.channel import NetworkChannel
 from ottla.network.node_client import NodeClientLimits
 from ottla.network.server import SocketServer, SocketServerLimits
 from ottla.network.sockets import DiallingNetwork
+from ottla.observability.metrics import Registry
 from ottla.storage.files import Filesystem
 from ottla.storage.manager import LogManager
 
@@ -33,6 +34,8 @@ class Surroundings:
     logs: LogManager
     failed: Callable[[BaseException], None]
     """Called when the node must end."""
+    metrics: Registry = field(default_factory=Registry)
+    """All that is counted in this node, by Kafka's names."""
     cluster_id: str = ""
     """Known once the directories are locked and read."""
 
