@@ -8,6 +8,7 @@ do not see any more.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     InputPartition,
 )
+from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -30,6 +32,8 @@ from pyspark.sql.types import (
 )
 
 from ottla.spark.errors import BadOption
+from ottla.spark.format_options import FormatOptions
+from ottla.spark.formats.values import decoded_type
 from ottla.spark.offsets import OffsetsJson, from_json
 from ottla.spark.options import SourceOptions
 from ottla.spark.ranges import OffsetRange
@@ -81,14 +85,18 @@ class OttlaDataSource(DataSource):
     def schema(self) -> StructType:
         headers = self.options.get("includeHeaders", "false").strip().lower() == "true"
         names = [name for name in TYPES if headers or name != "headers"]
-        return StructType([StructField(name, TYPES[name]) for name in names])
+        types = types_of(FormatOptions.parse(dict(self.options)).reading())
+        return StructType([StructField(name, types[name]) for name in names])
 
     def reader(self, schema: StructType) -> "OttlaReader":
-        return OttlaReader(SourceOptions.parse(dict(self.options)), columns_of(schema))
+        options = SourceOptions.parse(dict(self.options))
+        options = replace(options, formats=options.formats.reading())
+        return OttlaReader(options, columns_of(schema, types_of(options.formats)))
 
     def streamReader(self, schema: StructType) -> "OttlaStreamReader":
         options = SourceOptions.parse(dict(self.options), streaming=True)
-        return OttlaStreamReader(options, columns_of(schema))
+        options = replace(options, formats=options.formats.reading())
+        return OttlaStreamReader(options, columns_of(schema, types_of(options.formats)))
 
     def writer(self, schema: StructType, overwrite: bool) -> OttlaWriter:
         if overwrite:
@@ -103,10 +111,19 @@ class OttlaDataSource(DataSource):
         return OttlaStreamWriter(options)
 
 
-def columns_of(schema: StructType) -> Columns:
+def types_of(formats: FormatOptions) -> dict[str, DataType]:
+    """Of all columns, key and value as their formats have them."""
+    made = dict(TYPES)
+    for name, spec in (("key", formats.key), ("value", formats.value)):
+        if spec.format != "raw":
+            made[name] = from_arrow_type(decoded_type(spec))
+    return made
+
+
+def columns_of(schema: StructType, types: Mapping[str, DataType] = TYPES) -> Columns:
     """The columns that a query asks for, in its order; each as it is in a topic."""
     for field in schema.fields:
-        wanted = TYPES.get(field.name)
+        wanted = types.get(field.name)
         if wanted is None:
             raise BadOption(f"there is no column {field.name}, only {', '.join(TYPES)}")
         if field.dataType.simpleString() != wanted.simpleString():

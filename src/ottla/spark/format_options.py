@@ -4,6 +4,7 @@ Read on the driver only: files are read and registries asked there, so that ever
 schema. Names begin with ``key`` or ``value``; ``messageName`` alone is the value's.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -48,9 +49,11 @@ class FormatOptions:
     """Of one task; where there are more, something else is wrong, and the query fails."""
 
     @staticmethod
-    def parse(options: Mapping[str, str], topics: Sequence[str] = ()) -> "FormatOptions":
-        """``topics``: what is read or written, where that is known by name."""
+    def parse(options: Mapping[str, str]) -> "FormatOptions":
+        """Of all options of a source or sink, by names in any case of letters."""
         given = {name.lower(): text for name, text in options.items()}
+        named = given.get("subscribe") or given.get("topic") or ""
+        topics = [part.strip() for part in named.split(",") if part.strip()]
         settings = _registry_settings(given)
         made = FormatOptions(
             key=_spec("key", given, settings, topics),
@@ -61,18 +64,27 @@ class FormatOptions:
         raw = made.key.format == made.value.format == "raw"
         if raw and (made.dead_letter_topic or made.dead_letter_max is not None):
             raise BadOption("deadLetterTopic: without valueFormat or keyFormat no record is bad")
-        if made.dead_letter_topic in topics:
+        pattern = given.get("subscribepattern")
+        into = made.dead_letter_topic
+        if into in topics or (into and pattern and _matches(pattern, into)):
             raise BadOption("deadLetterTopic: the query would read its own dead letters")
         return made
 
-    def reading(self) -> ValuesSpec:
-        """With the schema that columns are made from: as given, or the subject's latest."""
-        return ValuesSpec(*(_for_reading(each) for each in (self.key, self.value)))
+    @property
+    def values(self) -> ValuesSpec:
+        return ValuesSpec(self.key, self.value)
+
+    def reading(self) -> "FormatOptions":
+        """With the schemas that columns are made from: as given, or the subject's latest."""
+        return replace(self, key=_for_reading(self.key), value=_for_reading(self.value))
 
     def writing(self, key: pa.DataType | None, value: pa.DataType) -> ValuesSpec:
         """With the schema to write with: as given, the subject's latest, or made from the rows."""
         of_key = self.key if key is None else _for_writing(self.key, key)
         return ValuesSpec(of_key, _for_writing(self.value, value))
+
+
+NO_FORMATS: Final = FormatOptions()
 
 
 def _spec(
@@ -208,6 +220,13 @@ def _registry_settings(given: Mapping[str, str]) -> RegistrySettings | None:
         return make() if timeout is None else make(timeout_s=timeout / 1_000)
     except ValueError as error:
         raise BadOption(str(error)) from error
+
+
+def _matches(pattern: str, topic: str) -> bool:
+    try:
+        return re.fullmatch(pattern, topic) is not None
+    except re.error:
+        return False  # said by whoever reads the pattern
 
 
 def _number(given: Mapping[str, str], name: str) -> int | None:

@@ -13,6 +13,7 @@ from typing import Final, overload
 from ottla.client.offsets import EARLIEST, LATEST
 from ottla.common.topic_partition import TopicPartition
 from ottla.spark.errors import BadOption
+from ottla.spark.format_options import NO_FORMATS, FormatOptions, format_option_names
 from ottla.spark.kafka_settings import PREFIX, KafkaSettings
 from ottla.spark.offsets import (
     NAMES,
@@ -194,10 +195,11 @@ class SourceOptions:
     poll_timeout_ms: int | None
     retries: int
     retry_interval_ms: int
+    formats: FormatOptions = NO_FORMATS
 
     @staticmethod
     def parse(options: Mapping[str, str], *, streaming: bool = False) -> "SourceOptions":
-        given = Given(options, OF_CONNECTOR + OUR_OWN)
+        given = Given(options, OF_CONNECTOR + OUR_OWN + format_option_names())
         starting = _limit(given, "starting", LATEST if streaming else EARLIEST)
         ending = _limit(given, "ending", LATEST)
         if streaming:
@@ -240,6 +242,7 @@ class SourceOptions:
             poll_timeout_ms=given.number("kafkaConsumer.pollTimeoutMs"),
             retries=given.number("fetchOffset.numRetries", 3, least=0),
             retry_interval_ms=given.number("fetchOffset.retryIntervalMs", 1_000, least=0),
+            formats=FormatOptions.parse(given.values),
         )
         least, most = parsed.offsets_per_trigger_min, parsed.offsets_per_trigger_max
         if least is not None and most is not None and least > most:

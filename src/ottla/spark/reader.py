@@ -12,8 +12,10 @@ from ottla.client.offsets import EARLIEST, LATEST
 from ottla.common.errors import CorruptMessage, OffsetOutOfRange, UnknownTopicId
 from ottla.common.topic_partition import TopicPartition
 from ottla.spark.broker_reads import BrokerReads, Fetched, PartitionFetch, connected
+from ottla.spark.dead_letters import DeadLetters
 from ottla.spark.decoding import BatchDecoder
 from ottla.spark.errors import DataLoss
+from ottla.spark.formatted_reads import columns_to_read, formatted
 from ottla.spark.offsets import Offsets
 from ottla.spark.options import SourceOptions
 from ottla.spark.positions import Positions, TopicIds, report_loss
@@ -69,6 +71,17 @@ def read_range(
     wanted: OffsetRange, options: SourceOptions, columns: Columns, *, keep: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """The records of a range. Each table is overwritten by the next, unless ``keep``."""
+    formats = options.formats
+    if formats.values.raw():
+        return _read_bytes(wanted, options, columns, keep)
+    tables = _read_bytes(wanted, options, columns_to_read(columns), keep)
+    dead = DeadLetters(options.kafka, formats.dead_letter_topic, formats.dead_letter_max)
+    return formatted(tables, formats.values, columns, dead)
+
+
+def _read_bytes(
+    wanted: OffsetRange, options: SourceOptions, columns: Columns, keep: bool
+) -> Iterator[pa.RecordBatch]:
     if isinstance(wanted, SegmentRange):
         return read_segment_range(
             wanted,
