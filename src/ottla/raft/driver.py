@@ -22,11 +22,8 @@ from ottla.common.errors import CorruptMessage, NotController
 from ottla.common.promise import Promise
 from ottla.metadata.snapshot import SnapshotContent
 from ottla.observability.logging import logger
-from ottla.protocol.generated.leader_change_message import LeaderChangeMessage
-from ottla.protocol.generated.leader_change_message import Voter as LeaderChangeVoter
-from ottla.protocol.message import to_bytes
 from ottla.raft.channel import RaftChannel, Unconnected
-from ottla.raft.control import ControlState, QuorumUnknown, kraft_version_value
+from ottla.raft.control import ControlState, QuorumUnknown
 from ottla.raft.effects import (
     AdvanceHighWatermark,
     AnswerEpoch,
@@ -54,6 +51,7 @@ from ottla.raft.events import (
     VotersChanged,
 )
 from ottla.raft.following import CommittedTruncation
+from ottla.raft.leader_change import leader_change
 from ottla.raft.listener import RaftListener
 from ottla.raft.log import BATCH_BYTES_MAX, LogBatch, RaftLog, read_batches
 from ottla.raft.node import RaftNode, RaftTimeouts
@@ -68,7 +66,7 @@ from ottla.raft.snapshots import (
     SnapshotStore,
     snapshots_to_remove,
 )
-from ottla.raft.voters import ReplicaKey, VoterEndpoint, VoterNode, VoterSet
+from ottla.raft.voters import ReplicaKey, VoterEndpoint, VoterSet
 from ottla.records.batch import batches
 from ottla.records.builder import BatchBuilder
 from ottla.records.control import ControlType, control_batch
@@ -339,26 +337,6 @@ class RaftDriver:
         self._sync_if_needed()
         self._progressed()
 
-    def _append_leader_change(self, effect: AppendLeaderChange) -> None:
-        message = LeaderChangeMessage(
-            version=0,
-            leader_id=self.key.node_id,
-            voters=[LeaderChangeVoter(voter_id=voter_id) for voter_id in self.voters.ids],
-            granting_voters=[LeaderChangeVoter(voter_id=key.node_id) for key in effect.granting],
-        )
-        records = [(ControlType.LEADER_CHANGE, to_bytes(message, 0))]
-        voters = self._corrected_voters()
-        if self.control.needs_writing or voters != self.voters:
-            records.append((ControlType.KRAFT_VERSION, kraft_version_value(self.kraft_version)))
-            records.append((ControlType.KRAFT_VOTERS, to_bytes(voters.to_record(), 0)))
-        self.append_control(records)
-
-    def _corrected_voters(self) -> VoterSet:
-        """The voter set with our own endpoints as they are now."""
-        if self.kraft_version == 0 or not self.settings.endpoints:
-            return self.voters
-        return self.voters.updated(VoterNode(self.key, self.settings.endpoints)) or self.voters
-
     def _append_records(self, records: bytes) -> None:
         """What the leader sent; it was checked when it came."""
         self.log.append_fetched(records, self.node.epoch, self.scheduler.wall_ms())
@@ -498,7 +476,10 @@ class RaftDriver:
             case SaveQuorumState():
                 self._save_quorum_state(effect.state)
             case AppendLeaderChange():
-                self._append_leader_change(effect)
+                endpoints = self.settings.endpoints
+                self.append_control(
+                    leader_change(self.key, endpoints, effect.granting, self.control)
+                )
             case AppendRecords():
                 self._append_records(effect.records)
             case TruncateLog():
