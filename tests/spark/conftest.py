@@ -19,6 +19,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 if str(PROJECT) not in sys.path:
     sys.path.insert(0, str(PROJECT))
 
+from tests.spark.small_segments import Tiered  # noqa: E402
 from tests.spark.topics import Topics  # noqa: E402
 from tools.kafka_peer.broker_process import BrokerProcess, apache_kafka  # noqa: E402
 from tools.kafka_peer.spark_connector import jars  # noqa: E402
@@ -77,6 +78,20 @@ def topics(address: str) -> Iterator[Topics]:
     yield made
     made.close()
     disconnect()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tiered]:
+    """One whose files are looked at."""
+    with Tiered(tmp_path_factory.mktemp("store")) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def files(broker: Tiered) -> Iterator[Topics]:
+    made = Topics(broker.bootstrap_servers)
+    yield made
+    made.close()
 
 
 @pytest.hookimpl(tryfirst=True)

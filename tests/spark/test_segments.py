@@ -1,12 +1,11 @@
 """Ranges read from segment files give the rows that the broker gives, come what may."""
 
 import logging
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer as Librdkafka
+from tests.spark.small_segments import Tiered, Writer, fill, log_of, made
 from tests.spark.topics import Row, Topics, numbered, until
 
 from ottla.client.descriptions import ConfigChange, ConfigResource
@@ -17,38 +16,10 @@ from ottla.spark.reader import plan_batch, read_range
 from ottla.spark.schema import TYPES, Columns
 from ottla.spark.segment_files import LocalSegment, RemoteSegment
 from ottla.spark.segments import SegmentRange
-from ottla.testing.broker import Broker
 from ottla.tiered.segments import EpochStart
 
-SEGMENT = 3_000
-BROKER = {
-    "log.cleaner.backoff.ms": "100",
-    "log.retention.check.interval.ms": "200",
-    "log.initial.task.delay.ms": "100",
-    "remote.log.storage.system.enable": "true",
-    "remote.log.manager.task.interval.ms": "200",
-    "rlmm.config.remote.log.metadata.topic.num.partitions": "2",
-    "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.num.partitions": "1",
-}
 TOPIC = 2
 NAMES = [name for name in TYPES if name != "timestampType"]
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    store = tmp_path_factory.mktemp("store")
-    with Broker(config={**BROKER, "ottla.remote.store.url": f"file://{store}"}) as started:
-        started.store = store  # type: ignore[attr-defined]
-        yield started
-
-
-@pytest.fixture(scope="module")
-def files(broker: Broker) -> Iterator[Topics]:
-    made = Topics(broker.bootstrap_servers)
-    yield made
-    made.close()
 
 
 def options_of(topics: Topics, topic: str, **more: str) -> SourceOptions:
@@ -74,55 +45,6 @@ def compared(topics: Topics, topic: str, **more: str) -> list[OffsetRange]:
     assert rows_of(options, planned) == rows_of(by_fetch, plan_batch(by_fetch))
     assert any(isinstance(each, SegmentRange) for each in planned)
     return planned
-
-
-def made(topics: Topics, **configs: str) -> str:
-    """A topic of small segments, which keeps what is old."""
-    small = {"internal_segment_bytes": str(SEGMENT), "retention_ms": "-1"}
-    return topics.make(1, "", **{**small, **configs})
-
-
-def fill(topics: Topics, topic: str, rows: list[Row], codec: str = "none") -> None:
-    """In batches of a few records."""
-    for start in range(0, len(rows), 20):
-        topics.fill(topic, rows[start : start + 20], codec=codec)
-
-
-class Writer:
-    """A transactional producer, by another's client, which writes small batches."""
-
-    def __init__(self, topics: Topics, topic: str, name: str) -> None:
-        self._topic = topic
-        self._producer = Librdkafka(
-            {"bootstrap.servers": topics.address, "transactional.id": f"{topic}-{name}"}
-        )
-        self._producer.init_transactions(30)
-
-    def write(self, values: list[bytes]) -> None:
-        for start in range(0, len(values), 10):
-            for value in values[start : start + 10]:
-                self._producer.produce(self._topic, value + bytes(90), partition=0)
-            self._producer.flush(30)
-
-    def transaction(self, values: list[bytes], *, commit: bool) -> None:
-        self._producer.begin_transaction()
-        self.write(values)
-        self.end(commit=commit)
-
-    def begin(self, values: list[bytes]) -> None:
-        self._producer.begin_transaction()
-        self.write(values)
-
-    def end(self, *, commit: bool) -> None:
-        if commit:
-            self._producer.commit_transaction(30)
-        else:
-            self._producer.abort_transaction(30)
-
-
-def log_of(broker: Broker, topic: str) -> Path:
-    (found,) = Path(broker.directory).glob(f"**/{topic}-0/partition.metadata")
-    return found.parent
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -181,7 +103,7 @@ def test_an_open_transaction_ends_what_is_read(files: Topics) -> None:
     assert planned[-1].end > 800
 
 
-def test_a_compacted_topic_has_gaps_and_no_record_twice(files: Topics, broker: Broker) -> None:
+def test_a_compacted_topic_has_gaps_and_no_record_twice(files: Topics, broker: Tiered) -> None:
     topic = made(files, cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
     rows = [Row(0, b"k%d" % (i % 7), b"%d" % i + bytes(50)) for i in range(900)]
     fill(files, topic, rows)
@@ -190,7 +112,7 @@ def test_a_compacted_topic_has_gaps_and_no_record_twice(files: Topics, broker: B
     assert len(rows_of(options_of(files, topic), planned)) < 300
 
 
-def is_clean(broker: Broker, topic: str) -> bool:
+def is_clean(broker: Tiered, topic: str) -> bool:
     """Whether the cleaner has been up to the segment that is being written."""
     log = log_of(broker, topic)
     checkpoint = log.parent / "cleaner-offset-checkpoint"
@@ -199,7 +121,7 @@ def is_clean(broker: Broker, topic: str) -> bool:
 
 
 def test_segments_that_were_cleaned_or_removed_after_the_plan_are_asked_of_the_broker(
-    files: Topics, broker: Broker, caplog: pytest.LogCaptureFixture
+    files: Topics, broker: Tiered, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = made(files)
     rows = [Row(0, b"k%d" % (i % 7), b"%d" % i + bytes(50)) for i in range(900)]
@@ -218,7 +140,7 @@ def test_segments_that_were_cleaned_or_removed_after_the_plan_are_asked_of_the_b
 
 
 def test_a_segment_that_retention_removes_is_lost_as_the_broker_says(
-    files: Topics, broker: Broker
+    files: Topics, broker: Tiered
 ) -> None:
     topic = made(files, file_delete_delay_ms="0")
     fill(files, topic, numbered(0, 900))
@@ -248,7 +170,7 @@ def test_what_is_rolled_and_written_while_reading_is_not_part_of_the_query(files
     assert found == [b"%d" % i for i in range(400)]
 
 
-def test_a_damaged_file_is_not_believed(files: Topics, broker: Broker) -> None:
+def test_a_damaged_file_is_not_believed(files: Topics, broker: Tiered) -> None:
     topic = made(files)
     fill(files, topic, numbered(0, 400))
     options = options_of(files, topic, readFrom="segments")
@@ -268,7 +190,7 @@ def test_a_damaged_file_is_not_believed(files: Topics, broker: Broker) -> None:
 
 
 def test_remote_segments_are_read_from_the_store_and_the_rest_from_disk_or_broker(
-    files: Topics, broker: Broker
+    files: Topics, broker: Tiered
 ) -> None:
     topic = made(
         files, remote_storage_enable="true", local_retention_bytes="1", segment_ms="600000"
@@ -279,7 +201,7 @@ def test_remote_segments_are_read_from_the_store_and_the_rest_from_disk_or_broke
         writer.transaction([b"%d in %d" % (i, number) for i in range(40)], commit=number % 2 == 0)
     fill(files, topic, numbered(300, 600))
     until(lambda: int(min(log_of(broker, topic).glob("*.log")).stem) > 500, 30)
-    store = {"remoteStore": f"file://{broker.store}"}  # type: ignore[attr-defined]
+    store = {"remoteStore": f"file://{broker.store}"}
     for level in ("read_committed", "read_uncommitted"):
         more = {"kafka_isolation_level": level, **store}
         planned = compared(files, topic, readFrom="remote", **more)
@@ -289,12 +211,12 @@ def test_remote_segments_are_read_from_the_store_and_the_rest_from_disk_or_broke
 
 
 def test_a_remote_segment_that_is_gone_is_asked_of_the_broker(
-    files: Topics, broker: Broker
+    files: Topics, broker: Tiered
 ) -> None:
     topic = made(files, remote_storage_enable="true", local_retention_bytes="1")
     fill(files, topic, numbered(0, 300))
     until(lambda: int(min(log_of(broker, topic).glob("*.log")).stem) > 100, 30)
-    store = {"remoteStore": f"file://{broker.store}"}  # type: ignore[attr-defined]
+    store = {"remoteStore": f"file://{broker.store}"}
     options = options_of(files, topic, readFrom="remote", **store)
     planned = plan_batch(options)
     first = planned[0]

@@ -1,0 +1,197 @@
+"""``ottla jobs``: work on the log itself, on Spark; needs ``pip install 'ottla[spark]'``.
+
+Spark is the engine for what outgrows one machine: ``--master`` takes any of its addresses, and
+``none`` runs the same work in this process.
+"""
+
+import importlib.util
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from ottla.cli.completing import complete_topics
+from ottla.cli.output import Column, Output, output_options
+from ottla.cli.progress import Progress, progress_options
+from ottla.cli.refusals import finish
+from ottla.cli.settings import ClientSettings, connection_options
+
+if TYPE_CHECKING:
+    from ottla.spark.jobs.verify_tier import Verdict
+    from ottla.spark.options import SourceOptions
+
+T = TypeVar("T")
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
+NEEDED: Final = ("numba", "pyarrow", "pyspark")
+HERE: Final = "none"
+
+
+@click.group()
+def jobs() -> None:
+    """Verify the remote tier, export topics: jobs that run on Spark."""
+
+
+def job_options(command: F) -> F:
+    """Give a command ``--master`` and ``--dry-run``."""
+    dry_run = click.option(
+        "--dry-run", is_flag=True, help="Say what would be done, and do nothing."
+    )
+    master = click.option(
+        "--master",
+        default="local[*]",
+        show_default=True,
+        help="Where Spark runs: local[N], spark://..., yarn, k8s://...; none: without Spark.",
+    )
+    return master(dry_run(command))
+
+
+def need_spark() -> None:
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise click.ClickException(f"this needs {', '.join(missing)}: pip install 'ottla[spark]'")
+
+
+def run(master: str, name: str, items: Sequence[T], work: Callable[[T], R]) -> Iterator[R]:
+    """What ``work`` makes of each item, as it is done."""
+    from ottla.spark.jobs.tasks import run_here, run_on_spark, session
+
+    if master == HERE or not items:
+        yield from run_here(items, work)
+        return
+    spark = session(master, name)
+    try:
+        yield from run_on_spark(spark, items, work)
+    finally:
+        spark.stop()
+
+
+@jobs.command("verify-tier")
+@click.argument("topics", nargs=-1, shell_complete=complete_topics)
+@click.option("--remote-store", required=True, metavar="URL", help="Where the segments lie.")
+@click.option(
+    "--store-setting",
+    "store_settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="endpoint, region, access.key.id, secret.access.key or allow.http of the store; "
+    "may be repeated.",
+)
+@job_options
+@progress_options
+@output_options
+@connection_options
+def verify_tier(
+    *,
+    topics: tuple[str, ...],
+    remote_store: str,
+    store_settings: tuple[str, ...],
+    master: str,
+    dry_run: bool,
+    quiet: bool,
+    output: Output,
+    client: ClientSettings,
+) -> None:
+    """Verify every remote segment: checksums, offsets, leader epochs, indexes, and gaps."""
+    need_spark()
+    from ottla.cli.files import parse_assignments
+    from ottla.spark.broker_reads import connected
+    from ottla.spark.jobs.verify_tier import Verdict, find_segments, verify_segment
+    from ottla.spark.kafka_settings import KafkaSettings
+
+    given = parse_assignments(store_settings, "--store-setting")
+    named = tuple((f"ottla.remote.store.{name}", value) for name, value in given.items())
+    reads = connected(KafkaSettings(client.bootstrap_servers, client.client_id))
+    tier = find_segments(reads, remote_store, named, topics)
+    total = sum(place.segment.size_in_bytes for place in tier.places)
+    if dry_run:
+        output.talk(f"{len(tier.places)} segments of {total} bytes would be verified")
+        return
+    found: list[Verdict] = list(tier.missing)
+    with Progress("verifying", total, quiet=quiet) as progress:
+        for verdict in run(master, "ottla verify-tier", tier.places, verify_segment):
+            found.append(verdict)
+            progress.update(verdict.bytes)
+    _report(output, found)
+
+
+def _report(output: Output, found: list["Verdict"]) -> None:
+    wide = {"segment_id", "batches"}
+    names = ["topic", "partition", "start_offset", "end_offset", "segment_id", "bytes"]
+    names += ["batches", "records", "problem"]
+    rows = [verdict._asdict() for verdict in sorted(found, key=lambda each: each[:3])]
+    output.rows("segments", [Column(name, name in wide) for name in names], rows)
+    for verdict in found:
+        if verdict.problem is not None:
+            name = f"{verdict.topic}-{verdict.partition}"
+            output.error("CORRUPT_MESSAGE", f"{name}: {verdict.problem}", partition=name)
+    finish(output)
+
+
+@jobs.command("export")
+@click.argument("topic", shell_complete=complete_topics)
+@click.argument("target")
+@click.option("--codec", default="zstd", show_default=True, help="zstd, snappy, lz4, gzip or none.")
+@click.option(
+    "--option",
+    "named",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An option of the Spark source: startingOffsets, endingTimestamp, readFrom, "
+    "remoteStore, ...; may be repeated.",
+)
+@job_options
+@progress_options
+@output_options
+@connection_options
+def export(
+    *,
+    topic: str,
+    target: str,
+    codec: str,
+    named: tuple[str, ...],
+    master: str,
+    dry_run: bool,
+    quiet: bool,
+    output: Output,
+    client: ClientSettings,
+) -> None:
+    """Write a topic, or a range of it, to Parquet files at TARGET, a directory or an address."""
+    need_spark()
+    from ottla.spark.jobs.export import CODECS, Exported, Target, export_range
+    from ottla.spark.reader import plan_batch
+
+    if codec not in CODECS:
+        raise click.BadParameter(f"expected {', '.join(CODECS)}", param_hint="--codec")
+    options = _source_options(topic, named, client)
+    planned = plan_batch(options)
+    offsets = sum(each.records for each in planned)
+    if dry_run:
+        output.talk(f"{offsets} offsets would be written to {len(planned)} files")
+        return
+    work = partial(export_range, options=options, target=Target(target, codec))
+    done: list[Exported] = []
+    with Progress("exporting", 0, quiet=quiet) as progress:
+        for exported in run(master, f"ottla export {topic}", planned, work):
+            done.append(exported)
+            progress.update(exported.bytes)
+    names = ["topic", "partition", "start_offset", "end_offset", "rows", "bytes", "path"]
+    rows = [each._asdict() for each in sorted(done, key=lambda each: each[:3])]
+    output.rows("files", [Column(name) for name in names], rows)
+    finish(output)
+
+
+def _source_options(topic: str, named: tuple[str, ...], client: ClientSettings) -> "SourceOptions":
+    from ottla.cli.files import parse_assignments
+    from ottla.spark.errors import BadOption
+    from ottla.spark.options import SourceOptions
+
+    fixed = {"kafka.bootstrap.servers": client.bootstrap_servers, "subscribe": topic}
+    try:
+        return SourceOptions.parse(
+            {**parse_assignments(named, "--option"), **fixed, "includeHeaders": "true"}
+        )
+    except BadOption as error:
+        raise click.UsageError(str(error)) from None

@@ -1,0 +1,156 @@
+"""Jobs on the log: what they find, what they write, by command and on Spark."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+from tests.spark.small_segments import Tiered, Writer, fill, log_of, made
+from tests.spark.topics import Topics, numbered, until
+
+from ottla.cli.main import cli
+from ottla.spark.broker_reads import connected
+from ottla.spark.jobs.tasks import run_on_spark
+from ottla.spark.jobs.verify_tier import find_segments, verify, verify_segment
+from ottla.spark.kafka_settings import KafkaSettings
+from ottla.spark.segment_files import RemoteSegment
+from ottla.tiered.layout import object_key
+from ottla.tiered.segments import EpochStart
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="module")
+def topic(files: Topics, broker: Tiered) -> str:
+    """With several segments in the remote store, transactions in them."""
+    name = made(files, remote_storage_enable="true", local_retention_bytes="1")
+    fill(files, name, numbered(0, 200))
+    writer = Writer(files, name, "writer")
+    for number in range(4):
+        writer.transaction([b"%d in %d" % (i, number) for i in range(30)], commit=number % 2 == 0)
+    fill(files, name, numbered(200, 400))
+    until(lambda: int(min(log_of(broker, name).glob("*.log")).stem) > 350, 30)
+    return name
+
+
+def places_of(broker: Tiered, topic: str) -> list[RemoteSegment]:
+    reads = connected(KafkaSettings(broker.bootstrap_servers))
+    tier = find_segments(reads, f"file://{broker.store}", (), [topic])
+    assert tier.missing == []
+    return sorted(tier.places, key=lambda place: place.base_offset)
+
+
+def invoked(broker: Tiered, *arguments: str) -> Result:
+    runner = CliRunner()
+    fixed = ["-b", broker.bootstrap_servers, "--master", "none", "--quiet"]
+    return runner.invoke(cli, ["jobs", *arguments, *fixed], catch_exceptions=False)
+
+
+def test_sound_segments_are_told_with_what_they_have(broker: Tiered, topic: str) -> None:
+    places = places_of(broker, topic)
+    found = list(verify(places))
+    assert [verdict.problem for verdict in found] == [None] * len(places)
+    assert len(places) > 3
+    assert any(place.object(".index") for place in places)
+    assert any(place.aborted() for place in places)
+    behind = [verdict.end_offset + 1 for verdict in found]
+    assert [verdict.start_offset for verdict in found] == [0, *behind[:-1]]
+    assert sum(verdict.records for verdict in found) == behind[-1]
+
+
+@pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex", ".snapshot", ".json"])
+def test_a_bit_that_flipped_is_found_in_any_object(broker: Tiered, topic: str, suffix: str) -> None:
+    place = next(each for each in places_of(broker, topic) if each.object(".index"))
+    path = broker.store / object_key(place.segment, suffix)
+    sound = path.read_bytes()
+    damaged = bytearray(sound)
+    damaged[len(damaged) // 2] ^= 1
+    path.write_bytes(damaged)
+    try:
+        assert verify_segment(place).problem is not None
+        path.unlink()
+        assert "cannot be read" in (verify_segment(place).problem or "")
+    finally:
+        path.write_bytes(sound)
+    assert verify_segment(place).problem is None
+
+
+def test_a_segment_that_is_not_what_the_metadata_says_is_found(broker: Tiered, topic: str) -> None:
+    place = places_of(broker, topic)[1]
+    start, end = place.segment.start_offset, place.segment.end_offset
+    for changed in (
+        place.segment._replace(end_offset=end + 1),
+        place.segment._replace(leader_epochs=(EpochStart(3, start),)),
+    ):
+        verdict = verify_segment(replace(place, segment=changed))
+        assert "in the manifest" in (verdict.problem or "")
+
+
+def test_the_command_verifies_and_fails_when_something_is_wrong(broker: Tiered, topic: str) -> None:
+    store = ["--remote-store", f"file://{broker.store}"]
+    told = invoked(broker, "verify-tier", topic, *store, "--dry-run")
+    assert "would be verified" in told.output
+    sound = invoked(broker, "verify-tier", topic, *store, "--json")
+    assert sound.exit_code == 0, sound.output
+    segments = json.loads(sound.stdout)["segments"]
+    assert [each["problem"] for each in segments] == [None] * len(segments)
+    (place, *_) = places_of(broker, topic)
+    path = broker.store / object_key(place.segment, ".log")
+    data = path.read_bytes()
+    path.write_bytes(data[:-1])
+    try:
+        assert invoked(broker, "verify-tier", topic, *store).exit_code == 1
+    finally:
+        path.write_bytes(data)
+
+
+def test_a_topic_is_exported_to_parquet_and_again_without_doubles(
+    broker: Tiered, topic: str, tmp_path: Path
+) -> None:
+    options = ["--option", "readFrom=remote", "--option", f"remoteStore=file://{broker.store}"]
+    options += ["--option", "kafka.isolation.level=read_committed"]
+    assert (
+        "would be written"
+        in invoked(broker, "export", topic, str(tmp_path), *options, "--dry-run").output
+    )
+    assert not list(tmp_path.iterdir())
+    for _ in range(2):
+        done = invoked(broker, "export", topic, str(tmp_path), *options)
+        assert done.exit_code == 0, done.output
+    rows = pq.read_table(tmp_path).sort_by("offset").to_pydict()
+    plain = [b"%d" % i for i in range(400)]
+    assert [value for value in rows["value"] if b" in " not in value] == plain
+    assert sum(b" in " in value for value in rows["value"]) == 60
+    assert set(rows["topic"]) == {topic}
+
+
+def test_an_option_that_nobody_knows_is_refused(broker: Tiered, tmp_path: Path) -> None:
+    done = invoked(broker, "export", "t", str(tmp_path), "--option", "readForm=auto")
+    assert done.exit_code == 2
+    assert "did you mean readFrom" in done.output
+
+
+def test_segments_are_verified_and_read_on_spark(
+    spark: "SparkSession", broker: Tiered, topic: str
+) -> None:
+    places = places_of(broker, topic)
+    assert sorted(run_on_spark(spark, places, verify_segment)) == list(verify(places))
+
+    def rows(read_from: str) -> list[tuple[object, ...]]:
+        frame = (
+            spark.read.format("ottla")
+            .option("kafka.bootstrap.servers", broker.bootstrap_servers)
+            .option("kafka.isolation.level", "read_committed")
+            .option("subscribe", topic)
+            .option("remoteStore", f"file://{broker.store}")
+            .option("readFrom", read_from)
+            .load()
+        )
+        return sorted(tuple(row) for row in frame.select("offset", "value").collect())
+
+    assert rows("auto") == rows("broker")
+    assert len(rows("remote")) == 460
