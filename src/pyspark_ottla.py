@@ -1,7 +1,29 @@
-"""Spark finds this module by its name, and in it the source for ``format("ottla")``."""
+"""Spark finds this module by its name, and in it the source and sink for ``format("ottla")``.
 
-from ottla.spark.datasource import OttlaDataSource
+Spark imports it whenever it looks for any source in Python. So it can be imported wherever PySpark
+can: what is missing beside that is told to those who ask for ``ottla``, and to nobody else.
+"""
 
+from typing import Any
 
-class DefaultSource(OttlaDataSource):
-    """Under the name that Spark looks for."""
+from pyspark.sql.datasource import DataSource
+
+try:
+    from ottla.spark.datasource import OttlaDataSource
+except ImportError as error:
+    MISSING = f"{error}: run pip install 'ottla[spark]'"
+
+    class DefaultSource(DataSource):
+        """Says what to install."""
+
+        def __init__(self, options: Any) -> None:  # noqa: ARG002
+            raise ImportError(MISSING)
+
+        @classmethod
+        def name(cls) -> str:
+            return "ottla"
+
+else:
+
+    class DefaultSource(OttlaDataSource):  # type: ignore[no-redef]
+        """Under the name that Spark looks for."""

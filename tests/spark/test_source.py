@@ -1,5 +1,8 @@
 """``spark.read.format("ottla")`` in a real session, with nothing registered."""
 
+import subprocess
+import sys
+
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -78,3 +81,17 @@ def test_mistakes_are_told_by_name(spark: SparkSession, topics: Topics) -> None:
         load(spark, topics, "t", startingOffset="earliest").collect()
     with pytest.raises(PySparkException, match="topic missing does not exist"):
         load(spark, topics, "missing").collect()
+
+
+def test_without_what_it_needs_it_says_so_and_other_sources_are_found() -> None:
+    """Spark imports the module whenever it looks for any source in Python."""
+    program = (
+        "import sys; sys.modules['numba'] = None; import pyspark_ottla as found\n"
+        "assert found.DefaultSource.name() == 'ottla'\n"
+        "try: found.DefaultSource({})\n"
+        "except ImportError as error: print(error)"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert "pip install 'ottla[spark]'" in told.stdout

@@ -52,13 +52,16 @@ try:
         ReadMinRows,
         SupportsTriggerAvailableNow,
     )
-except ImportError:  # Spark 4.1
+except ImportError:  # Spark 4.1, which never asks for a limit
     if not TYPE_CHECKING:
 
         class SupportsTriggerAvailableNow:
             pass
 
-        ReadAllAvailable = ReadLimit = ReadMaxBytes = ReadMaxRows = ReadMinRows = None
+        class ReadLimit:
+            pass
+
+        ReadAllAvailable = ReadMaxBytes = ReadMaxRows = ReadMinRows = ReadLimit
 
 NAME = "ottla"
 TYPES: dict[str, DataType] = {

@@ -114,10 +114,7 @@ class BatchDecoder:
         committed; None for one that reads everything.
         """
         scanned = self.scan(data)
-        whole = self.tables(scanned, low, high, aborted=aborted, keep=keep, size_max=_OFFSETS_MAX)
-        table = next(whole, None)
-        if table is None:
-            table = pa.RecordBatch.from_pylist([], schema=self._columns.schema)
+        table = self.table(scanned, low, high, aborted=aborted, keep=keep)
         return Decoded(table, max(low, scanned.next_offset), scanned.consumed)
 
     def scan(self, data: bytes | bytearray | memoryview) -> Scanned:
@@ -128,6 +125,21 @@ class BatchDecoder:
         rows = found.tolist()
         next_offset = _behind(rows[-1]) if rows else 0
         return Scanned(data, array, rows, next_offset, consumed)
+
+    def table(
+        self,
+        scanned: Scanned,
+        low: int,
+        high: int,
+        *,
+        aborted: Sequence[AbortedTransaction] | None = None,
+        keep: bool = False,
+    ) -> pa.RecordBatch:
+        """All records of batches that :meth:`scan` found in one table, which may be empty."""
+        whole = self.tables(scanned, low, high, aborted=aborted, keep=keep, size_max=_OFFSETS_MAX)
+        for table in whole:
+            return table
+        return pa.RecordBatch.from_pylist([], schema=self._columns.schema)
 
     def tables(
         self,
