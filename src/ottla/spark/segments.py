@@ -21,9 +21,9 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from ottla.common.errors import CorruptMessage
-from ottla.records.batch import LEADER_EPOCH_POSITION, LOG_OVERHEAD, MAGIC
+from ottla.records.batch import CODEC_MASK, LEADER_EPOCH_POSITION, LOG_OVERHEAD, MAGIC
 from ottla.spark import kernels as k
-from ottla.spark.decoding import AbortedTransaction, BatchDecoder, Scanned
+from ottla.spark.decoding import TABLE_BYTES, AbortedTransaction, BatchDecoder, Scanned
 from ottla.spark.ranges import OffsetRange
 from ottla.spark.schema import Columns
 from ottla.spark.segment_files import (
@@ -43,6 +43,8 @@ _log = logging.getLogger(__name__)
 ByFetch = Callable[[OffsetRange], Iterator[pa.RecordBatch]]
 """The records of a range from its leader."""
 OPEN_END: Final = 1 << 63
+_UNPACKED: Final = 4
+"""How much larger batches are when they are unpacked, about."""
 
 
 class Aborted(NamedTuple):
@@ -161,6 +163,26 @@ def read_segment_range(
         yield from by_fetch(_part(wanted, reading.offset, wanted.end))
 
 
+def _parts(scanned: Scanned) -> Iterator[Scanned]:
+    """Some batches at a time, which make a table of about the size that is wanted."""
+    some: list[list[int]] = []
+    size = 0
+    for row in scanned.batches:
+        some.append(row)
+        size += row[k.SIZE] * (_UNPACKED if row[k.ATTRIBUTES] & CODEC_MASK else 1)
+        if size >= TABLE_BYTES:
+            yield _of_batches(scanned, some)
+            some, size = [], 0
+    if some:
+        yield _of_batches(scanned, some)
+
+
+def _of_batches(scanned: Scanned, some: list[list[int]]) -> Scanned:
+    last = some[-1]
+    behind = last[k.BASE_OFFSET] + max(last[k.LAST_DELTA], 0) + 1
+    return scanned._replace(batches=some, next_offset=behind)
+
+
 class _SegmentRead:
     """``offset`` is behind what was returned."""
 
@@ -181,14 +203,14 @@ class _SegmentRead:
                 if not scanned.consumed:
                     break
                 self._check(scanned)
-                low, behind = self.offset, max(self.offset, scanned.next_offset)
-                table = self._decoder.table(
-                    scanned, low, wanted.end, aborted=self._aborted(scanned), keep=keep
-                )
-                # From here on it is the reader's; what comes to pass later is not its matter.
-                self.offset = behind
-                if table.num_rows:
-                    yield table
+                for part in _parts(scanned):
+                    low, self.offset = self.offset, max(self.offset, part.next_offset)
+                    try:
+                        tables = list(self._tables(part, low, keep))
+                    except CorruptMessage:
+                        self.offset = low  # none of it was returned
+                        raise
+                    yield from tables
                 position += scanned.consumed
             if self.offset < wanted.end:
                 if position not in {None, file.size}:
@@ -197,6 +219,11 @@ class _SegmentRead:
                 self.offset = wanted.end
         finally:
             file.close()
+
+    def _tables(self, part: Scanned, low: int, keep: bool) -> Iterator[pa.RecordBatch]:
+        """One at most: so either all records of these batches are returned, or none."""
+        end, aborted = self._wanted.end, self._aborted(part)
+        return self._decoder.tables(part, low, end, aborted=aborted, keep=keep, size_max=OPEN_END)
 
     def _window(self, file: SegmentBytes, position: int) -> Scanned:
         """Whole batches from ``position`` on, at least one if there is one."""
