@@ -241,6 +241,15 @@ def test_a_record_larger_than_a_batch_goes_alone_and_one_larger_than_a_request_i
         encode([table([{"value": bytes(500)}])], batching, topic="a")
 
 
+def test_open_batches_of_many_partitions_take_bounded_memory() -> None:
+    rows = Rows(table([{"value": bytes(100), "partition": i % 3} for i in range(30)]), "a")
+    made = encoder(Batching(10_000, buffered_bytes_max=4_000))
+    assert list(made.encode(rows)) == []
+    batches = list(made.encode(rows))
+    assert [batch.records for batch in batches] == [20, 20, 20]
+    assert list(made.finish()) == []
+
+
 def test_sequences_go_on_at_zero_after_the_largest() -> None:
     made = encoder(Batching(100))
     rows = Rows(table([{"value": bytes(20), "partition": 0} for _ in range(4)]), "a")

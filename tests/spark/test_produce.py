@@ -117,7 +117,8 @@ def test_lost_answers_are_asked_for_with_the_same_sequences() -> None:
 
 
 def test_batches_go_to_the_new_leader() -> None:
-    first, second = Script(produced(), *[NOT_LEADER] * 5), Script(*[produced()] * 5)
+    # Behind the five that the old leader refuses there is one that waits to be sent to it.
+    first, second = Script(produced(), *[NOT_LEADER] * 5), Script(*[produced()] * 11)
     leaders: Iterator[int] = iter([0])
 
     def answer(request: Message, version: int) -> Message:
@@ -125,8 +126,8 @@ def test_batches_go_to_the_new_leader() -> None:
 
     first.broker.answers[ApiKey.METADATA] = second.broker.answers[ApiKey.METADATA] = answer
     with second.broker:
-        assert send(first, range(4)).records == 4
-    assert sequences(second) == [1, 2, 3]
+        assert send(first, range(12)).records == 12
+    assert sequences(second) == list(range(1, 12))
 
 
 def test_a_gap_that_stays_is_an_error_that_names_the_partition() -> None:

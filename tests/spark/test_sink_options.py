@@ -38,7 +38,7 @@ def test_settings_of_the_producer_take_effect() -> None:
     )
     assert options.exactly_once
     assert options.transactional_id_prefix == "mine"
-    assert options.batching == (1000, ZSTD, -3, 5000)
+    assert options.batching == (1000, ZSTD, -3, 5000, 64 << 20)
     assert options.delivery == (5000, 5, 80_000, 90)
     assert options.transaction_timeout_ms == 70_000
 

@@ -50,6 +50,8 @@ class Batching(NamedTuple):
     codec: int = NONE
     level: int | None = None
     request_bytes_max: int = 1 << 20
+    buffered_bytes_max: int = 64 << 20
+    """Of all open batches; more of them, and they are closed before they are full."""
 
 
 class EncodedBatch(NamedTuple):
@@ -98,6 +100,8 @@ class BatchEncoder:
             if HEADER_SIZE + int(rows.sizes[row]) + k.RECORD_REST_MAX > self._room.shape[1]:
                 yield self._alone(rows, row, target, stamps)
                 row += 1
+        if int(self._opened[:, k.USED].sum()) > self._batching.buffered_bytes_max:
+            yield from self.finish()
 
     def finish(self) -> Iterator[EncodedBatch]:
         """The batches that are still open."""

@@ -76,6 +76,7 @@ class RawProducer:
         self._transaction = transaction
         self._filling: dict[int, list[EncodedBatch]] = {}
         self._sent: dict[int, deque[_Request]] = {}
+        self._homes: dict[TopicPartition, int] = {}
         self._met: set[TopicPartition] = set()
         """Whose leaders know us."""
         self._meeting: set[TopicPartition] = set()
@@ -103,15 +104,23 @@ class RawProducer:
 
     def send(self, batch: EncodedBatch) -> None:
         """Take over a batch; it is on its way sooner or later."""
-        node_id = self._control.metadata.leader(batch.target)
-        filling = self._filling.setdefault(node_id, [])
+        while self._is_full_for(batch):
+            self._dispatch(self._home(batch.target))
+        self._filling.setdefault(self._home(batch.target), []).append(batch)
+
+    def _home(self, target: TopicPartition) -> int:
+        """Where the batches of a partition go: to one leader, until something fails there."""
+        if target not in self._homes:
+            self._homes[target] = self._control.metadata.leader(target)
+        return self._homes[target]
+
+    def _is_full_for(self, batch: EncodedBatch) -> bool:
+        filling = self._filling.get(self._home(batch.target), [])
         size = sum(len(each.data) for each in filling) + len(batch.data)
-        if filling and (
+        return bool(filling) and (
             size > self._delivery.request_bytes_max
             or any(each.target == batch.target for each in filling)
-        ):
-            self._dispatch(node_id)
-        self._filling.setdefault(node_id, []).append(batch)
+        )
 
     def flush(self) -> None:
         """All is sent and acknowledged when this returns."""
@@ -129,23 +138,30 @@ class RawProducer:
     # The fast way
 
     def _dispatch(self, node_id: int) -> None:
-        batches = self._filling.pop(node_id)
-        while len(self._sent.get(node_id, ())) >= self._delivery.in_flight_max:
-            self._receive(node_id)
-        while self._sent and any(each.target in self._meeting for each in batches):
-            self._receive(next(iter(self._sent)))
-        if node_id < 0:
-            code = self._control.metadata.error(batches[0].target)
-            self._recover(batches, refusal(code, f"{batches[0].target}: {code.name}"))
-            return
+        """Send what waits for a broker, unless it came to wait for another one."""
+        while (busy := self._busy(node_id)) is not None:
+            self._receive(busy)
+        groups = self._fitting(self._filling.pop(node_id, []))
         deadline = Deadline(self._control.clock, self._delivery.timeout_ms)
-        try:
-            request = self._send(node_id, batches, deadline)
-        except BrokerUnavailable as error:
-            self._recover(batches, refusal(ErrorCode.NETWORK_EXCEPTION, str(error)))
-        else:
+        while groups:
+            try:
+                if node_id < 0:
+                    raise BrokerUnavailable(f"{groups[0][0].target} has no leader", [])
+                request = self._send(node_id, groups[0], deadline)
+            except BrokerUnavailable as error:
+                undone = [batch for group in groups for batch in group]
+                self._recover(undone, refusal(ErrorCode.NETWORK_EXCEPTION, str(error)))
+                return
             self._sent.setdefault(node_id, deque()).append(request)
-            self._meeting.update({each.target for each in batches} - self._met)
+            self._meeting.update({each.target for each in groups.pop(0)} - self._met)
+
+    def _busy(self, node_id: int) -> int | None:
+        """A broker whose answer must come before more is sent to ``node_id``."""
+        if len(self._sent.get(node_id, ())) >= self._delivery.in_flight_max:
+            return node_id
+        if any(each.target in self._meeting for each in self._filling.get(node_id, ())):
+            return next(iter(self._sent), None)
+        return None
 
     def _receive(self, node_id: int) -> None:
         """Take the oldest answer of a broker."""
@@ -262,6 +278,15 @@ class RawProducer:
                 if _is_out_of_order(failure):
                     raise failure  # nothing stands before it any more: records are missing
                 error = failure
+        self._leave_homes()
+
+    def _leave_homes(self) -> None:
+        """Leaders may be others now, also of what waits to be sent."""
+        unsent = [batch for filling in self._filling.values() for batch in filling]
+        self._filling.clear()
+        self._homes.clear()
+        for batch in unsent:
+            self._filling.setdefault(self._home(batch.target), []).append(batch)
 
     def _round(
         self, waiting: dict[TopicPartition, deque[EncodedBatch]], deadline: Deadline
