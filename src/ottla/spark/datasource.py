@@ -152,9 +152,9 @@ class OttlaReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         return [RangePartition(each) for each in plan_batch(self._options)]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # A query over nothing still has one task, whose partition is None.
-        if partition.value is None:
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        # A query over nothing still has one task: its partition holds None, or is it in Spark 4.1.
+        if partition is None or partition.value is None:
             return iter(())
         return read_range(partition.value, self._options, self._columns)
 
