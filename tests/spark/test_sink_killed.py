@@ -26,15 +26,20 @@ PROGRAM = Path(__file__).with_name("killed_query.py")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
+def complaints(checkpoint: Path) -> Path:
+    return checkpoint.with_suffix(".log")
+
+
 def start(topics: Topics, source: str, target: str, checkpoint: Path) -> "subprocess.Popen[str]":
-    process = subprocess.Popen(
-        [sys.executable, str(PROGRAM), topics.address, source, target, str(checkpoint)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
-    )
+    with complaints(checkpoint).open("w") as said:
+        process = subprocess.Popen(
+            [sys.executable, str(PROGRAM), topics.address, source, target, str(checkpoint)],
+            stdout=subprocess.PIPE,
+            stderr=said,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        )
     assert process.stdout is not None
     assert process.stdout.readline() == "started\n"
     return process
@@ -96,7 +101,7 @@ def test_each_row_is_there_once_however_often_the_query_is_killed(
     topics.fill(source, numbered(KILLS * ROWS, (KILLS + 1) * ROWS, 2))
     last = start(topics, source, target, checkpoint)
     finish(last)
-    assert last.returncode == 0
+    assert last.returncode == 0, complaints(checkpoint).read_text()[-6000:]
     found = Counter(committed_values(topics.address, target))
     wanted = Counter(b"%d" % i for i in range((KILLS + 1) * ROWS))
     assert found == wanted, f"OTTLA_SINK_SEED={SEED} repeats it; {killed}"

@@ -20,8 +20,14 @@ from tests.spark.topics import Topics
 from ottla.client.connection import Connection
 from ottla.common.errors import ApiError
 from ottla.spark.sink_options import SinkOptions
-from ottla.spark.stream_writer import MicroBatch, OtherRows, commit_batch, write_task
-from ottla.spark.writer import Written, abort, disconnect
+from ottla.spark.stream_writer import (
+    MicroBatch,
+    OtherRows,
+    abort_batch,
+    commit_batch,
+    write_task,
+)
+from ottla.spark.writer import Written, disconnect
 
 TASKS = 2
 ROWS = 6
@@ -175,7 +181,7 @@ def test_fewer_tasks_than_before_are_refused_if_a_missing_one_was_committed(topi
         OtherRows, match=r"task 2 of 3 has committed its rows.*this run has 2 tasks"
     ):
         commit_batch(to, 3, written)
-    abort(to, written)
+    abort_batch(to, 3, written)
     written = [write_task(to, batch, task, [rows(batch, task)]) for task in (0, 1, 2)]
     commit_batch(to, 3, written)
     first = 3 * TASKS * ROWS
@@ -200,6 +206,19 @@ def test_a_checkpoint_older_than_the_topic_is_refused(topics: Topics) -> None:
     topic, batch = half_committed(topics, [0, 1], 0)
     with pytest.raises(OtherRows, match="has written micro-batch 3 already"):
         write_task(sink(topics, topic), MicroBatch(batch.query_id, 2), 0, [table(0, 1)])
+
+
+def test_a_failed_micro_batch_leaves_nothing_open_and_ends_nothing_twice(topics: Topics) -> None:
+    topic = topics.make(2)
+    to, batch = sink(topics, topic), MicroBatch(new_query(), 0)
+    written = [write_task(to, batch, task, [rows(batch, task)]) for task in (0, 1, 2)]
+    abort_batch(to, 0, [written[0], None, None])
+    assert committed_values(topics.address, topic) == []
+    written = [write_task(to, batch, task, [rows(batch, task)]) for task in (0, 1)]
+    commit_batch(to, 0, written)
+    abort_batch(to, 0, written)
+    abort_batch(to, 0, [None])
+    assert committed_values(topics.address, topic) == values(1)
 
 
 def test_a_driver_that_was_replaced_commits_nothing(topics: Topics) -> None:

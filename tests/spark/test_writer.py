@@ -113,7 +113,7 @@ def test_a_job_commits_all_its_tasks_or_none(topics: Topics) -> None:
     wanted = sorted(b"%d" % i for i in range(30))
     assert committed_values(topics.address, topic) == wanted
     again = [write_prepared(sink, f"{topic}-job-{task}", task, [table(0, 10)]) for task in range(3)]
-    abort(sink, [*again, None])
+    abort(sink, [*again[:2], None], lambda task: f"{topic}-job-{task}")
     assert committed_values(topics.address, topic) == wanted
 
 
@@ -156,4 +156,4 @@ def test_where_the_first_records_went_is_told(topics: Topics) -> None:
     sink = options(topics.address, topic=topic)
     written = write_prepared(sink, f"{topic}-x", 0, [table(0, 3)])
     assert written.first == TopicPartition(topic, 0)
-    abort(sink, [written])
+    abort(sink, [written], str)

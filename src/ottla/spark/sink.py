@@ -20,7 +20,7 @@ from ottla.common.chance import Chance
 from ottla.spark.rows import COLUMNS, Rows, UnwritableTable
 from ottla.spark.schema import HEADERS
 from ottla.spark.sink_options import SinkOptions
-from ottla.spark.stream_writer import MicroBatch, commit_batch, write_task
+from ottla.spark.stream_writer import MicroBatch, abort_batch, commit_batch, write_task
 from ottla.spark.writer import Written, abort, commit, write, write_prepared
 
 # Set by Spark for the tasks of a micro-batch. The query's id is that of its checkpoint.
@@ -48,8 +48,13 @@ class TaskWritten(WriterCommitMessage):
     written: Written
 
 
+def _told(messages: Sequence[WriterCommitMessage | None]) -> list[Written | None]:
+    """What each task has told, by its number; None of those that did not come to an end."""
+    return [each.written if isinstance(each, TaskWritten) else None for each in messages]
+
+
 def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
-    return [each.written for each in messages if isinstance(each, TaskWritten)]
+    return [each for each in _told(messages) if each is not None]
 
 
 def check_columns(schema: StructType, options: SinkOptions) -> None:
@@ -75,14 +80,17 @@ class OttlaWriter(DataSourceArrowWriter):
         task = _task().partitionId()
         if not self._options.exactly_once:
             return TaskWritten(write(self._options, task, iterator))
-        name = f"{self._options.transactional_id_prefix}-{self._job}-{task}"
-        return TaskWritten(write_prepared(self._options, name, task, iterator))
+        return TaskWritten(write_prepared(self._options, self._name(task), task, iterator))
+
+    def _name(self, task: int) -> str:
+        return f"{self._options.transactional_id_prefix}-{self._job}-{task}"
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         commit(self._options, _written(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        abort(self._options, _written(messages))
+        if self._options.exactly_once:
+            abort(self._options, _told(messages), self._name)
 
 
 class OttlaStreamWriter(DataSourceStreamArrowWriter):
@@ -105,8 +113,9 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
         if self._options.exactly_once:
             commit_batch(self._options, batchId, _written(messages))
 
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, ARG002
-        abort(self._options, _written(messages))
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        if self._options.exactly_once:
+            abort_batch(self._options, batchId, _told(messages))
 
 
 def _task() -> TaskContext:

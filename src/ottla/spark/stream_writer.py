@@ -27,7 +27,7 @@ from ottla.common.topic_partition import TopicPartition
 from ottla.spark.rows import Rows
 from ottla.spark.sink_options import SinkOptions
 from ottla.spark.transactions import Marker, Transaction, end, read_marker, write_marker
-from ottla.spark.writer import Fingerprint, Written, fill, links, taken_apart
+from ottla.spark.writer import Fingerprint, Written, abort, fill, links, taken_apart
 
 ADVICE: Final = (
     "The rows of each task must be the same in every run of a micro-batch: go on with as many "
@@ -143,3 +143,11 @@ def _refuse_other_tasks(
                 f"{batch}: task {task} of {before} has committed its rows ({marker.note}) in a run "
                 f"that did not come to its end; this run has {tasks} tasks. {ADVICE}"
             )
+
+
+def abort_batch(options: SinkOptions, batch_id: int, written: Sequence[Written | None]) -> None:
+    """Abort what the tasks of a micro-batch have written, as far as it is not committed."""
+    known = [each.query_id for each in written if each is not None]
+    if known:
+        batch = MicroBatch(known[0], batch_id)
+        abort(options, written, lambda task: task_id(options, batch, task))

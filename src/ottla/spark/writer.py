@@ -8,7 +8,7 @@ Connections are kept between tasks: Spark's workers live longer than a task.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 
@@ -181,11 +181,18 @@ def commit(options: SinkOptions, written: Iterable[Written]) -> None:
                 end(control, each.prepared, commit=True)
 
 
-def abort(options: SinkOptions, written: Iterable[Written | None]) -> None:
-    """Abort the transactions of those tasks that have come to an end; others did it themselves."""
+def abort(
+    options: SinkOptions, written: Sequence[Written | None], name: Callable[[int], str]
+) -> None:
+    """Abort the transactions of all tasks, by number; ``name`` tells their transactional ids.
+
+    A task that was killed has told nothing and ended nothing: its id is taken over. What cannot be
+    ended now is ended by the next owner of its id, or by time.
+    """
     with links(options) as (control, _):
-        for each in written:
-            if each is not None and each.prepared is not None:
-                # The next owner of its id, or its time, ends what cannot be ended now.
-                with suppress(ApiError, BrokerUnavailable):
+        for task, each in enumerate(written):
+            with suppress(ApiError, BrokerUnavailable):
+                if each is None:
+                    Transaction(control, name(task)).begin(options.transaction_timeout_ms)
+                elif each.prepared is not None:
                     end(control, each.prepared, commit=False)
