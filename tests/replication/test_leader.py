@@ -272,6 +272,22 @@ def test_an_older_state_than_the_controllers_answer_is_ignored() -> None:
     assert led.partition.isr == (1, 2, 3)
 
 
+def test_the_record_of_an_answer_that_came_before_it_does_not_end_the_next_proposal() -> None:
+    """Broker 3 may be in the ISR by now: nothing is committed that it does not have."""
+    led = Led(isr=(1,))
+    led.append(1)
+    led.fetch(2, 1)
+    led.altered(led.proposed[0])
+    led.fetch(3, 1)  # the next proposal, at the partition epoch of the answer
+    led.now += LAG + 1
+    led.lead((1, 2), partition_epoch=led.partition_epoch)
+    led.append(1)
+    led.fetch(2, 2)
+    assert led.high_watermark == 1
+    led.altered(led.proposed[1])
+    assert led.partition.isr == (1, 2, 3)
+
+
 # Leaving the ISR
 
 

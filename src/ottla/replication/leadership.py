@@ -32,15 +32,14 @@ class Leadership:
         self.epoch_start_offset = NOT_LEADING
         """Where the log ended when this broker was elected."""
 
-    def assign(self, replicas: tuple[int, ...], isr: tuple[int, ...]) -> None:
-        """Lead these replicas, of which ``isr`` are in sync as the controller has it."""
+    def assign(self, replicas: tuple[int, ...]) -> None:
+        """Lead these replicas."""
         known = self.followers
         self.followers = {
             replica: known.get(replica) or FollowerState(replica)
             for replica in replicas
             if replica != self._node_id
         }
-        self.in_sync.commit(isr)
 
     def begin_epoch(self, start_offset: int, *, is_new_leader: bool) -> None:
         now = self._surroundings.monotonic()

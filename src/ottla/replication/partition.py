@@ -106,6 +106,7 @@ class Partition:
             return  # the controller's own answer came before it
         was_leader, before = self.is_leader, (self.leader, self.leader_epoch)
         is_new_epoch = state.leader_epoch > self.leader_epoch
+        is_known = state.partition_epoch == self.partition_epoch and not is_new_epoch
         self.leader = state.leader
         self.leader_epoch = state.leader_epoch
         self.partition_epoch = state.partition_epoch
@@ -113,7 +114,11 @@ class Partition:
         self.replication_factor = len(state.replicas) - len(state.adding_replicas)
         leadership = self.leadership
         if self.is_leader:
-            leadership.assign(state.replicas, state.isr)
+            leadership.assign(state.replicas)
+            if not is_known:
+                # An ISR that the controller's answer has told already ends no proposal: the next
+                # one may be under way, and who is in it must count until it is answered.
+                leadership.in_sync.commit(state.isr)
             if is_new_epoch:
                 self.log.begin_leader_epoch(state.leader_epoch)
                 leadership.begin_epoch(self.log.log_end_offset, is_new_leader=not was_leader)
