@@ -52,6 +52,7 @@ class Outgoing:
             settings.endpoints,
             settings.fetch_bytes_max,
             settings.snapshot_bytes_max,
+            settings.fetch_wait_ms,
         )
 
     def send(self, request: RaftRequest) -> None:

@@ -28,8 +28,6 @@ from ottla.raft.effects import (
 from ottla.raft.log import METADATA_PARTITION
 from ottla.raft.voters import KRAFT_VERSION_MAX, ReplicaKey, VoterEndpoint
 
-FETCH_WAIT_MS: Final = 500
-"""How long the leader may keep a fetch that finds nothing new."""
 VOTER_CHANGE_TIMEOUT_MS: Final = 30_000
 TOPIC, PARTITION = METADATA_PARTITION
 
@@ -42,6 +40,8 @@ class Sender(NamedTuple):
     endpoints: Sequence[VoterEndpoint]
     fetch_bytes_max: int
     snapshot_bytes_max: int
+    fetch_wait_ms: int
+    """How long the leader may keep a fetch that finds nothing new."""
 
 
 def to_message(request: RaftRequest, sender: Sender) -> Message:
@@ -140,7 +140,7 @@ def _fetch(request: FetchLog, sender: Sender) -> Message:
     return fetch.FetchRequest(
         cluster_id=sender.cluster_id,
         replica_state=fetch.ReplicaState(replica_id=sender.key.node_id),
-        max_wait_ms=FETCH_WAIT_MS,
+        max_wait_ms=sender.fetch_wait_ms,
         max_bytes=sender.fetch_bytes_max,
         session_epoch=-1,
         topics=[topic],

@@ -26,6 +26,11 @@ class RaftSettings(NamedTuple):
     bootstrap_servers: tuple[tuple[str, int], ...] = ()
     auto_join: bool = False
 
+    @property
+    def fetch_wait_ms(self) -> int:
+        """Of the time after which a silent leader is given up; Kafka's 500 ms by default."""
+        return self.fetch_timeout_ms // 4
+
     def at(self, endpoints: Sequence[VoterEndpoint]) -> "RaftSettings":
         """With our own endpoints; who we are ourselves is no bootstrap server of ours."""
         own = {(each.host, each.port) for each in endpoints}

@@ -57,6 +57,7 @@ SETTINGS: Final = {
     "replica.lag.time.max.ms": "10000",
     "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "1500",
+    "controller.quorum.fetch.timeout.ms": "4000",
 }
 """What a simulated cluster has when nothing else is said: few partitions, long polls."""
 
