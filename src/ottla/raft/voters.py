@@ -68,6 +68,9 @@ class VoterSet:
     def __hash__(self) -> int:
         return hash(frozenset(self._voters))
 
+    def __repr__(self) -> str:
+        return f"VoterSet({list(self._voters.values())})"
+
     @property
     def ids(self) -> list[int]:
         return list(self._voters)

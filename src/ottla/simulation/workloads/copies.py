@@ -3,7 +3,7 @@
 from typing import ClassVar, Final
 
 from ottla.simulation.cluster_client import ClusterClient, Place, World
-from ottla.simulation.history import Copy, History, Isolation, Poll, UseTopic
+from ottla.simulation.history import Copy, History, Isolation, Outcome, Poll, UseTopic
 from ottla.simulation.workloads.consuming import Cursor, read_all
 from ottla.simulation.workloads.groups import BEAT_SECONDS, KINDS
 from ottla.simulation.workloads.membership import Member
@@ -119,7 +119,9 @@ class Copier:
         if not commit:
             self._cursors.clear()  # to be copied again, by whoever has it then
         if not self._producer.is_empty:
-            await self._producer.end(commit=commit)
+            outcome = await self._producer.end(commit=commit)
+            if outcome is not Outcome.OK:
+                self._cursors.clear()  # perhaps it was not committed: go by what the group has
 
     async def _send_copies(self, transaction: str, poll: Poll) -> None:
         for offset, _, value in poll.records:
