@@ -223,3 +223,10 @@ def test_only_a_controller_can_be_a_quorum() -> None:
     )
     with pytest.raises(FormatRefused, match="only use --standalone on a controller"):
         run(MemoryFilesystem(), config, standalone=True)
+
+
+def test_directories_that_were_made_on_the_way_are_there_after_a_power_cut() -> None:
+    filesystem = MemoryFilesystem()
+    run(filesystem, settings(log_dirs="/new/deep/data"), standalone=True)
+    filesystem.crash()
+    assert meta(filesystem, "/new/deep/data").cluster_id == CLUSTER_ID

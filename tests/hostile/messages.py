@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ottla.common.chance import Chance
-from ottla.protocol.api import APIS, Api
+from ottla.protocol.api import APIS, Api, ApiKey
 from ottla.protocol.schema_reader import Field
 from ottla.protocol.schema_reader import Struct as StructSchema
 from ottla.protocol.schemas import schema_of
@@ -58,7 +58,8 @@ class Requests:
 
     def __init__(self, chance: Chance) -> None:
         self._chance = chance
-        self._apis = list(APIS.values())
+        # A sound request to forget the broker is carried out: that is no damage.
+        self._apis = [api for key, api in APIS.items() if key != ApiKey.UNREGISTER_BROKER]
         self._batch = build_batch([Record(key=b"k", value=b"v" * 20, timestamp=1_700_000_000_000)])
 
     def next(self) -> tuple[Api, int, Encoded]:

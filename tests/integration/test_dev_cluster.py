@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.integration.admin import eventually
 
 import ottla
 from ottla.cli.main import cli
@@ -81,6 +82,8 @@ def test_three_brokers_serve_stop_cleanly_and_start_again_on_their_data(tmp_path
         assert match[1].count(",") == 2
         with Admin(match[1]) as admin:
             admin.create_topics({"events": 1})
+            # Another broker may hear of it a moment later.
+            eventually(lambda: "events" in admin.list_topics(), "the topic")
             (described,) = admin.describe_topics(["events"])["events"].partitions
         assert sorted(described.replicas) == [1, 2, 3]
         with Producer(match[1], acks="all") as producer:

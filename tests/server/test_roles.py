@@ -289,7 +289,7 @@ def test_a_broker_that_was_away_forgets_topics_that_went_while_it_reads_a_snapsh
 
 @pytest.mark.parametrize("which", ["controllers", "brokers"])
 def test_a_node_that_cannot_save_its_vote_ends(which: str) -> None:
-    cluster = started(11, "separate")
+    cluster = started(11, "separate", controller_quorum_fetch_timeout_ms="2000")
     victim = (cluster.controllers if which == "controllers" else cluster.brokers)[0]
     victim.files.fail = lambda _what, path: (
         OSError(errno.EIO, "broken") if "quorum-state" in path else None

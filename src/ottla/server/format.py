@@ -231,8 +231,7 @@ def _format(
     records: Iterable[MetadataRecord],
     now_ms: int,
 ) -> None:
-    filesystem.make_directory(plan.path)
-    filesystem.sync_directory(plan.path.rpartition("/")[0] or "/")
+    _make_durably(filesystem, plan.path)
     values = [encode_record(record, 0) for record in records]
     bootstrap = container(values, epoch=0, now_ms=now_ms, last_contained_log_timestamp=0)
     filesystem.write_atomically(f"{plan.path}/{BOOTSTRAP_CHECKPOINT}", b"".join(bootstrap))
@@ -266,3 +265,13 @@ def _described(levels: Mapping[str, int]) -> str:
         f"BootstrapMetadata(records=[{records}], metadataVersionLevel={level}, "
         "source=format command)"
     )
+
+
+def _make_durably(filesystem: Filesystem, path: str) -> None:
+    """Make a directory; the names of parents that are made with it are synced too."""
+    made = [path]
+    while (parent := made[-1].rpartition("/")[0]) and not filesystem.exists(parent):
+        made.append(parent)
+    filesystem.make_directory(path)
+    for each in made:
+        filesystem.sync_directory(each.rpartition("/")[0] or "/")
