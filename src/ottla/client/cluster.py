@@ -7,7 +7,7 @@ help, and gives up at a deadline with a list of what was tried. Not safe for sev
 import ssl
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Final, NamedTuple, Self, TypeVar
 
 from ottla.client.connection import Address, Connection
 from ottla.client.errors import BrokerUnavailable, refusal
@@ -47,35 +47,16 @@ def _reason(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-class Timing:
+class Timing(NamedTuple):
     """How long to wait for what, in milliseconds."""
 
-    __slots__ = (
-        "back_off_max_ms",
-        "back_off_ms",
-        "call_timeout_ms",
-        "connect_timeout_ms",
-        "metadata_age_max_ms",
-        "request_timeout_ms",
-    )
-
-    def __init__(
-        self,
-        *,
-        connect_timeout_ms: int = 10_000,
-        request_timeout_ms: int = 30_000,
-        call_timeout_ms: int = 60_000,
-        back_off_ms: int = 100,
-        back_off_max_ms: int = 1_000,
-        metadata_age_max_ms: int = 300_000,
-    ) -> None:
-        self.connect_timeout_ms = connect_timeout_ms
-        self.request_timeout_ms = request_timeout_ms
-        self.call_timeout_ms = call_timeout_ms
-        """For a call with all its attempts."""
-        self.back_off_ms = back_off_ms
-        self.back_off_max_ms = back_off_max_ms
-        self.metadata_age_max_ms = metadata_age_max_ms
+    connect_timeout_ms: int = 10_000
+    request_timeout_ms: int = 30_000
+    call_timeout_ms: int = 60_000
+    """For a call with all its attempts."""
+    back_off_ms: int = 100
+    back_off_max_ms: int = 1_000
+    metadata_age_max_ms: int = 300_000
 
 
 def parse_addresses(bootstrap_servers: str | Iterable[str]) -> list[Address]:

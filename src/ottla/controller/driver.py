@@ -27,9 +27,8 @@ from ottla.controller.result import ControllerResult
 from ottla.controller.tasks import ControllerTasks
 from ottla.metadata.brokers import Endpoint
 from ottla.metadata.cache import ImageListener, MetadataCache
-from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.difference import difference
-from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
+from ottla.metadata.image import MetadataImage
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.replay import Published
 from ottla.metadata.snapshot import SnapshotContent, read_container
@@ -56,7 +55,7 @@ from ottla.protocol.generated import (
 from ottla.raft.channel import RaftChannel
 from ottla.raft.describe import describe_quorum as described_quorum
 from ottla.raft.driver import RaftDriver
-from ottla.raft.image_snapshots import ImageSnapshots
+from ottla.raft.image_snapshots import ImageSnapshots, image_of
 from ottla.raft.log import LogBatch, MetadataLog
 from ottla.raft.service import RaftService
 from ottla.raft.settings import raft_settings
@@ -218,12 +217,7 @@ class ControllerDriver:
     # What the quorum tells
 
     def load_snapshot(self, content: SnapshotContent, snapshot_id: SnapshotId) -> None:
-        delta = MetadataDelta(EMPTY_IMAGE)
-        for record in content.records:
-            delta.replay(record)
-        image = delta.apply(
-            snapshot_id.end_offset - 1, snapshot_id.epoch, content.last_contained_log_timestamp
-        )
+        image = image_of(content, *snapshot_id)
         self._machine.reset(image)
         self._metadata.publish(image, difference(self._metadata.image, image))
 

@@ -62,13 +62,7 @@ class ControllerMachine:
 
     def replay_batch(self, batch: LogBatch) -> None:
         """Replay a committed batch; the state follows with :meth:`replayed`."""
-        records = [] if batch.is_control else batch.metadata_records()
-        self._replay.replay_batch(
-            records,
-            base_offset=batch.last_offset + 1 - len(records),
-            epoch=batch.epoch,
-            timestamp_ms=batch.timestamp_ms,
-        )
+        batch.replay_into(self._replay)
 
     def replayed(self) -> list[Published]:
         images = self._replay.take()

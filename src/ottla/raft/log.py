@@ -15,6 +15,7 @@ from ottla.common.topic_partition import TopicPartition
 from ottla.config.broker import BrokerConfig
 from ottla.config.topic import TopicConfig
 from ottla.metadata.records import MetadataRecord, decode_record
+from ottla.metadata.replay import MetadataReplay
 from ottla.records.batch import BatchHeader, batches, read_header
 from ottla.records.record import Record, iterate
 from ottla.records.rules import AppendOrigin
@@ -67,6 +68,16 @@ class LogBatch:
     def metadata_records(self) -> list[MetadataRecord]:
         assert not self.is_control
         return [decode_record(record.value or b"") for record in iterate(self.data)]
+
+    def replay_into(self, replay: MetadataReplay) -> None:
+        """Control records change no image, but the offset that it stands for."""
+        records = [] if self.is_control else self.metadata_records()
+        replay.replay_batch(
+            records,
+            base_offset=self.last_offset + 1 - len(records),
+            epoch=self.epoch,
+            timestamp_ms=self.timestamp_ms,
+        )
 
 
 class RaftLog(Protocol):

@@ -17,7 +17,7 @@ Counterpart in Apache Kafka: ``AbstractFetcherThread``, ``ReplicaFetcherThread``
 ``RemoteLeaderEndPoint``.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
@@ -237,8 +237,7 @@ class Fetcher:
         """No answer came."""
         self._session.failed()
         self._resets.failed()
-        for state in self.states.values():
-            self._delay(state, now)
+        self._delay_all(now)
 
     def offsets_listed(self, answer: ListOffsetsResponse, now: float, now_ms: int) -> None:
         for state, outcome in self._resets.answered(answer, now_ms):
@@ -253,7 +252,7 @@ class Fetcher:
     def fetched(self, answer: FetchAnswer, now: float, now_ms: int) -> None:
         if not self._session.answered(answer):
             if answer.error_code not in _SESSION_ERRORS:
-                self._delay_all(self.states.values(), now)
+                self._delay_all(now)
             return
         for fetched in answer.partitions:
             key = (fetched.topic_id, fetched.partition)
@@ -280,8 +279,8 @@ class Fetcher:
             except ApiError as error:
                 self._give_up(state, error.message)
 
-    def _delay_all(self, states: Iterable[FetchState], now: float) -> None:
-        for state in states:
+    def _delay_all(self, now: float) -> None:
+        for state in self.states.values():
             self._delay(state, now)
 
     def _append(self, state: FetchState, fetched: FetchedRecords, now: float, now_ms: int) -> None:

@@ -11,14 +11,13 @@ from ottla.common.environment import Scheduler
 from ottla.common.promise import Promise
 from ottla.config.broker import BrokerConfig
 from ottla.metadata.cache import MetadataCache
-from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.difference import difference
 from ottla.metadata.image import EMPTY_IMAGE
 from ottla.metadata.replay import MetadataReplay
 from ottla.metadata.snapshot import SnapshotContent
 from ottla.raft.channel import RaftChannel
 from ottla.raft.driver import RaftDriver
-from ottla.raft.image_snapshots import ImageSnapshots
+from ottla.raft.image_snapshots import ImageSnapshots, image_of
 from ottla.raft.log import LogBatch, MetadataLog
 from ottla.raft.settings import raft_settings
 from ottla.raft.snapshots import SnapshotId
@@ -78,24 +77,13 @@ class MetadataObserver:
     # What the quorum tells
 
     def load_snapshot(self, content: SnapshotContent, snapshot_id: SnapshotId) -> None:
-        delta = MetadataDelta(EMPTY_IMAGE)
-        for record in content.records:
-            delta.replay(record)
-        image = delta.apply(
-            snapshot_id.end_offset - 1, snapshot_id.epoch, content.last_contained_log_timestamp
-        )
+        image = image_of(content, *snapshot_id)
         self._replay = MetadataReplay(image)
         self._metadata.publish(image, difference(self._metadata.image, image))
 
     def replay(self, batch: LogBatch) -> None:
         self._snapshots.appended(len(batch.data))
-        records = [] if batch.is_control else batch.metadata_records()
-        self._replay.replay_batch(
-            records,
-            base_offset=batch.last_offset + 1 - len(records),
-            epoch=batch.epoch,
-            timestamp_ms=batch.timestamp_ms,
-        )
+        batch.replay_into(self._replay)
 
     def replayed(self) -> None:
         for image, delta in self._replay.take():

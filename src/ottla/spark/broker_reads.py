@@ -11,7 +11,6 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from ottla.client.admin import Admin
-from ottla.client.cluster import Timing
 from ottla.client.connection import Connection, FrameRoom
 from ottla.client.errors import BrokerUnavailable, refusal
 from ottla.client.groups import CommittedOffset, alter_group_offsets, group_offsets
@@ -57,14 +56,7 @@ class BrokerReads:
         self._admin = Admin(
             settings.bootstrap_servers,
             client_id=settings.client_id,
-            timing=Timing(
-                connect_timeout_ms=settings.connect_timeout_ms,
-                request_timeout_ms=settings.request_timeout_ms,
-                call_timeout_ms=settings.call_timeout_ms,
-                back_off_ms=settings.back_off_ms,
-                back_off_max_ms=settings.back_off_max_ms,
-                metadata_age_max_ms=settings.metadata_age_max_ms,
-            ),
+            timing=settings.timing,
         )
         self.cluster = self._admin.cluster
         self.room = FrameRoom()
@@ -216,7 +208,7 @@ class PartitionFetch:
                 )
             ],
         )
-        connection.send(request, version, settings.request_timeout_ms / 1000)
+        connection.send(request, version, settings.timing.request_timeout_ms / 1000)
         self._sent = connection, offset
 
     def _leader_epoch(self) -> int:
@@ -226,7 +218,7 @@ class PartitionFetch:
     def _receive(self) -> FetchedRecords:
         assert self._sent is not None
         connection, self._sent = self._sent[0], None
-        seconds = (self._settings.request_timeout_ms + self._settings.fetch_wait_ms) / 1000
+        seconds = (self._settings.timing.request_timeout_ms + self._settings.fetch_wait_ms) / 1000
         try:
             raw = connection.receive_raw(ApiKey.FETCH, seconds, self._reads.room)
             answer = read_fetch_answer(raw.frame, raw.body, raw.sent.version)

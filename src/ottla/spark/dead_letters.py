@@ -14,7 +14,6 @@ from typing import Any, Final, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.client.cluster import Timing
 from ottla.client.producer import Producer
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.records.record import Header
@@ -103,18 +102,11 @@ class DeadLetters:
         """Most tasks never need one."""
         if self._producer is None:
             kafka = self._kafka
-            timing = Timing(
-                connect_timeout_ms=kafka.connect_timeout_ms,
-                request_timeout_ms=kafka.request_timeout_ms,
-                call_timeout_ms=kafka.call_timeout_ms,
-                back_off_ms=kafka.back_off_ms,
-                back_off_max_ms=kafka.back_off_max_ms,
-            )
             self._producer = Producer(
                 kafka.bootstrap_servers,
                 client_id=f"{kafka.client_id}-dead-letters",
                 request_bytes_max=64 << 20,
-                timing=timing,
+                timing=kafka.timing,
             )
         return self._producer
 

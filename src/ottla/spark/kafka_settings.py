@@ -7,10 +7,11 @@ not have, is refused.
 
 import difflib
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ottla.client.cluster import Timing
 from ottla.client.consumer import ISOLATION_LEVELS
 from ottla.spark.errors import BadOption
 
@@ -77,6 +78,9 @@ _FETCH_WAIT_MS: Final = 100
 """A range ends at records that are there, so nobody waits for them; Kafka's 500 ms would show."""
 
 
+PATIENCE: Final = Timing()
+
+
 @dataclass(frozen=True, slots=True)
 class KafkaSettings:
     """How to reach a cluster. Equal settings share their connections."""
@@ -89,12 +93,7 @@ class KafkaSettings:
     fetch_bytes_min: int = 1
     fetch_wait_ms: int = _FETCH_WAIT_MS
     partition_bytes_max: int = _PARTITION_BYTES
-    connect_timeout_ms: int = 10_000
-    request_timeout_ms: int = 30_000
-    call_timeout_ms: int = 60_000
-    back_off_ms: int = 100
-    back_off_max_ms: int = 1_000
-    metadata_age_max_ms: int = 300_000
+    timing: Timing = PATIENCE
 
     @staticmethod
     def parse(options: Mapping[str, str]) -> "KafkaSettings":
@@ -105,7 +104,7 @@ class KafkaSettings:
             if name.startswith(PREFIX)
         }
         for name in given:
-            _check(name)
+            check_name(name, used=_USED, passed_over=_PASSED_OVER, forbidden=_FORBIDDEN)
         if "bootstrap.servers" not in given:
             raise BadOption("the option kafka.bootstrap.servers must be given")
         protocol = given.get("security.protocol", "PLAINTEXT").upper()
@@ -115,12 +114,16 @@ class KafkaSettings:
         if level not in ISOLATION_LEVELS:
             known = " or ".join(sorted(ISOLATION_LEVELS))
             raise BadOption(f"kafka.isolation.level: expected {known}, got {level!r}")
-        numbers = {field: _number(given, name) for field, name in _NUMBERS.items() if name in given}
+        numbers, timing = (
+            {field: _number(given, name) for field, name in names.items() if name in given}
+            for names in (_NUMBERS, TIMING)
+        )
         return KafkaSettings(
             bootstrap_servers=given["bootstrap.servers"],
             client_id=given.get("client.id", "ottla-spark"),
             isolation_level=ISOLATION_LEVELS[level],
             group_id=given.get("group.id"),
+            timing=Timing(**timing),
             **numbers,
         )
 
@@ -130,6 +133,8 @@ _NUMBERS: Final = {
     "fetch_bytes_min": "fetch.min.bytes",
     "fetch_wait_ms": "fetch.max.wait.ms",
     "partition_bytes_max": "max.partition.fetch.bytes",
+}
+TIMING: Final = {
     "connect_timeout_ms": "socket.connection.setup.timeout.ms",
     "request_timeout_ms": "request.timeout.ms",
     "call_timeout_ms": "default.api.timeout.ms",
@@ -139,14 +144,17 @@ _NUMBERS: Final = {
 }
 
 
-def _check(name: str) -> None:
-    if name in _FORBIDDEN:
-        raise BadOption(f"kafka.{name} cannot be set: {_FORBIDDEN[name]}")
-    if name in _USED or name in _PASSED_OVER:
+def check_name(
+    name: str, *, used: Sequence[str], passed_over: Sequence[str], forbidden: Mapping[str, str]
+) -> None:
+    """Refuse a setting of Kafka's that cannot be, or that is probably another one misspelt."""
+    if name in forbidden:
+        raise BadOption(f"kafka.{name} cannot be set: {forbidden[name]}")
+    if name in used or name in passed_over:
         return
     if name.startswith(("sasl.", "ssl.")):
         raise BadOption(f"kafka.{name}: encryption and authentication are not there yet")
-    close = difflib.get_close_matches(name, (*_USED, *_PASSED_OVER), 1, 0.8)
+    close = difflib.get_close_matches(name, (*used, *passed_over), 1, 0.8)
     if close:
         raise BadOption(f"kafka.{name} is unknown; did you mean kafka.{close[0]}?")
     _log.warning("kafka.%s is unknown and has no effect", name)

@@ -202,7 +202,7 @@ class _Placements:
 def _remote_segments(settings: KafkaSettings, _process: int) -> RemoteSegments:
     """Kept for the life of the process: only what is new is read the next time."""
     consumer = Consumer(settings.bootstrap_servers, client_id=settings.client_id, fetch_wait_ms=100)
-    return RemoteSegments(consumer, timeout_ms=settings.call_timeout_ms)
+    return RemoteSegments(consumer, timeout_ms=settings.timing.call_timeout_ms)
 
 
 @cache

@@ -5,8 +5,6 @@ for (``linger.ms``) is taken and passed over, so that a query moves over unchang
 change what is written, and that we do not have, is refused.
 """
 
-import difflib
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -16,11 +14,9 @@ from ottla.client.system_time import SystemTime
 from ottla.records.compression import CODECS
 from ottla.spark.encoding import Batching
 from ottla.spark.errors import BadOption
-from ottla.spark.kafka_settings import PREFIX
+from ottla.spark.kafka_settings import PATIENCE, PREFIX, TIMING, check_name
 from ottla.spark.options import Given
 from ottla.spark.produce import IN_FLIGHT_MAX, Delivery
-
-_log = logging.getLogger(__name__)
 
 KNOWN: Final = ("topic", "exactlyOnce", "transactionalIdPrefix")
 OF_SPARK: Final = ("checkpointLocation", "path", "queryName")
@@ -97,19 +93,19 @@ class SinkOptions:
     client_id: str = "ottla-spark-sink"
     batching: Batching = _BATCHING
     delivery: Delivery = _DELIVERY
-    connect_timeout_ms: int = 10_000
-    request_timeout_ms: int = 30_000
-    call_timeout_ms: int = 60_000
-    back_off_ms: int = 100
-    back_off_max_ms: int = 1_000
-    metadata_age_max_ms: int = 300_000
+    timing: Timing = PATIENCE
 
     @staticmethod
     def parse(options: Mapping[str, str]) -> "SinkOptions":
         given = Given(options, KNOWN + OF_SPARK)
         for name in given.values:
             if name.startswith(PREFIX):
-                _check(name.removeprefix(PREFIX))
+                check_name(
+                    name.removeprefix(PREFIX),
+                    used=_USED,
+                    passed_over=_PASSED_OVER,
+                    forbidden=_FORBIDDEN,
+                )
         servers = given.text("kafka.bootstrap.servers")
         if servers is None:
             raise BadOption("the option kafka.bootstrap.servers must be given")
@@ -139,10 +135,12 @@ class SinkOptions:
                 timeout_ms=given.number("kafka.delivery.timeout.ms", _DELIVERY.timeout_ms),
                 topic_timeout_ms=given.number("kafka.max.block.ms", _DELIVERY.topic_timeout_ms),
             ),
-            **{
-                field: given.number(f"kafka.{name}", default)
-                for field, (name, default) in _NUMBERS.items()
-            },
+            timing=Timing(
+                *(
+                    given.number(f"kafka.{TIMING[field]}", default)
+                    for field, default in PATIENCE._asdict().items()
+                )
+            ),
         )
 
     @property
@@ -154,26 +152,9 @@ class SinkOptions:
         return Cluster(
             self.bootstrap_servers,
             client_id=self.client_id,
-            timing=Timing(
-                connect_timeout_ms=self.connect_timeout_ms,
-                request_timeout_ms=self.request_timeout_ms,
-                call_timeout_ms=self.call_timeout_ms,
-                back_off_ms=self.back_off_ms,
-                back_off_max_ms=self.back_off_max_ms,
-                metadata_age_max_ms=self.metadata_age_max_ms,
-            ),
+            timing=self.timing,
             clock=self.clock,
         )
-
-
-_NUMBERS: Final = {
-    "connect_timeout_ms": ("socket.connection.setup.timeout.ms", 10_000),
-    "request_timeout_ms": ("request.timeout.ms", 30_000),
-    "call_timeout_ms": ("default.api.timeout.ms", 60_000),
-    "back_off_ms": ("retry.backoff.ms", 100),
-    "back_off_max_ms": ("retry.backoff.max.ms", 1_000),
-    "metadata_age_max_ms": ("metadata.max.age.ms", 300_000),
-}
 
 
 def _topic(given: Given) -> str | None:
@@ -196,16 +177,3 @@ def _batching(given: Given, request_bytes_max: int) -> Batching:
         level = int(text)
     size = given.number("kafka.batch.size", BATCH_BYTES, least=0)
     return Batching(min(size, request_bytes_max), CODECS[codec], level, request_bytes_max)
-
-
-def _check(name: str) -> None:
-    if name in _FORBIDDEN:
-        raise BadOption(f"kafka.{name} cannot be set: {_FORBIDDEN[name]}")
-    if name in _USED or name in _PASSED_OVER:
-        return
-    if name.startswith(("sasl.", "ssl.")):
-        raise BadOption(f"kafka.{name}: encryption and authentication are not there yet")
-    close = difflib.get_close_matches(name, (*_USED, *_PASSED_OVER), 1, 0.8)
-    if close:
-        raise BadOption(f"kafka.{name} is unknown; did you mean kafka.{close[0]}?")
-    _log.warning("kafka.%s is unknown and has no effect", name)

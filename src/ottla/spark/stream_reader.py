@@ -121,7 +121,7 @@ class TopicStream:
                 )
                 self._recreated.add(topic)
         self._partitions, self._topic_ids = partitions, topic_ids
-        age = min(TOPICS_AGE_MAX_MS, self.options.kafka.metadata_age_max_ms)
+        age = min(TOPICS_AGE_MAX_MS, self.options.kafka.timing.metadata_age_max_ms)
         self._fresh_until = Deadline(self._clock, age)
 
     def _look_latest(self, known: Offsets) -> Offsets:

@@ -189,7 +189,7 @@ def find_segments(
     ]
     kafka = reads.settings
     with Consumer(kafka.bootstrap_servers, client_id=kafka.client_id) as consumer:
-        remote = RemoteSegments(consumer, timeout_ms=kafka.call_timeout_ms).read(owners)
+        remote = RemoteSegments(consumer, timeout_ms=kafka.timing.call_timeout_ms).read(owners)
     tier = Tier([], [])
     for owner, partition in remote.items():
         finished = [
