@@ -168,7 +168,7 @@ def test_a_voter_leaves_and_comes_back(ottla: Command, cluster: Cluster) -> None
 
 
 def test_a_broker_that_is_gone_is_forgotten(ottla: Command, cluster: Cluster) -> None:
-    """The last of these tests: it leaves a cluster of two."""
+    """Until it comes back, and registers as if for the first time."""
     victim = next(node.node_id for node in cluster.brokers if node.node_id != cluster.controller())
     cluster.kill(victim)
     ottla("cluster", "unregister", str(victim), "-y")
@@ -178,3 +178,6 @@ def test_a_broker_that_is_gone_is_forgotten(ottla: Command, cluster: Cluster) ->
         return victim not in nodes or "broker" not in nodes[victim]["roles"]
 
     cluster.wait_until(is_forgotten, 20, "it is forgotten")
+    cluster.start(victim)
+    cluster.wait_until_in_sync()
+    assert not is_forgotten()
