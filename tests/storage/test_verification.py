@@ -126,6 +126,16 @@ def test_behind_the_damaged_end_of_a_segment_the_next_one_is_read(disk: Disk) ->
     assert served(log, second)[0] == second
 
 
+def test_a_batch_too_far_from_its_segment_is_damaged_and_in_no_index(disk: Disk) -> None:
+    """Its last one, which has no next one to contradict it; indexes hold 32 bits."""
+    last = disk.per_segment - 1
+    disk.damage(last, 3, bit=1)
+    segment = disk.open().segments[0]
+    segment.rebuild_indexes()
+    offsets = [place.base_offset for place, _ in segment.sound_batches()]
+    assert offsets == list(range(0, 2 * last, 2))
+
+
 def test_a_second_reader_pays_nothing(disk: Disk) -> None:
     log = disk.open()
     assert len(logs.read_all(log)) == 2 * BATCHES

@@ -54,14 +54,13 @@ from ottla.protocol.generated import (
 )
 from ottla.raft.channel import RaftChannel
 from ottla.raft.describe import describe_quorum as described_quorum
-from ottla.raft.driver import RaftDriver
+from ottla.raft.driver import open_raft
 from ottla.raft.image_snapshots import ImageSnapshots, image_of
-from ottla.raft.log import LogBatch, MetadataLog
+from ottla.raft.log import LogBatch
 from ottla.raft.service import RaftService
-from ottla.raft.settings import raft_settings
 from ottla.raft.snapshots import SnapshotId
 from ottla.raft.voter_changes import VoterChanges
-from ottla.raft.voters import ReplicaKey, VoterEndpoint, static_voters
+from ottla.raft.voters import VoterEndpoint
 from ottla.storage.files import Filesystem
 
 log = logger(__name__)
@@ -114,14 +113,10 @@ class ControllerDriver:
         self._tasks = ControllerTasks(config, self._machine, scheduler, self._write)
         self._pending: deque[_Pending] = deque()
         self._epoch: int | None = None
-        log_dir = config.metadata_log_dir
-        names = config.controller_listener_names
-        voters = config.controller_quorum_voters
-        self.raft = RaftDriver(
-            key=ReplicaKey(config.node_id, directory_id),
-            settings=raft_settings(config, cluster_id),
-            static_voters=static_voters(voters, names[0]) if voters else None,
-            log=MetadataLog.open(filesystem, log_dir, config, scheduler.wall_ms()),
+        self.raft = open_raft(
+            config,
+            cluster_id=cluster_id,
+            directory_id=directory_id,
             filesystem=filesystem,
             scheduler=scheduler,
             chance=chance,

@@ -16,12 +16,10 @@ from ottla.metadata.image import EMPTY_IMAGE
 from ottla.metadata.replay import MetadataReplay
 from ottla.metadata.snapshot import SnapshotContent
 from ottla.raft.channel import RaftChannel
-from ottla.raft.driver import RaftDriver
+from ottla.raft.driver import open_raft
 from ottla.raft.image_snapshots import ImageSnapshots, image_of
-from ottla.raft.log import LogBatch, MetadataLog
-from ottla.raft.settings import raft_settings
+from ottla.raft.log import LogBatch
 from ottla.raft.snapshots import SnapshotId
-from ottla.raft.voters import ReplicaKey, static_voters
 from ottla.storage.files import Filesystem
 
 
@@ -44,13 +42,10 @@ class MetadataObserver:
         self._metadata = metadata
         self._replay = MetadataReplay(EMPTY_IMAGE)
         self._ready: Promise[None] = Promise()
-        voters = config.controller_quorum_voters
-        names = config.controller_listener_names
-        self.raft = RaftDriver(
-            key=ReplicaKey(config.node_id, directory_id),
-            settings=raft_settings(config, cluster_id),
-            static_voters=static_voters(voters, names[0]) if voters else None,
-            log=MetadataLog.open(filesystem, config.metadata_log_dir, config, scheduler.wall_ms()),
+        self.raft = open_raft(
+            config,
+            cluster_id=cluster_id,
+            directory_id=directory_id,
             filesystem=filesystem,
             scheduler=scheduler,
             chance=chance,

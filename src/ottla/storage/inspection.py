@@ -36,6 +36,8 @@ from ottla.storage.offset_index import OffsetIndex
 
 WINDOW: Final = 1 << 18
 """Bytes that are read at a time."""
+OFFSETS_MAX: Final = 1 << 31
+"""Of one segment: its indexes hold offsets relative to its own in 32 bits."""
 ENTRIES_TRIED_MAX: Final = 1024
 """Entries of the index at which a sound batch is looked for behind a damaged one."""
 
@@ -94,7 +96,7 @@ class Inspection:
         self._segment = segment
         self._file = segment.file
         self._size = segment.size
-        self._upper_offset = upper_offset
+        self._upper_offset = min(upper_offset, segment.base_offset + OFFSETS_MAX)
         self._has_epoch = has_epoch
         self._window = b""
         self._start = 0
