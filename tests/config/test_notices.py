@@ -8,7 +8,12 @@ import pytest
 import ottla
 from ottla.config.broker import BrokerConfig
 from ottla.config.definition import ConfigSet
-from ottla.config.effective import BROKER_SETTINGS, EFFECTIVE, TOPIC_SETTINGS
+from ottla.config.effective import (
+    BROKER_SETTINGS,
+    EFFECTIVE,
+    METADATA_TOPIC_SETTINGS,
+    TOPIC_SETTINGS,
+)
 from ottla.config.notices import did_you_mean, notices
 from ottla.config.topic import TopicConfig
 
@@ -48,6 +53,12 @@ def test_settings_of_plugins_are_not_called_unknown() -> None:
     assert heard(rsm_config_x="1", super_users="User:a", listener_name_x_ssl_provider="x") == [
         "accepted, without effect here: listener.name.x.ssl.provider, rsm.config.x, super.users"
     ]
+
+
+def test_settings_of_the_topic_of_remote_segments_have_effect() -> None:
+    assert heard(rlmm_config_remote_log_metadata_topic_replication_factor="1") == []
+    read = re.findall(r'metadata_topic_setting\(config, "([a-z.]+)"', source_outside_config())
+    assert set(read) == set(METADATA_TOPIC_SETTINGS)
 
 
 def test_heartbeats_that_come_too_late_are_mentioned() -> None:

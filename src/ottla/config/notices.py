@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from ottla.config.broker import BrokerConfig
-from ottla.config.effective import EFFECTIVE
+from ottla.config.effective import EFFECTIVE, METADATA_TOPIC_SETTINGS
 from ottla.config.layers import broker_key
 
 FOREIGN: Final = (
@@ -38,10 +38,12 @@ def notices(properties: Mapping[str, str], config: BrokerConfig) -> list[str]:
         near = did_you_mean(name)
         question = f"; did you mean {near}?" if near else ""
         lines.append(f"unknown setting {name} is ignored{question}")
+    prefix = f"{config.remote_log_metadata_manager_impl_prefix}remote.log.metadata.topic."
+    effective = EFFECTIVE.union(prefix + name for name in METADATA_TOPIC_SETTINGS)
     idle = sorted(
         name
         for name in properties
-        if name not in EFFECTIVE and name not in unknown_settings([name])
+        if name not in effective and name not in unknown_settings([name])
     )
     if idle:
         lines.append(f"accepted, without effect here: {', '.join(idle)}")
