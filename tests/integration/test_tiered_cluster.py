@@ -46,7 +46,7 @@ def test_every_leader_serves_what_the_ones_before_it_have_put_into_the_store(
                 for number in range(first, first + COUNT)
             ]
             CLIENTS[0].produce(cluster.bootstrap_servers, TOPIC, messages)
-            written += messages
+            written.extend(messages)
             cluster.wait_until(
                 lambda: offset(cluster, EARLIEST_LOCAL) >= len(written) - COUNT // 5,
                 120,
