@@ -10,7 +10,7 @@ from google.protobuf import descriptor_pb2 as pb
 from ottla.spark.formats.arrow_types import parse_columns
 from ottla.spark.formats.avro_types import schema_of
 from ottla.spark.formats.spec import FormatSpec
-from ottla.spark.formats.values import ValuesSpec, decode_values, decoded_type, encode_values
+from ottla.spark.formats.values import ValuesSpec, decode_values, decoded_type, encode_column
 
 ROWS = 50_000
 DDL = "id bigint, name string, price double, quantity int, country string"
@@ -46,11 +46,11 @@ def main() -> None:
         FormatSpec("avro", schema_of(parse_columns(DDL))),
         FormatSpec("protobuf", None, descriptors(), "a.Row"),
     ):
-        batch = pa.record_batch({"value": pa.array(rows, decoded_type(spec))})
-        encoded = pa.record_batch({"value": encode_values(batch, spec)})
+        column = pa.array(rows, decoded_type(spec))
+        encoded = pa.record_batch({"value": encode_column(column, spec).array})
         values = ValuesSpec(value=spec)
         decoding = rate(lambda: decode_values(encoded, values))  # noqa: B023
-        encoding = rate(lambda: encode_values(batch, spec))  # noqa: B023
+        encoding = rate(lambda: encode_column(column, spec))  # noqa: B023
         name = spec.format + (" with a map" if "map<" in (spec.schema or "") else "")
         print(f"{name:16} decoded {decoding:>10,.0f} rows/s, encoded {encoding:>10,.0f} rows/s")
 

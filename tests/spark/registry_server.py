@@ -59,7 +59,9 @@ class RegistryServer:
     def add(self, subject: str, kind: str, text: str, references: object = ()) -> int:
         for number, known in self.schemas.items():
             if (known["schemaType"], known["schema"]) == (kind, text):
-                self.subjects.setdefault(subject, []).append(number)
+                versions = self.subjects.setdefault(subject, [])
+                if number not in versions:
+                    versions.append(number)
                 return number
         number = len(self.schemas) + 1
         self.schemas[number] = {"schema": text, "schemaType": kind, "references": references}
@@ -93,10 +95,16 @@ class RegistryServer:
             found = self.schemas.get(int(parts[2]))
             return (200, found) if found else (404, {"error_code": 40403, "message": "not found"})
         subject = parts[1]
+        versions = self.subjects.setdefault(subject, [])
         if method == "POST":
             content = json.loads(body)
-            return 200, {"id": self.add(subject, content["schemaType"], content["schema"])}
-        versions = self.subjects.get(subject, [])
+            kind, text = content["schemaType"], content["schema"]
+            if len(parts) == 3:
+                return 200, {"id": self.add(subject, kind, text, content.get("references", ()))}
+            for version, number in enumerate(versions, 1):
+                if self.schemas[number]["schema"] == text:
+                    return 200, {"id": number, "version": version, "subject": subject}
+            return 404, {"error_code": 40403, "message": "Schema not found"}
         version = len(versions) if parts[3] == "latest" else int(parts[3])
         if not 0 < version <= len(versions):
             return 404, {"error_code": 40401, "message": f"Subject '{subject}' not found."}

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tests.spark.messages import descriptors, shop_file
+from google.protobuf import descriptor_pb2 as pb
+from tests.spark.messages import F, add, descriptors, shop_file
 from tests.spark.registry_server import RegistryServer
 
 from ottla.spark.errors import BadOption
 from ottla.spark.format_options import NO_FORMATS, FormatOptions, format_option_names
 from ottla.spark.formats.arrow_types import parse_columns
-from ottla.spark.formats.values import decode_values, decoded_type, encode_values
+from ottla.spark.formats.values import decode_values, decoded_type, encode_column
 from ottla.spark.options import SourceOptions
 from ottla.spark.registry import RegistryError
 
@@ -128,7 +129,7 @@ def test_an_avro_schema_is_read_with_what_it_refers_to(server: RegistryServer) -
     formats = FormatOptions.parse(options).reading()
     row = {"a": {"x": 1}, "b": {"x": 2}}
     batch = pa.record_batch({"value": pa.array([row], decoded_type(formats.value))})
-    written = pa.record_batch({"value": encode_values(batch, formats.value)})
+    written = pa.record_batch({"value": encode_column(batch.column("value"), formats.value).array})
     good, dead = decode_values(written, formats.values)
     assert (good.to_pylist(), dead.num_rows) == ([{"value": row}], 0)
 
@@ -139,23 +140,91 @@ def test_what_is_written_registers_its_schema_and_is_read_again(
 ) -> None:
     common = {"schemaRegistry": server.url, "valueFormat": name}
     kind = parse_columns("id bigint, tags array<string>")
-    writing = FormatOptions.parse({**common, "topic": "orders"}).writing(None, kind)
+    writing = FormatOptions.parse({**common, "topic": "orders"}, writing=True).writing(None, kind)
     assert writing.value.schema_id == server.subjects["orders-value"][-1]
     rows = [{"id": 1, "tags": ["a"]}, None]
     batch = pa.record_batch({"value": pa.array(rows, kind)})
-    written = pa.record_batch({"value": encode_values(batch, writing.value)})
+    written = pa.record_batch({"value": encode_column(batch.column("value"), writing.value).array})
     reading = FormatOptions.parse({**common, "subscribe": "orders"}).reading()
     good, dead = decode_values(written, reading.values)
     assert good.column("value").to_pylist() == rows
     assert dead.num_rows == 0
-    again = FormatOptions.parse({**common, "topic": "orders"}).writing(None, kind)
+    again = FormatOptions.parse({**common, "topic": "orders"}, writing=True).writing(None, kind)
     assert again.value.schema_id == writing.value.schema_id
 
 
 def test_ddl_is_registered_as_json_schema(server: RegistryServer) -> None:
     options = {"schemaRegistry": server.url, "valueFormat": "json", "topic": "o"}
-    formats = FormatOptions.parse({**options, "valueSchema": "id bigint"})
+    formats = FormatOptions.parse({**options, "valueSchema": "id bigint"}, writing=True)
     made = formats.writing(None, parse_columns("id bigint")).value
     assert made.schema_id is not None
     text = server.schemas[made.schema_id]["schema"]
     assert json.loads(text)["properties"]["id"]["oneOf"][1] == {"type": "integer"}
+
+
+def test_types_that_json_schema_lacks_are_written_the_same_before_and_after_it_is_there(
+    server: RegistryServer,
+) -> None:
+    options = {"schemaRegistry": server.url, "valueFormat": "json", "topic": "o"}
+    kind = parse_columns("id int, amount decimal(9, 2), raw binary")
+    formats = FormatOptions.parse(options, writing=True)
+    first, second = (formats.writing(None, kind).value for _ in range(2))
+    assert first == second
+    assert decoded_type(first) == kind
+    with pytest.raises(BadOption, match="subject o-value: the schema has no field more"):
+        formats.writing(None, parse_columns("id int, more string"))
+    with pytest.raises(BadOption, match=r"subject o-value\.id is string"):
+        formats.writing(None, parse_columns("id string"))
+
+
+def test_a_protobuf_schema_is_registered_with_what_it_imports(
+    server: RegistryServer, tmp_path: Path
+) -> None:
+    imported = pb.FileDescriptorProto(name="parts.proto", package="parts", syntax="proto3")
+    add(imported.message_type.add(name="Part"), "x", F.TYPE_INT32)
+    file = pb.FileDescriptorProto(name="car.proto", package="cars", syntax="proto3")
+    file.dependency.extend(["parts.proto", "google/protobuf/timestamp.proto"])
+    car = file.message_type.add(name="Car")
+    add(car, "part", F.TYPE_MESSAGE, ".parts.Part")
+    add(car, "at", F.TYPE_MESSAGE, ".google.protobuf.Timestamp")
+    (tmp_path / "cars.desc").write_bytes(descriptors(imported, file))
+    options = {
+        "schemaRegistry": server.url,
+        "valueFormat": "protobuf",
+        "valueSchemaFile": str(tmp_path / "cars.desc"),
+        "messageName": "cars.Car",
+    }
+    writing = FormatOptions.parse({**options, "topic": "cars"}, writing=True)
+    made = writing.writing(None, decoded_type(writing.value)).value
+    assert server.subjects == {"parts.proto": [1], "cars-value": [2]}
+    assert made.schema_id == 2
+    assert server.schemas[2]["references"] == [
+        {"name": "parts.proto", "subject": "parts.proto", "version": 1}
+    ]
+    rows = [{"part": {"x": 1}, "at": None}, None]
+    written = encode_column(pa.array(rows, decoded_type(made)), made).array
+    del options["valueSchemaFile"]
+    reading = FormatOptions.parse({**options, "subscribe": "cars"}).reading()
+    good, dead = decode_values(pa.record_batch({"value": written}), reading.values)
+    assert (good.column("value").to_pylist(), dead.num_rows) == (rows, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"valueFormat": "protobuf"}, "needs valueSchema, valueSchemaFile or schemaRegistry"),
+        (
+            {"valueFormat": "json", "topic": "a", "deadLetterTopic": "a"},
+            "write its dead letters among its rows",
+        ),
+    ],
+)
+def test_a_sink_that_makes_no_sense_is_refused(options: dict[str, str], reason: str) -> None:
+    with pytest.raises(BadOption, match=reason):
+        FormatOptions.parse(options, writing=True)
+
+
+def test_json_is_an_object() -> None:
+    formats = FormatOptions.parse({"valueFormat": "json"}, writing=True)
+    with pytest.raises(BadOption, match="a struct of columns, not int64"):
+        formats.writing(None, pa.int64())

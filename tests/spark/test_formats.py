@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.spark.messages import descriptors, message_class, shop_file
 from tests.spark.registry_server import RegistryServer
 
-from ottla.spark.formats.arrow_types import TIMESTAMP, parse_columns
+from ottla.spark.formats.arrow_types import TIMESTAMP, ddl_of, parse_columns
 from ottla.spark.formats.avro_types import schema_of as avro_schema_of
 from ottla.spark.formats.framing import BadFrame, frame, read_frame, read_indexes, write_indexes
 from ottla.spark.formats.json_schema import columns_of
@@ -25,9 +25,10 @@ from ottla.spark.formats.spec import EncodeError, FormatError, FormatSpec
 from ottla.spark.formats.values import (
     DecodedValues,
     ValuesSpec,
+    check_writable,
     decode_values,
     decoded_type,
-    encode_values,
+    encode_column,
 )
 from ottla.spark.registry import RegistrySettings, RegistryUnavailable
 
@@ -67,7 +68,7 @@ def decode(values: Sequence[bytes | None], spec: FormatSpec) -> DecodedValues:
 
 def round_trip(rows: list[Any], spec: FormatSpec) -> None:
     column = pa.array(rows, decoded_type(spec))
-    encoded = encode_values(pa.record_batch({"value": column}), spec)
+    encoded = encode_column(column, spec).array
     assert encoded.is_null().to_pylist() == [row is None for row in rows]
     good, dead = decode(encoded.to_pylist(), spec)
     assert dead.num_rows == 0, dead.to_pylist()
@@ -120,15 +121,16 @@ ORDER = {
     "wrapped": st.none() | st.integers(0, 2**64 - 1).map(Decimal),
     "maybe": st.none() | TEXT,
 }
+ORDERS = st.lists(st.none() | st.fixed_dictionaries(ORDER), max_size=4)
 PROTOBUF = FormatSpec("protobuf", None, descriptors(), "shop.Order")
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.none() | st.fixed_dictionaries(ORDER), max_size=4))
+@given(ORDERS)
 def test_protobuf_comes_back_as_it_was(rows: list[Any]) -> None:
     ordered = [row and {**row, "tags": sorted(row["tags"], key=_key)} for row in rows]
     column = pa.array(ordered, decoded_type(PROTOBUF))
-    encoded = encode_values(pa.record_batch({"value": column}), PROTOBUF)
+    encoded = encode_column(column, PROTOBUF).array
     good, dead = decode(encoded.to_pylist(), PROTOBUF)
     assert dead.num_rows == 0, dead.to_pylist()
     found = good.column("value").to_pylist()
@@ -248,7 +250,7 @@ FULL: dict[str, Any] = {
 
 def encoded(spec: FormatSpec, row: dict[str, Any]) -> bytes:
     column = pa.array([row], decoded_type(spec))
-    found: bytes = encode_values(pa.record_batch({"value": column}), spec)[0].as_py()
+    found: bytes = encode_column(column, spec).array[0].as_py()
     return found
 
 
@@ -324,27 +326,74 @@ def test_a_table_without_rows_keeps_its_types(spec: FormatSpec) -> None:
 @pytest.mark.parametrize(
     ("spec", "row", "reason"),
     [
-        (FormatSpec("json", "x double"), {"x": float("nan")}, "row 0"),
+        (FormatSpec("json", "x double"), {"x": float("nan")}, "Out of range"),
         (FormatSpec("json", "x int"), {"x": 1 << 40}, "not in range"),
-        (FormatSpec("json", "x int"), {"y": 1}, "no field y"),
         (
             FormatSpec(
                 "avro",
                 '{"type": "record", "name": "R", "fields": [{"name": "x", "type": "long"}]}',
             ),
             {"x": None},
-            "row 0",
+            "TypeError",
         ),
-        (PROTOBUF, {"colour": "GREEN"}, "row 0"),
-        (PROTOBUF, {"numbers": [None]}, "row 0"),
+        (PROTOBUF, {"colour": "GREEN"}, "GREEN"),
+        (PROTOBUF, {"numbers": [None]}, "NoneType"),
     ],
 )
 def test_a_row_that_does_not_fit_is_refused_by_name(
     spec: FormatSpec, row: dict[str, Any], reason: str
 ) -> None:
-    batch = pa.record_batch({"value": pa.array([row])})
+    array = pa.array([row])
+    good = pa.nulls(1, array.type)
+    encoded, faults = encode_column(pa.concat_arrays([good, array, good]), spec)
+    assert encoded.to_pylist() == [None, None, None]
+    assert [each.row for each in faults] == [1]
+    assert reason in faults[0].reason
+
+
+@pytest.mark.parametrize(
+    ("kind", "schema", "reason"),
+    [
+        ("y int", "x int", r"column value: the schema has no field y, only x"),
+        ("x string", "x int", r"column value\.x is string, the schema has int32: cast it"),
+        ("x double", "x int", r"column value\.x is double"),
+        ("x timestamp_ntz", "x timestamp", r"column value\.x is timestamp\[us\]"),
+        (
+            "x array<struct<y: string>>",
+            "x array<struct<y: int>>",
+            r"column value\.x\[\]\.y is string",
+        ),
+        ("x map<string, string>", "x map<string, int>", r"column value\.x\.value is string"),
+    ],
+)
+def test_columns_of_another_schema_are_refused_before_any_row(
+    kind: str, schema: str, reason: str
+) -> None:
     with pytest.raises(EncodeError, match=reason):
-        encode_values(batch, spec)
+        check_writable(parse_columns(kind), FormatSpec("json", schema), "column value")
+
+
+def test_fields_are_found_by_name_and_what_rows_lack_is_null() -> None:
+    spec = FormatSpec("json", "a bigint, b array<struct<x: bigint, y: string>>, c double, d date")
+    kind = parse_columns("c int, b array<struct<y: string, x: int>>, a tinyint")
+    rows: list[dict[str, Any] | None] = [
+        {"c": 1, "b": [{"y": "u", "x": 1}, None], "a": 1},
+        None,
+        {"c": None, "b": None, "a": 2},
+        {"c": 2, "b": [], "a": None},
+    ]
+    check_writable(kind, spec, "value")
+    encoded, faults = encode_column(pa.array(rows, kind).slice(1), spec)
+    assert not faults
+    assert encoded.to_pylist() == [None, b'{"a":2}', b'{"b":[],"c":2.0}']
+    encoded, faults = encode_column(pa.array(rows, kind), spec)
+    assert encoded[0].as_py() == b'{"a":1,"b":[{"x":1,"y":"u"},null],"c":1.0}'
+
+
+def test_ddl_made_of_types_is_read_as_the_same_types() -> None:
+    text = "`a b` map<string, array<decimal(9, 2)>>, c struct<`d``e`: binary, f: timestamp_ntz>"
+    assert parse_columns(ddl_of(parse_columns(text))) == parse_columns(text)
+    assert parse_columns(ddl_of(parse_columns(DDL))) == parse_columns(DDL)
 
 
 # Types

@@ -61,7 +61,7 @@ def test_equal_options_are_equal_wherever_they_are() -> None:
             {**HERE, "kafka.compression.type": "zstd", "kafka.compression.zstd.level": "x"},
             "a number",
         ),
-        ({**HERE, "kafka.key.serializer": "x"}, "cast them in the query"),
+        ({**HERE, "kafka.key.serializer": "x"}, "set the option keyFormat, or cast keys"),
         ({**HERE, "kafka.transactional.id": "x"}, "exactlyOnce and transactionalIdPrefix"),
         ({**HERE, "kafka.sasl.mechanism": "PLAIN"}, "not there yet"),
         ({**HERE, "kafka.security.protocol": "SSL"}, "not there yet"),

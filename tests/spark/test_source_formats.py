@@ -13,7 +13,7 @@ from ottla.common.topic_partition import TopicPartition
 from ottla.spark.formats.arrow_types import parse_columns
 from ottla.spark.formats.avro_types import schema_of
 from ottla.spark.formats.spec import FormatSpec
-from ottla.spark.formats.values import decoded_type, encode_values
+from ottla.spark.formats.values import decoded_type, encode_column
 
 DDL = (
     "id bigint, name string, at timestamp, day date, amount decimal(9, 2), "
@@ -23,7 +23,7 @@ DDL = (
 
 def written(spec: FormatSpec, rows: list[dict[str, Any]]) -> list[bytes]:
     column = pa.array(rows, decoded_type(spec))
-    found: list[bytes] = encode_values(pa.record_batch({"value": column}), spec).to_pylist()
+    found: list[bytes] = encode_column(column, spec).array.to_pylist()
     return found
 
 

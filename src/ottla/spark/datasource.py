@@ -39,7 +39,7 @@ from ottla.spark.options import SourceOptions
 from ottla.spark.ranges import OffsetRange
 from ottla.spark.reader import plan_batch, read_range
 from ottla.spark.schema import Columns
-from ottla.spark.sink import OttlaStreamWriter, OttlaWriter, check_columns
+from ottla.spark.sink import OttlaStreamWriter, OttlaWriter, fitted
 from ottla.spark.sink_options import SinkOptions
 from ottla.spark.stream_reader import TopicStream
 
@@ -104,14 +104,10 @@ class OttlaDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> OttlaWriter:
         if overwrite:
             raise BadOption('a topic cannot be overwritten: use mode("append")')
-        options = SinkOptions.parse(dict(self.options))
-        check_columns(schema, options)
-        return OttlaWriter(options)
+        return OttlaWriter(fitted(SinkOptions.parse(dict(self.options)), schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> OttlaStreamWriter:  # noqa: ARG002
-        options = SinkOptions.parse(dict(self.options))
-        check_columns(schema, options)
-        return OttlaStreamWriter(options)
+        return OttlaStreamWriter(fitted(SinkOptions.parse(dict(self.options)), schema))
 
 
 def types_of(formats: FormatOptions) -> dict[str, DataType]:

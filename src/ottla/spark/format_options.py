@@ -14,9 +14,10 @@ from typing import Final
 import pyarrow as pa
 
 from ottla.spark.errors import BadOption
-from ottla.spark.formats.spec import FORMATS, RAW, FormatError, FormatSpec
+from ottla.spark.formats.schemas import FRAMED, for_reading, for_writing
+from ottla.spark.formats.spec import FORMATS, RAW, FormatSpec
 from ottla.spark.formats.values import ValuesSpec
-from ottla.spark.registry import RegistrySettings, SchemaNotFound, registry
+from ottla.spark.registry import RegistrySettings
 
 SIDES: Final = ("key", "value")
 _OF_SIDE: Final = ("Format", "Schema", "SchemaFile", "Subject", "MessageName")
@@ -29,7 +30,9 @@ _OTHERS: Final = (
     "deadLetterTopic",
     "deadLetterMax",
 )
-_FRAMED: Final = ("json", "avro", "protobuf")
+_MADE: Final = ("json", "avro")
+"""Of which a schema can be made from the rows that are written."""
+_ROWS: Final = {False: "dead letters", True: "its rows"}
 _SCHEMA_BYTES_MAX: Final = 8 << 20
 
 
@@ -49,15 +52,15 @@ class FormatOptions:
     """Of one task; where there are more, something else is wrong, and the query fails."""
 
     @staticmethod
-    def parse(options: Mapping[str, str]) -> "FormatOptions":
+    def parse(options: Mapping[str, str], *, writing: bool = False) -> "FormatOptions":
         """Of all options of a source or sink, by names in any case of letters."""
         given = {name.lower(): text for name, text in options.items()}
-        named = given.get("subscribe") or given.get("topic") or ""
+        named = given.get("topic" if writing else "subscribe") or ""
         topics = [part.strip() for part in named.split(",") if part.strip()]
         settings = _registry_settings(given)
         made = FormatOptions(
-            key=_spec("key", given, settings, topics),
-            value=_spec("value", given, settings, topics),
+            key=_spec("key", given, settings, topics, writing=writing),
+            value=_spec("value", given, settings, topics, writing=writing),
             dead_letter_topic=given.get("deadlettertopic", "").strip() or None,
             dead_letter_max=_number(given, "deadLetterMax"),
         )
@@ -67,7 +70,8 @@ class FormatOptions:
         pattern = given.get("subscribepattern")
         into = made.dead_letter_topic
         if into in topics or (into and pattern and _matches(pattern, into)):
-            raise BadOption("deadLetterTopic: the query would read its own dead letters")
+            would = "write its dead letters among" if writing else "read its own"
+            raise BadOption(f"deadLetterTopic: the query would {would} {_ROWS[writing]}")
         return made
 
     @property
@@ -76,19 +80,24 @@ class FormatOptions:
 
     def reading(self) -> "FormatOptions":
         """With the schemas that columns are made from: as given, or the subject's latest."""
-        return replace(self, key=_for_reading(self.key), value=_for_reading(self.value))
+        return replace(self, key=for_reading(self.key), value=for_reading(self.value))
 
-    def writing(self, key: pa.DataType | None, value: pa.DataType) -> ValuesSpec:
+    def writing(self, key: pa.DataType | None, value: pa.DataType) -> "FormatOptions":
         """With the schema to write with: as given, the subject's latest, or made from the rows."""
-        of_key = self.key if key is None else _for_writing(self.key, key)
-        return ValuesSpec(of_key, _for_writing(self.value, value))
+        of_key = self.key if key is None else for_writing(self.key, key)
+        return replace(self, key=of_key, value=for_writing(self.value, value))
 
 
 NO_FORMATS: Final = FormatOptions()
 
 
 def _spec(
-    side: str, given: Mapping[str, str], settings: RegistrySettings | None, topics: Sequence[str]
+    side: str,
+    given: Mapping[str, str],
+    settings: RegistrySettings | None,
+    topics: Sequence[str],
+    *,
+    writing: bool,
 ) -> FormatSpec:
     name = given.get(f"{side}format", "raw").strip().lower()
     if name not in FORMATS:
@@ -99,7 +108,7 @@ def _spec(
     text, file = given.get(f"{side}schema"), given.get(f"{side}schemafile")
     if text is not None and file is not None:
         raise BadOption(f"{side}Schema and {side}SchemaFile exclude each other")
-    if name not in _FRAMED:
+    if name not in FRAMED:
         if text or file or message:
             raise BadOption(f"{side}Format={name} has no schema")
         return FormatSpec(name)
@@ -112,7 +121,8 @@ def _spec(
             f"{side}Schema: Protobuf needs a descriptor set, as {side}SchemaFile "
             "(protoc --include_imports --descriptor_set_out), or a registry"
         )
-    if settings is None and text is None and descriptors is None:
+    known = settings is not None or text is not None or descriptors is not None
+    if not known and not (writing and name in _MADE):
         raise BadOption(
             f"{side}Format={name} needs {side}Schema, {side}SchemaFile or schemaRegistry"
         )
@@ -122,83 +132,6 @@ def _spec(
     if subject is None and len(topics) == 1:
         subject = f"{topics[0]}-{side}"
     return FormatSpec(name, text, descriptors, message, settings, subject)
-
-
-def _for_reading(spec: FormatSpec) -> FormatSpec:
-    if spec.format not in _FRAMED or spec.schema is not None or spec.descriptors is not None:
-        return spec
-    return _latest(spec)
-
-
-def _for_writing(spec: FormatSpec, kind: pa.DataType) -> FormatSpec:
-    if spec.format not in _FRAMED:
-        return spec
-    if spec.schema is None and spec.registry is not None:
-        try:
-            found = _latest(spec)
-        except SchemaNotFound:
-            found = spec
-        if spec.format == "protobuf" and spec.descriptors is not None:
-            return replace(spec, schema_id=found.schema_id)
-        if found.schema_id is not None:
-            return found
-    if spec.format == "protobuf":
-        return spec
-    if spec.schema is None:
-        spec = replace(spec, schema=_made_from(spec.format, kind))
-    if spec.registry is None:
-        return spec
-    assert spec.schema is not None, "given, or made from the rows"
-    schema_id = registry(spec.registry).register(
-        _subject(spec), spec.format.upper(), _registrable(spec)
-    )
-    return replace(spec, schema_id=schema_id)
-
-
-def _latest(spec: FormatSpec) -> FormatSpec:
-    assert spec.registry is not None, "parse asks for it where there is no schema"
-    found = registry(spec.registry).latest(_subject(spec))
-    if found.kind != spec.format.upper():
-        raise FormatError(f"subject {spec.subject} holds {found.kind}, not {spec.format.upper()}")
-    if spec.format == "protobuf":
-        from ottla.spark.formats.protobuf_types import descriptors_of, message_at, pool_of
-
-        descriptors, file = descriptors_of(found)
-        name = spec.message_name or message_at(pool_of(descriptors), file, (0,))
-        return replace(spec, descriptors=descriptors, message_name=name, schema_id=found.id)
-    if found.references and spec.format == "avro":
-        from ottla.spark.formats.avro_types import AvroSchema
-
-        text = AvroSchema(each.text for each in found.in_order()).whole()
-    else:
-        text = found.text
-    return replace(spec, schema=text, schema_id=found.id)
-
-
-def _made_from(name: str, kind: pa.DataType) -> str:
-    if name == "avro":
-        from ottla.spark.formats import avro_types
-
-        return avro_types.schema_of(kind)
-    from ottla.spark.formats import json_schema
-
-    return json_schema.schema_of(kind)
-
-
-def _registrable(spec: FormatSpec) -> str:
-    """Registries know JSON Schema, not DDL."""
-    assert spec.schema is not None, "there is one to be registered"
-    if spec.format == "json" and not spec.schema.lstrip().startswith("{"):
-        from ottla.spark.formats.json_schema import columns_of, schema_of
-
-        return schema_of(columns_of(spec.schema))
-    return spec.schema
-
-
-def _subject(spec: FormatSpec) -> str:
-    if spec.subject is None:
-        raise BadOption("valueSubject (keySubject): which subject, with more than one topic?")
-    return spec.subject
 
 
 def _registry_settings(given: Mapping[str, str]) -> RegistrySettings | None:

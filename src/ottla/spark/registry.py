@@ -16,7 +16,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 ANSWER_BYTES_MAX: Final = 8 << 20
 REFERENCES_MAX: Final = 256
@@ -82,6 +82,14 @@ class RegisteredSchema:
                 yield each
 
 
+class Reference(NamedTuple):
+    """By which name a schema refers to another, and where that one is."""
+
+    name: str
+    subject: str
+    version: int
+
+
 class Registry:
     """A client, blocking; one per process and registry (:func:`registry`)."""
 
@@ -101,7 +109,7 @@ class Registry:
             self._opener.add_handler(handler)
         self._by_id: dict[int, RegisteredSchema] = {}
         self._versions: dict[tuple[str, int], RegisteredSchema] = {}
-        self._registered: dict[tuple[str, str, str], int] = {}
+        self._registered: dict[tuple[str, str, str, tuple[Reference, ...]], int] = {}
 
     def by_id(self, schema_id: int) -> RegisteredSchema:
         known = self._by_id.get(schema_id)
@@ -118,14 +126,24 @@ class Registry:
         schema = self._schema(answer, _number(answer, "id"), _Budget())
         return self._by_id.setdefault(schema.id, schema)
 
-    def register(self, subject: str, kind: str, text: str) -> int:
+    def register(
+        self, subject: str, kind: str, text: str, references: tuple[Reference, ...] = ()
+    ) -> int:
         """The id under which the registry keeps this schema, new or known."""
-        key = (subject, kind, text)
+        key = (subject, kind, text, references)
         if key not in self._registered:
-            content = {"schemaType": kind, "schema": text}
-            answer = self._ask("POST", f"/subjects/{_quoted(subject)}/versions", content)
+            path = f"/subjects/{_quoted(subject)}/versions"
+            answer = self._ask("POST", path, _posted(kind, text, references))
             self._registered[key] = _number(answer, "id")
         return self._registered[key]
+
+    def refer(
+        self, name: str, kind: str, text: str, references: tuple[Reference, ...] = ()
+    ) -> Reference:
+        """Register a schema that others refer to, under its own name, as Confluent's do."""
+        self.register(name, kind, text, references)
+        answer = self._ask("POST", f"/subjects/{_quoted(name)}", _posted(kind, text, references))
+        return Reference(name, name, _number(answer, "version"))
 
     def _schema(
         self, answer: dict[str, Any], schema_id: int, budget: "_Budget", name: str = ""
@@ -214,6 +232,15 @@ def _depth_first(schema: RegisteredSchema) -> Iterator[RegisteredSchema]:
     for each in schema.references:
         yield from _depth_first(each)
     yield schema
+
+
+def _posted(kind: str, text: str, references: tuple[Reference, ...]) -> dict[str, object]:
+    content: dict[str, object] = {"schemaType": kind, "schema": text}
+    return (
+        {**content, "references": [each._asdict() for each in references]}
+        if references
+        else content
+    )
 
 
 def _quoted(subject: str) -> str:

@@ -5,7 +5,7 @@ them but options. All that the driver needs to know comes with the messages of t
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -14,11 +14,13 @@ from pyspark.sql.datasource import (
     DataSourceStreamArrowWriter,
     WriterCommitMessage,
 )
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, NullType, StructType
 
 from ottla.common.chance import Chance
-from ottla.spark.rows import COLUMNS, Rows, UnwritableTable
-from ottla.spark.schema import HEADERS
+from ottla.spark.formats.arrow_types import arrow_type
+from ottla.spark.formats.values import check_writable
+from ottla.spark.formatted_writes import encoded, gathered
+from ottla.spark.rows import COLUMNS, Rows
 from ottla.spark.sink_options import SinkOptions
 from ottla.spark.stream_writer import MicroBatch, abort_batch, commit_batch, write_task
 from ottla.spark.writer import Written, abort, commit, write, write_prepared
@@ -26,19 +28,6 @@ from ottla.spark.writer import Written, abort, commit, write, write_prepared
 # Set by Spark for the tasks of a micro-batch. The query's id is that of its checkpoint.
 _QUERY_ID = "sql.streaming.queryId"
 _BATCH_ID = "streaming.sql.batchId"
-
-_TYPES = {
-    "binary": pa.binary(),
-    "string": pa.string(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-    "void": pa.null(),
-    "array<struct<key:string,value:binary>>": HEADERS,
-    "array<struct<key:string,value:string>>": HEADERS,
-}
-"""Of Spark, as tasks get them."""
 
 
 @dataclass
@@ -57,16 +46,31 @@ def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
     return [each for each in _told(messages) if each is not None]
 
 
-def check_columns(schema: StructType, options: SinkOptions) -> None:
-    """Refuse a table that cannot be written before any task begins."""
-    fields = []
-    for field in schema.fields:
-        if field.name in COLUMNS:
-            kind = field.dataType.simpleString()
-            if kind not in _TYPES:
-                raise UnwritableTable(f"column {field.name} is {kind}, which cannot be written")
-            fields.append(pa.field(field.name, _TYPES[kind]))
-    Rows(pa.RecordBatch.from_pylist([], schema=pa.schema(fields)), options.topic)
+def fitted(options: SinkOptions, schema: StructType) -> SinkOptions:
+    """With the schemas to write with; refuse a table that cannot be written before any task begins.
+
+    Asks the registry, and registers there, if there is one.
+    """
+    formats = options.formats
+    made = formats.value.format != "raw" and "value" not in schema.names
+    fields = [
+        pa.field(each.name, _arrow_type(each.dataType))
+        for each in schema.fields
+        if made or each.name in COLUMNS
+    ]
+    table = gathered(pa.RecordBatch.from_pylist([], schema=pa.schema(fields)), formats.values)
+    kinds = {each.name: each.type for each in table.schema}
+    if "value" in kinds:
+        formats = formats.writing(kinds.get("key"), kinds["value"])
+        for name, spec in (("key", formats.key), ("value", formats.value)):
+            if name in kinds:
+                check_writable(kinds[name], spec, f"column {name}")
+    Rows(encoded(table, formats.values).good, options.topic)
+    return replace(options, formats=formats)
+
+
+def _arrow_type(kind: DataType) -> pa.DataType:
+    return pa.null() if isinstance(kind, NullType) else arrow_type(kind.jsonValue())
 
 
 class OttlaWriter(DataSourceArrowWriter):

@@ -14,6 +14,7 @@ from ottla.client.system_time import SystemTime
 from ottla.records.compression import CODECS
 from ottla.spark.encoding import Batching
 from ottla.spark.errors import BadOption
+from ottla.spark.format_options import NO_FORMATS, FormatOptions, format_option_names
 from ottla.spark.kafka_settings import PATIENCE, PREFIX, TIMING, check_name
 from ottla.spark.options import Given
 from ottla.spark.produce import IN_FLIGHT_MAX, Delivery
@@ -66,11 +67,11 @@ _PASSED_OVER: Final = (
 )
 _FORBIDDEN: Final = {
     "interceptor.classes": "interceptors may change what is written",
-    "key.serializer": "keys are bytes or strings: cast them in the query",
+    "key.serializer": "set the option keyFormat, or cast keys in the query",
     "partitioner.class": "rows go by column partition, by key, or to any; there is no other way",
     "partitioner.ignore.keys": "leave out column key, or give column partition",
     "transactional.id": "set the options exactlyOnce and transactionalIdPrefix",
-    "value.serializer": "values are bytes or strings: cast them in the query",
+    "value.serializer": "set the option valueFormat, or cast values in the query",
 }
 _ACKS: Final = ("all", "-1", "1", "0")
 BATCH_BYTES: Final = 256 << 10
@@ -94,10 +95,11 @@ class SinkOptions:
     batching: Batching = _BATCHING
     delivery: Delivery = _DELIVERY
     timing: Timing = PATIENCE
+    formats: FormatOptions = NO_FORMATS
 
     @staticmethod
     def parse(options: Mapping[str, str]) -> "SinkOptions":
-        given = Given(options, KNOWN + OF_SPARK)
+        given = Given(options, KNOWN + OF_SPARK + format_option_names())
         for name in given.values:
             if name.startswith(PREFIX):
                 check_name(
@@ -141,6 +143,7 @@ class SinkOptions:
                     for field, default in PATIENCE._asdict().items()
                 )
             ),
+            formats=FormatOptions.parse(given.values, writing=True),
         )
 
     @property

@@ -21,6 +21,7 @@ from ottla.common.errors import ApiError
 from ottla.common.topic_partition import TopicPartition
 from ottla.spark import encoding_kernels as k
 from ottla.spark.encoding import BatchEncoder
+from ottla.spark.formatted_writes import formatted_rows
 from ottla.spark.produce import RawProducer
 from ottla.spark.rows import Rows
 from ottla.spark.sink_options import SinkOptions
@@ -113,7 +114,9 @@ def write_prepared(
 
 
 def taken_apart(options: SinkOptions, tables: Iterable[pa.RecordBatch]) -> Iterator[Rows]:
-    return (Rows(table, options.topic) for table in tables)
+    if options.formats.values.raw():
+        return (Rows(table, options.topic) for table in tables)
+    return formatted_rows(options, tables)
 
 
 def fill(

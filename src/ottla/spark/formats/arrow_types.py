@@ -68,10 +68,36 @@ def decimal_of(precision: int, scale: int) -> pa.DataType:
 def parse_columns(text: str) -> pa.DataType:
     """A struct, from DDL (``id bigint, name string``) or Spark's JSON of a StructType."""
     stripped = text.strip()
-    kind = _from_json(_load(stripped), 0) if stripped.startswith("{") else _Ddl(stripped).columns()
+    kind = arrow_type(_load(stripped)) if stripped.startswith("{") else _Ddl(stripped).columns()
     if not pa.types.is_struct(kind):
         raise FormatError(f"{text[:80]!r} describes no columns")
     return kind
+
+
+def ddl_of(kind: pa.DataType) -> str:
+    """The columns of a struct as DDL, which :func:`parse_columns` reads."""
+    return ", ".join(f"{_quoted(each.name)} {_ddl(each.type)}" for each in kind)
+
+
+def _ddl(kind: pa.DataType) -> str:
+    if pa.types.is_struct(kind):
+        return f"struct<{ddl_of(kind)}>"
+    if pa.types.is_list(kind):
+        return f"array<{_ddl(kind.value_type)}>"
+    if pa.types.is_map(kind):
+        return f"map<{_ddl(kind.key_type)}, {_ddl(kind.item_type)}>"
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision}, {kind.scale})"
+    if pa.types.is_timestamp(kind):
+        return "timestamp" if kind.tz else "timestamp_ntz"
+    for name, known in _NAMES.items():
+        if kind == known:
+            return name
+    raise FormatError(f"{kind} is no type that a value can have")
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _load(text: str) -> Any:
@@ -81,7 +107,8 @@ def _load(text: str) -> Any:
         raise FormatError(f"the schema is no JSON: {error}") from error
 
 
-def _from_json(kind: Any, depth: int) -> pa.DataType:
+def arrow_type(kind: Any, depth: int = 0) -> pa.DataType:
+    """Of a type as Spark's JSON has it: a name, or an object."""
     if depth > DEPTH_MAX:
         raise FormatError("the schema is nested too deeply")
     if isinstance(kind, str):
@@ -90,13 +117,13 @@ def _from_json(kind: Any, depth: int) -> pa.DataType:
         name = kind["type"]
         if name == "struct":
             return struct_of(
-                (each["name"], _from_json(each["type"], depth + 1)) for each in kind["fields"]
+                (each["name"], arrow_type(each["type"], depth + 1)) for each in kind["fields"]
             )
         if name == "array":
-            return list_of(_from_json(kind["elementType"], depth + 1))
+            return list_of(arrow_type(kind["elementType"], depth + 1))
         if name == "map":
-            key = _from_json(kind["keyType"], depth + 1)
-            return map_of(key, _from_json(kind["valueType"], depth + 1))
+            key = arrow_type(kind["keyType"], depth + 1)
+            return map_of(key, arrow_type(kind["valueType"], depth + 1))
     except (KeyError, TypeError) as error:
         raise FormatError(f"{str(kind)[:80]} is no type in Spark's JSON") from error
     raise FormatError(f"Spark's JSON knows no type {name!r}")

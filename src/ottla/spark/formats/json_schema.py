@@ -45,6 +45,12 @@ def columns_of(text: str) -> pa.DataType:
     return kind
 
 
+def is_json_schema(text: str) -> bool:
+    """Or DDL, or Spark's JSON."""
+    stripped = text.strip()
+    return stripped.startswith("{") and json.loads(stripped).get("type") != "struct"
+
+
 def schema_of(kind: pa.DataType) -> str:
     """The JSON Schema of what the encoder writes for these columns."""
     return json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", **_schema(kind)})

@@ -63,13 +63,18 @@ def is_map(field: Any) -> bool:
     return bool(scalar_name(field) == "MESSAGE" and field.message_type.GetOptions().map_entry)
 
 
-def pool_of(descriptors: bytes) -> Any:
-    """All messages of a FileDescriptorSet, in whichever order its files stand."""
+def files_of(descriptors: bytes) -> dict[str, Any]:
+    """The files of a FileDescriptorSet, by name, in whichever order they stand."""
     try:
         files = descriptor_pb2.FileDescriptorSet.FromString(descriptors).file
     except DecodeError as error:
         raise FormatError("no descriptor set: make one by protoc --descriptor_set_out") from error
-    known = {each.name: each for each in files}
+    return {each.name: each for each in files}
+
+
+def pool_of(descriptors: bytes) -> Any:
+    """All messages of a FileDescriptorSet, and the well-known ones."""
+    known = files_of(descriptors)
     for module in _WELL_KNOWN:
         well_known = descriptor_pb2.FileDescriptorProto()
         module.DESCRIPTOR.CopyToProto(well_known)

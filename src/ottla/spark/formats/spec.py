@@ -63,6 +63,13 @@ class DecodedColumn(NamedTuple):
     faults: list[Fault]
 
 
+class EncodedColumn(NamedTuple):
+    """Binary, as many values as there were; null where a fault is."""
+
+    array: pa.Array
+    faults: list[Fault]
+
+
 class Codec(Protocol):
     """One format with its schema."""
 

@@ -10,13 +10,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from ottla.spark.formats.fitting import check_fits, conform
 from ottla.spark.formats.spec import (
     RAW,
     Codec,
     DecodedColumn,
-    EncodeError,
+    EncodedColumn,
     Fault,
     FormatError,
     FormatSpec,
@@ -24,6 +24,8 @@ from ottla.spark.formats.spec import (
 
 REASON: Final = "errorReason"
 ERROR_CLASS: Final = "errorClass"
+_UNFIT: Final = (pa.ArrowException, ValueError, TypeError, KeyError, OverflowError)
+"""What Arrow and the writers of formats raise for a row that is not of its schema."""
 
 
 class ValuesSpec(NamedTuple):
@@ -63,16 +65,31 @@ def decode_values(batch: pa.RecordBatch, spec: ValuesSpec) -> DecodedValues:
     return DecodedValues(good.filter(pa.array(keep)), _dead(batch, dead))
 
 
-def encode_values(batch: pa.RecordBatch, spec: FormatSpec, column: str = "value") -> pa.Array:
-    """A column in its format's bytes; of columns there may be more than the schema's, or fewer."""
-    array = batch.column(column)
+def encode_column(array: pa.Array, spec: FormatSpec) -> EncodedColumn:
+    """In its format's bytes: all rows at once; where that fails, halves, down to the bad ones."""
     if spec.format == "raw":
-        return array
+        return EncodedColumn(array, [])
     codec = codec_of(spec)
-    try:
-        return codec.encode(_conform(array, codec.type))
-    except (pa.ArrowException, ValueError, TypeError) as error:
-        raise EncodeError(f"{column}: {error}") from error
+    faults: list[Fault] = []
+
+    def make(low: int, high: int) -> pa.Array:
+        try:
+            return codec.encode(conform(array.slice(low, high - low), codec.type))
+        except _UNFIT as error:
+            if high - low <= 1:
+                reason = str(error).removeprefix("row 0: ")
+                faults.append(Fault(low, "BadRow", reason))
+                return pa.nulls(high - low, pa.binary())
+        half = (low + high) // 2
+        return pa.concat_arrays([make(low, half), make(half, high)])
+
+    return EncodedColumn(make(0, len(array)), faults)
+
+
+def check_writable(kind: pa.DataType, spec: FormatSpec, column: str) -> None:
+    """Raise EncodeError where a column of this type cannot be written in this format."""
+    if spec.format != "raw":
+        check_fits(kind, codec_of(spec).type, column)
 
 
 def decoded_type(spec: FormatSpec) -> pa.DataType:
@@ -122,22 +139,6 @@ class _StringCodec:
 
     def encode(self, column: pa.Array) -> pa.Array:
         return column.cast(pa.binary())
-
-
-def _conform(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The fields that the schema has, by name; what the rows lack is null."""
-    if not pa.types.is_struct(kind) or not pa.types.is_struct(array.type):
-        return array.cast(kind)
-    names = [each.name for each in array.type]
-    if strange := [name for name in names if kind.get_field_index(name) < 0]:
-        raise EncodeError(f"the schema has no field {strange[0]}")
-    arrays = [
-        _conform(array.field(names.index(each.name)), each.type)
-        if each.name in names
-        else pa.nulls(len(array), each.type)
-        for each in kind
-    ]
-    return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pc.is_null(array))
 
 
 def _dead(batch: pa.RecordBatch, faults: list[Fault]) -> pa.RecordBatch:
