@@ -1,0 +1,113 @@
+"""``ottla demo`` as a process: the shop opens, goes on where it stopped, and leaves nobody."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from click.testing import CliRunner
+
+import ottla
+from ottla.cli.main import cli
+from ottla.client.consumer import Consumer
+from ottla.demo.shop import PAGE_VIEWS
+
+SOURCE = str(Path(ottla.__file__).parents[1])
+pytestmark = pytest.mark.timeout(240)
+OPEN = r"the shop is open \((.*)\)   bootstrap\.servers=(\S+)"
+
+
+@contextmanager
+def demo(directory: Path, *words: str) -> Iterator["subprocess.Popen[str]"]:
+    started = subprocess.Popen(
+        [sys.executable, "-m", "ottla", "demo", "--any-port", "--directory", "shop", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": SOURCE},
+        start_new_session=True,
+    )
+    try:
+        yield started
+    finally:
+        if started.poll() is None:
+            started.kill()
+        started.communicate()
+
+
+def wait_for(started: "subprocess.Popen[str]", pattern: str) -> "re.Match[str]":
+    assert started.stdout is not None
+    lines = []
+    for line in started.stdout:
+        lines.append(line)
+        match = re.search(pattern, line)
+        if match is not None:
+            return match
+    pytest.fail(f"no line like {pattern!r} in:\n{''.join(lines)}")
+
+
+def interrupt(started: "subprocess.Popen[str]") -> tuple[int, str]:
+    """As a terminal does it: the signal goes to all of the process group."""
+    assert started.stdout is not None
+    os.killpg(started.pid, signal.SIGINT)
+    rest = started.stdout.read()
+    return started.wait(120), rest
+
+
+def visits(bootstrap_servers: str) -> list[int]:
+    with Consumer(bootstrap_servers) as consumer:
+        partitions = consumer.partitions(PAGE_VIEWS)
+        ends = consumer.end_offsets(partitions)
+        consumer.assign(dict.fromkeys(partitions, 0))
+        found = set()
+        while any(consumer.position(each) < ends[each] for each in partitions):
+            for records in consumer.poll(1_000).values():
+                found |= {json.loads(record.value or b"")["visit"] for record in records}
+    return sorted(found)
+
+
+def test_the_shop_opens_goes_on_where_it_stopped_and_leaves_nobody(tmp_path: Path) -> None:
+    words = ("--rate", "300", "--brokers", "2")
+    with demo(tmp_path, *words) as started:
+        opened = wait_for(started, OPEN)
+        assert opened[1] == "a new shop"
+        wait_for(started, r"written [1-9],?\d+ \([1-9]\d*/s\)")
+        family = psutil.Process(started.pid).children(recursive=True)
+        assert len(family) >= 2
+        code, rest = interrupt(started)
+        assert (code, "Traceback" in rest) == (0, False), rest
+        assert "Run it again to go on" in rest
+        assert [each for each in family if each.is_running()] == []
+    with demo(tmp_path, *words) as started:
+        opened = wait_for(started, OPEN)
+        went_on = re.fullmatch(r"going on with visit ([\d,]+)", opened[1])
+        assert went_on is not None, opened[1]
+        wait_for(started, r"written [1-9],?\d+ \([1-9]\d*/s\)")
+        seen = visits(opened[2])
+        assert seen == list(range(len(seen)))
+        assert len(seen) > int(went_on[1].replace(",", "")) > 0
+        assert interrupt(started)[0] == 0
+    wrong = CliRunner().invoke(cli, ["demo", "--directory", str(tmp_path / "shop")])
+    assert wrong.exit_code == 2
+    assert "is of 2 nodes" in wrong.stderr
+
+
+def test_a_port_that_is_taken_is_said_before_anything_is_started(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        words = ["demo", "--directory", str(tmp_path / "shop"), "--port", str(port)]
+        result = CliRunner().invoke(cli, words)
+    assert result.exit_code == 1
+    assert f"port {port} of 127.0.0.1 is in use" in result.stderr
+    assert not (tmp_path / "shop").exists()
