@@ -28,6 +28,8 @@ BATCH: Final = 64 << 10
 RATE: Final = 5_000
 SETTLE_SECONDS: Final = 2.0
 KILLS: Final = 3
+TOPIC_PARTITIONS: Final = 1_000
+"""Of one topic: a controller takes no request that makes more than 10,000 records."""
 IN_SYNC_SECONDS: Final = 600
 PROBE_SECONDS: Final = 0.05
 
@@ -214,19 +216,22 @@ def create(cluster: ClusterProcess, partitions: int) -> Figures:
     A partition is born with all its replicas in sync; only a write that all of them have shows that
     they are really there.
     """
-    name = f"many-{partitions}"
+    names = [f"many-{partitions}-{at}" for at in range(partitions // TOPIC_PARTITIONS)]
     began = time.perf_counter()
-    create_topic(cluster, name, partitions)
+    for name in names:
+        create_topic(cluster, name, TOPIC_PARTITIONS)
     known = time.perf_counter() - began
     producer = Producer(
         {"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "log_level": 2}
     )
-    for partition in range(partitions):
-        producer.produce(name, b"x", partition=partition)
+    for name in names:
+        for partition in range(TOPIC_PARTITIONS):
+            producer.produce(name, b"x", partition=partition)
     assert producer.flush(IN_SYNC_SECONDS) == 0
     taken = time.perf_counter() - began
     admin = admin_of(cluster)
-    admin.delete_topics([name])[name].result(IN_SYNC_SECONDS)
+    for deleted in admin.delete_topics(names).values():
+        deleted.result(IN_SYNC_SECONDS)
     time.sleep(SETTLE_SECONDS)
     return {"known to all": (known, CREATE), "a record in each": (taken, CREATE)}
 
