@@ -4,68 +4,29 @@ Spark is the engine for what outgrows one machine: ``--master`` takes any of its
 ``none`` runs the same work in this process.
 """
 
-import importlib.util
-from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from ottla.cli.completing import complete_topics
+from ottla.cli.job_runs import job_options, need_spark, run, source_options
 from ottla.cli.output import Column, Output, output_options
 from ottla.cli.progress import Progress, progress_options
 from ottla.cli.refusals import finish
+from ottla.cli.repartition import repartition
 from ottla.cli.settings import ClientSettings, connection_options
 
 if TYPE_CHECKING:
     from ottla.spark.jobs.verify_tier import Verdict
-    from ottla.spark.options import SourceOptions
-
-T = TypeVar("T")
-R = TypeVar("R")
-F = TypeVar("F", bound=Callable[..., Any])
-
-NEEDED: Final = ("numba", "pyarrow", "pyspark")
-HERE: Final = "none"
 
 
 @click.group()
 def jobs() -> None:
-    """Verify the remote tier, export topics: jobs that run on Spark."""
+    """Verify the remote tier, export and repartition topics: jobs that run on Spark."""
 
 
-def job_options(command: F) -> F:
-    """Give a command ``--master`` and ``--dry-run``."""
-    dry_run = click.option(
-        "--dry-run", is_flag=True, help="Say what would be done, and do nothing."
-    )
-    master = click.option(
-        "--master",
-        default="local[*]",
-        show_default=True,
-        help="Where Spark runs: local[N], spark://..., yarn, k8s://...; none: without Spark.",
-    )
-    return master(dry_run(command))
-
-
-def need_spark() -> None:
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
-        raise click.ClickException(f"this needs {', '.join(missing)}: pip install 'ottla[spark]'")
-
-
-def run(master: str, name: str, items: Sequence[T], work: Callable[[T], R]) -> Iterator[R]:
-    """What ``work`` makes of each item, as it is done."""
-    from ottla.spark.jobs.tasks import run_here, run_on_spark, session
-
-    if master == HERE or not items:
-        yield from run_here(items, work)
-        return
-    spark = session(master, name)
-    try:
-        yield from run_on_spark(spark, items, work)
-    finally:
-        spark.stop()
+jobs.add_command(repartition)
 
 
 @jobs.command("verify-tier")
@@ -165,7 +126,7 @@ def export(
 
     if codec not in CODECS:
         raise click.BadParameter(f"expected {', '.join(CODECS)}", param_hint="--codec")
-    options = _source_options(topic, named, client)
+    options = source_options(topic, named, client)
     planned = plan_batch(options)
     offsets = sum(each.records for each in planned)
     if dry_run:
@@ -181,17 +142,3 @@ def export(
     rows = [each._asdict() for each in sorted(done, key=lambda each: each[:3])]
     output.rows("files", [Column(name) for name in names], rows)
     finish(output)
-
-
-def _source_options(topic: str, named: tuple[str, ...], client: ClientSettings) -> "SourceOptions":
-    from ottla.cli.files import parse_assignments
-    from ottla.spark.errors import BadOption
-    from ottla.spark.options import SourceOptions
-
-    fixed = {"kafka.bootstrap.servers": client.bootstrap_servers, "subscribe": topic}
-    try:
-        return SourceOptions.parse(
-            {**parse_assignments(named, "--option"), **fixed, "includeHeaders": "true"}
-        )
-    except BadOption as error:
-        raise click.UsageError(str(error)) from None

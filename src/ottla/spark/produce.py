@@ -11,7 +11,7 @@ cannot pass raises, names the partition, and ends the task.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from ottla.client.cluster import Cluster
@@ -53,6 +53,10 @@ class Delivery(NamedTuple):
     """How long to wait for a topic that is not there: it may be made by our asking for it."""
 
 
+def _unnoted(_batch: EncodedBatch, _base_offset: int) -> None:
+    pass
+
+
 class _Request(NamedTuple):
     connection: Connection
     batches: list[EncodedBatch]
@@ -67,8 +71,15 @@ class RawProducer:
         data: Cluster,
         delivery: Delivery,
         transaction: Transaction | None = None,
+        *,
+        acknowledged: Callable[[EncodedBatch, int], None] = _unnoted,
     ) -> None:
-        """``control`` is asked, with nothing on its way meanwhile; ``data`` takes batches."""
+        """``control`` is asked, with nothing on its way meanwhile; ``data`` takes batches.
+
+        ``acknowledged`` is told of each batch that is written, and at which offset it begins; below
+        0 when its leader does not know any more.
+        """
+        self._acknowledged = acknowledged
         self._control = control
         self._data = data
         self._data.metadata = control.metadata
@@ -236,6 +247,7 @@ class RawProducer:
             answer = answers.get(batch.target, missing)
             if answer.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                 self.records += batch.records
+                self._acknowledged(batch, answer.base_offset)
                 self._met.add(batch.target)
                 self._meeting.discard(batch.target)
                 continue

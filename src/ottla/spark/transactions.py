@@ -50,6 +50,8 @@ from ottla.protocol.generated.offset_commit import (
 from ottla.protocol.generated.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
 from ottla.protocol.generated.txn_offset_commit import (
@@ -65,6 +67,7 @@ M = TypeVar("M", bound=Message)
 _TRANSACTION: Final = 1
 _SEVERAL_KEYS_FROM: Final = 4
 _SEVERAL_GROUPS_FROM: Final = 8
+_TOPIC_NAMES_HIGHEST: Final = 9
 # The last versions in which partitions are added explicitly.
 PRODUCE_HIGHEST: Final = 11
 _ADD_PARTITIONS_HIGHEST: Final = 3
@@ -183,15 +186,17 @@ def end(cluster: Cluster, prepared: Prepared, *, commit: bool) -> None:
     )
 
 
-def read_marker(cluster: Cluster, group: str) -> Marker | None:
-    """The newest marker of a group, whichever partition it stands at."""
+def read_marker(cluster: Cluster, group: str, where: TopicPartition | None = None) -> Marker | None:
+    """The marker of a group that stands at ``where``; for None the newest, wherever it stands."""
+    named = [] if where is None else [(where.topic, [where.partition])]
 
     def request(version: int) -> OffsetFetchRequest:
         if version < _SEVERAL_GROUPS_FROM:
-            return OffsetFetchRequest(group_id=group, topics=None, require_stable=True)
-        return OffsetFetchRequest(
-            groups=[OffsetFetchRequestGroup(group_id=group, topics=None)], require_stable=True
-        )
+            old = [OffsetFetchRequestTopic(name=n, partition_indexes=some) for n, some in named]
+            return OffsetFetchRequest(group_id=group, topics=old or None, require_stable=True)
+        topics = [OffsetFetchRequestTopics(name=n, partition_indexes=some) for n, some in named]
+        wanted = OffsetFetchRequestGroup(group_id=group, topics=topics or None)
+        return OffsetFetchRequest(groups=[wanted], require_stable=True)
 
     def failed(answer: OffsetFetchResponse) -> ApiError | None:
         code = answer.groups[0].error_code if answer.groups else answer.error_code
@@ -203,6 +208,7 @@ def read_marker(cluster: Cluster, group: str) -> Marker | None:
         OffsetFetchResponse,
         node_id=lambda: coordinator_of(cluster, group),
         failed=failed,
+        highest=_TOPIC_NAMES_HIGHEST,
     )
     markers = [
         Marker(each.committed_offset, each.metadata or "")

@@ -1,14 +1,17 @@
 """Work that is the same for many items, spread over executors: records never enter the JVM.
 
-Items and what comes back of each are small; they travel pickled, one row each, through a
-``mapInArrow``. Results come as they are done, in no order.
+Items and what comes back of each are small; they travel pickled, an item as one row through a
+``mapInArrow``, its result by an accumulator, which Spark adds up as tasks come to their end: once
+for each, however often a task was tried. So all of them run at a time, and results come as they are
+done, in no order.
 """
 
 import os
 import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
 
@@ -18,7 +21,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-_SCHEMA = pa.schema([pa.field("item", pa.binary())])
+TASKS_MAX: Final = 1_000
+_LOOK_SECONDS: Final = 0.1
 
 
 def run_here(items: Iterable[T], work: Callable[[T], R]) -> Iterator[R]:
@@ -31,17 +35,29 @@ def run_on_spark(spark: "SparkSession", items: Sequence[T], work: Callable[[T], 
     """A task for each item, or for several where there are very many."""
     if not items:
         return
+    from pyspark.accumulators import Accumulator, AddingAccumulatorParam
+
+    context = spark.sparkContext
+    done: Accumulator[list[bytes]] = context.accumulator([], AddingAccumulatorParam([]))
     rows = [(bytearray(pickle.dumps(item)),) for item in items]
-    frame = spark.createDataFrame(rows, "item binary").repartition(min(len(rows), 1_000))
+    spread = context.parallelize(rows, min(len(rows), TASKS_MAX))
+    frame = spark.createDataFrame(spread, "item binary")
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for item in batch.column(0).to_pylist():
-                done = pickle.dumps(work(pickle.loads(item)))  # noqa: S301 - our own
-                yield pa.RecordBatch.from_arrays([pa.array([done], pa.binary())], schema=_SCHEMA)
+                done.add([pickle.dumps(work(pickle.loads(item)))])  # noqa: S301 - our own
+            yield batch.slice(0, 0)
 
-    for row in frame.mapInArrow(run, "item binary").toLocalIterator(prefetchPartitions=True):
-        yield pickle.loads(bytes(row[0]))  # noqa: S301 - our own
+    with ThreadPoolExecutor(1, "ottla-job") as threads:
+        under_way = threads.submit(frame.mapInArrow(run, "item binary").collect)
+        seen = 0
+        while not under_way.done() or seen < len(done.value):
+            for result in done.value[seen:]:
+                seen += 1
+                yield pickle.loads(result)  # noqa: S301 - our own
+            wait([under_way], _LOOK_SECONDS)
+        under_way.result()
 
 
 def session(master: str, name: str) -> "SparkSession":

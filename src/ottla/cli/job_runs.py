@@ -1,0 +1,98 @@
+"""How the commands of ``ottla jobs`` run their work: on Spark, or in this process.
+
+``--master`` takes any address of Spark, and ``none`` runs the same work right here.
+"""
+
+import importlib.util
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ottla.cli.settings import ClientSettings
+    from ottla.spark.options import SourceOptions
+
+T = TypeVar("T")
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
+NEEDED: Final = ("numba", "pyarrow", "pyspark")
+HERE: Final = "none"
+
+
+def job_options(command: F) -> F:
+    """Give a command ``--master`` and ``--dry-run``."""
+    dry_run = click.option(
+        "--dry-run", is_flag=True, help="Say what would be done, and do nothing."
+    )
+    master = click.option(
+        "--master",
+        default="local[*]",
+        show_default=True,
+        help="Where Spark runs: local[N], spark://..., yarn, k8s://...; none: without Spark.",
+    )
+    return master(dry_run(command))
+
+
+def need_spark() -> None:
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise click.ClickException(f"this needs {', '.join(missing)}: pip install 'ottla[spark]'")
+
+
+class Workers:
+    """Whoever does the work of a job; use it in a ``with`` block."""
+
+    def __init__(self, master: str, name: str) -> None:
+        self._master = master
+        self._name = name
+        self._spark: SparkSession | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._spark is not None:
+            self._spark.stop()
+
+    def run(self, items: Sequence[T], work: Callable[[T], R]) -> Iterator[R]:
+        """What ``work`` makes of each item, as it is done; Spark starts when it is needed."""
+        from ottla.spark.jobs.tasks import run_here, run_on_spark, session
+
+        if self._master == HERE or not items:
+            yield from run_here(items, work)
+            return
+        if self._spark is None:
+            self._spark = session(self._master, self._name)
+        yield from run_on_spark(self._spark, items, work)
+
+
+def run(master: str, name: str, items: Sequence[T], work: Callable[[T], R]) -> Iterator[R]:
+    """The same for work that is done in one go."""
+    with Workers(master, name) as workers:
+        yield from workers.run(items, work)
+
+
+def source_options(
+    topic: str, named: tuple[str, ...], client: "ClientSettings", **fixed: str
+) -> "SourceOptions":
+    """The options of the Spark source, for a job on one topic."""
+    from ottla.cli.files import parse_assignments
+    from ottla.spark.errors import BadOption
+    from ottla.spark.options import SourceOptions
+
+    given = parse_assignments(named, "--option")
+    kept = {"kafka.bootstrap.servers": client.bootstrap_servers, "subscribe": topic, **fixed}
+    try:
+        return SourceOptions.parse({**given, **kept, "includeHeaders": "true"})
+    except BadOption as error:
+        raise click.UsageError(str(error)) from None
