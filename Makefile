@@ -10,7 +10,7 @@ JOBS ?= 2
 SEED ?= 1
 PYTEST := $(BIN)/pytest -n $(JOBS) --dist loadgroup --randomly-seed=$(SEED)
 
-.PHONY: help run test test-all check generate bench bench-storage bench-cluster compile clean peer fix
+.PHONY: help run test test-all check generate bench bench-storage bench-cluster bench-spark compile clean peer fix
 
 help: ## what there is to make
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ bench-storage: $(READY) peer compile ## the cleaner beside Kafka's, the remote s
 
 bench-cluster: $(READY) peer compile ## three brokers beside three of Kafka's: replication, failover, partitions
 	$(BIN)/python benchmarks/cluster.py $(BENCH)
+
+bench-spark: $(READY) peer compile ## our source and sink of Spark beside spark-sql-kafka on the same broker
+	$(BIN)/python benchmarks/spark.py $(BENCH)
 
 compile: $(READY) ## the hot modules by mypyc, in place; `make clean` undoes it
 	OTTLA_COMPILE=1 $(BIN)/python setup.py --quiet build_ext --inplace

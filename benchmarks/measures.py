@@ -41,6 +41,11 @@ CLEANER: Final = Measure("MB/s", higher_is_better=True, wanted=1.0)
 CREATE: Final = Measure("s", higher_is_better=False, wanted=1.0)
 FAILOVER: Final = Measure("s", higher_is_better=False, wanted=1.0)
 MEMORY_BROKER: Final = Measure("MB", higher_is_better=False, wanted=1 / 3)
+ROWS_PER_SECOND: Final = Measure("rows/s", higher_is_better=True, wanted=1.0)
+BROKER_CPU: Final = Measure("broker CPU s/GB", higher_is_better=False, wanted=1.0)
+SPARK_CPU: Final = Measure("Spark CPU s/GB", higher_is_better=False, wanted=1.0)
+MICRO_BATCH: Final = Measure("ms", higher_is_better=False, wanted=1.0)
+BROKER_CPU_OF_BATCH: Final = Measure("broker CPU ms", higher_is_better=False, wanted=1.0)
 
 Figures = dict[str, tuple[float, Measure]]
 """What one row gave: the name of each figure, its value and its measure."""

@@ -214,9 +214,8 @@ class RawProducer:
                     topic.topic_id = self._control.metadata.topics[name].topic_id
                 else:
                     topic.name = name
-            topic.partition_data.append(
-                PartitionProduceData(index=partition, records=data)  # type: ignore[arg-type]
-            )
+            # Compiled code takes nothing for bytes but bytes.
+            topic.partition_data.append(PartitionProduceData(index=partition, records=bytes(data)))
         transaction = self._transaction
         return ProduceRequest(
             transactional_id=None if transaction is None else transaction.prepared.transactional_id,
