@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.spark.committed import committed_records, committed_values, visible_values
-from tests.spark.topics import Topics, numbered
+from tests.spark.topics import Topics, numbered, until
 
 from ottla.client.transactions import list_transactions
 
@@ -53,12 +53,13 @@ def test_a_job_that_fails_leaves_nothing_behind_with_exactly_once(
     assert committed_values(topics.address, topic) == []
     write(spark.sql(good), options)
     assert committed_values(topics.address, topic) == sorted(b"%d" % i for i in range(50))
-    mine = [
-        each
-        for each in list_transactions(topics.admin.cluster)
-        if each.transactional_id.startswith(topic)
-    ]
-    assert {each.state for each in mine} <= {"CompleteCommit", "CompleteAbort", "Empty"}
+    until(lambda: states(topics, topic) <= {"CompleteCommit", "CompleteAbort", "Empty"})
+
+
+def states(topics: Topics, prefix: str) -> set[str]:
+    """Coordinators complete what they have promised a moment later."""
+    found = list_transactions(topics.admin.cluster)
+    return {each.state for each in found if each.transactional_id.startswith(prefix)}
 
 
 @pytest.mark.parametrize(

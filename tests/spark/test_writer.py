@@ -19,7 +19,16 @@ from ottla.common.topic_partition import TopicPartition
 from ottla.records.compression import CODECS
 from ottla.spark.schema import HEADERS
 from ottla.spark.sink_options import SinkOptions
-from ottla.spark.writer import Written, abort, commit, disconnect, write, write_prepared
+from ottla.spark.writer import (
+    JobOver,
+    Written,
+    abort,
+    abort_job,
+    commit,
+    disconnect,
+    write,
+    write_prepared,
+)
 
 SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("headers", HEADERS)])
 
@@ -103,7 +112,7 @@ def test_a_job_commits_all_its_tasks_or_none(topics: Topics) -> None:
     topic = topics.make(2)
     sink = options(topics.address, topic=topic, exactlyOnce="true")
     written = [
-        write_prepared(sink, f"{topic}-job-{task}", task, [table(task * 10, task * 10 + 10)])
+        write_prepared(sink, f"{topic}-job", task, [table(task * 10, task * 10 + 10)])
         for task in range(3)
     ]
     assert [each.records for each in written] == [10, 10, 10]
@@ -112,9 +121,26 @@ def test_a_job_commits_all_its_tasks_or_none(topics: Topics) -> None:
     commit(sink, written)
     wanted = sorted(b"%d" % i for i in range(30))
     assert committed_values(topics.address, topic) == wanted
-    again = [write_prepared(sink, f"{topic}-job-{task}", task, [table(0, 10)]) for task in range(3)]
-    abort(sink, [*again[:2], None], lambda task: f"{topic}-job-{task}")
+    again = [write_prepared(sink, f"{topic}-job", task, [table(0, 10)]) for task in range(3)]
+    abort_job(sink, f"{topic}-job", [*again[:2], None])
     assert committed_values(topics.address, topic) == wanted
+
+
+def test_a_task_that_runs_on_after_its_job_has_failed_leaves_nothing_open(topics: Topics) -> None:
+    """Spark ends the tasks of a failed job a while later, and the driver does not wait for that."""
+    first, second = topics.make(1), topics.make(1)
+    for topic, sink in (
+        (first, options(topics.address, topic=first)),
+        (second, options(topics.address)),
+    ):
+        where = pa.array([topic] * 10, pa.string())
+        rows = table(0, 10).append_column("topic", where)
+        write_prepared(sink, f"{topic}-job", 0, [rows])
+        abort_job(sink, f"{topic}-job", [None, None])
+        for task in (0, 1):
+            with pytest.raises(JobOver, match=f"{topic}-job has failed, task {task}"):
+                write_prepared(sink, f"{topic}-job", task, [rows])
+        assert committed_values(topics.address, topic) == []
 
 
 def test_a_task_without_rows_leaves_nothing_open(topics: Topics) -> None:

@@ -23,7 +23,7 @@ from ottla.spark.formatted_writes import encoded, gathered
 from ottla.spark.rows import COLUMNS, Rows
 from ottla.spark.sink_options import SinkOptions
 from ottla.spark.stream_writer import MicroBatch, abort_batch, commit_batch, write_task
-from ottla.spark.writer import Written, abort, commit, write, write_prepared
+from ottla.spark.writer import Written, abort_job, commit, write, write_prepared
 
 # Set by Spark for the tasks of a micro-batch. The query's id is that of its checkpoint.
 _QUERY_ID = "sql.streaming.queryId"
@@ -78,23 +78,20 @@ class OttlaWriter(DataSourceArrowWriter):
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
-        self._job = Chance().bytes(16).hex()
+        self._job = f"{options.transactional_id_prefix}-{Chance().bytes(16).hex()}"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         task = _task().partitionId()
         if not self._options.exactly_once:
             return TaskWritten(write(self._options, task, iterator))
-        return TaskWritten(write_prepared(self._options, self._name(task), task, iterator))
-
-    def _name(self, task: int) -> str:
-        return f"{self._options.transactional_id_prefix}-{self._job}-{task}"
+        return TaskWritten(write_prepared(self._options, self._job, task, iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         commit(self._options, _written(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         if self._options.exactly_once:
-            abort(self._options, _told(messages), self._name)
+            abort_job(self._options, self._job, _told(messages))
 
 
 class OttlaStreamWriter(DataSourceStreamArrowWriter):

@@ -10,6 +10,7 @@ Connections are kept between tasks: Spark's workers live longer than a task.
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -25,7 +26,14 @@ from ottla.spark.formatted_writes import formatted_rows
 from ottla.spark.produce import RawProducer
 from ottla.spark.rows import Rows
 from ottla.spark.sink_options import SinkOptions
-from ottla.spark.transactions import Prepared, Transaction, end
+from ottla.spark.transactions import (
+    Marker,
+    Prepared,
+    Transaction,
+    end,
+    read_marker,
+    write_marker,
+)
 
 
 class Written(NamedTuple):
@@ -78,6 +86,8 @@ def disconnect() -> None:
 
 
 _LONG: Final = (1 << 64) - 1
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+"""A topic that every cluster has by the time that a group is asked for its offsets."""
 
 
 class Fingerprint:
@@ -103,13 +113,28 @@ def write(options: SinkOptions, task: int, tables: Iterable[pa.RecordBatch]) -> 
         return Written(task, producer.records)
 
 
+class JobOver(RuntimeError):
+    """A task whose job has failed meanwhile; Spark has not ended it yet."""
+
+
+def job_task_id(job: str, task: int) -> str:
+    """The transactional id of a task of a batch job."""
+    return f"{job}-{task}"
+
+
 def write_prepared(
-    options: SinkOptions, transactional_id: str, task: int, tables: Iterable[pa.RecordBatch]
+    options: SinkOptions, job: str, task: int, tables: Iterable[pa.RecordBatch]
 ) -> Written:
-    """Write all rows in a transaction, which is left open: committed records, once it is ended."""
+    """Write all rows in a transaction, which is left open: committed records, once it is ended.
+
+    A job that failed is marked as over before its ids are taken over: a task that takes its id back
+    afterwards sees the mark, and one that had it before has lost it. So none is left open.
+    """
     with links(options) as taken:
-        transaction = Transaction(taken.control, transactional_id)
+        transaction = Transaction(taken.control, job_task_id(job, task))
         transaction.begin(options.transaction_timeout_ms)
+        if read_marker(taken.control, job) is not None:
+            raise JobOver(f"job {job} has failed, task {task} writes nothing any more")
         return fill(options, taken, transaction, task, taken_apart(options, tables))
 
 
@@ -182,6 +207,15 @@ def commit(options: SinkOptions, written: Iterable[Written]) -> None:
         for each in written:
             if each.prepared is not None:
                 end(control, each.prepared, commit=True)
+
+
+def abort_job(options: SinkOptions, job: str, written: Sequence[Written | None]) -> None:
+    """Abort a batch job; tasks that run on for a while, unknown to the driver, find it over."""
+    told = [each.first.topic for each in written if each is not None and each.first is not None]
+    topic = options.topic or (told[0] if told else OFFSETS_TOPIC)
+    with links(options) as (control, _), suppress(ApiError, BrokerUnavailable):
+        write_marker(control, job, TopicPartition(topic, 0), Marker(0, "over"))
+    abort(options, written, partial(job_task_id, job))
 
 
 def abort(
