@@ -18,7 +18,7 @@ help: ## what there is to make
 $(READY): pyproject.toml setup.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev,fast,spark,lake]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev,fast,spark,lake,jre]'
 	@touch $@
 
 run: $(READY) ## a broker on embedded defaults: `ottla dev`

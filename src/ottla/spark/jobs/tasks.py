@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
 
+from ottla.spark import java
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -64,6 +66,8 @@ def session(master: str, name: str) -> "SparkSession":
     """Workers run the interpreter of this process."""
     from pyspark.sql import SparkSession
 
+    if not master.startswith("sc://"):  # a Spark that runs already has its Java
+        java.ensure()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.Builder().master(master).appName(name)
     made = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
