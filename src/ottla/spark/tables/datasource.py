@@ -1,0 +1,117 @@
+"""What Spark calls to read a table file by file: streams, and tables in object stores.
+
+Only the names are Spark's. It finds this in the module ``pyspark_ottla_table``.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.types import StructType
+
+from ottla.client.system_time import SystemTime
+from ottla.spark.tables.columns import arrow_columns
+from ottla.spark.tables.errors import TableNotFound
+from ottla.spark.tables.logged_table import SOURCE
+from ottla.spark.tables.logs import open_log
+from ottla.spark.tables.spec import TableSpec
+from ottla.spark.tables.store import Store
+from ottla.spark.tables.table_stream import START, TableStream, read_files, tasks
+
+try:
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+except ImportError:  # Spark 4.1, where it is one batch in any case
+    if not TYPE_CHECKING:
+
+        class SupportsTriggerAvailableNow:
+            pass
+
+
+class TableDataSource(DataSource):
+    """``Table.read_stream``, and ``Table.read`` where Spark cannot read the files itself."""
+
+    @classmethod
+    def name(cls) -> str:
+        return SOURCE
+
+    def schema(self) -> StructType:
+        spec = TableSpec.from_options(self.options)
+        newest = open_log(spec, SystemTime()).newest()
+        if newest is None:
+            raise TableNotFound(f"table {spec.name} is not there yet, at {spec.location}")
+        return newest.schema
+
+    def reader(self, schema: StructType) -> "TableReader":
+        version = self.options.get("version")
+        return TableReader(
+            TableSpec.from_options(self.options), schema, None if version is None else int(version)
+        )
+
+    def streamReader(self, schema: StructType) -> "TableStreamReader":
+        return TableStreamReader(TableSpec.from_options(self.options), schema)
+
+
+class _FileReader:
+    def __init__(self, spec: TableSpec, schema: StructType) -> None:
+        self._spec = spec
+        self._store = Store(spec.location, spec.options)
+        self._schema = schema
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        # A query over nothing still has one task: its partition holds None, or is it in Spark 4.1.
+        if partition is None or partition.value is None:
+            return iter(())
+        return read_files(self._store, partition.value, arrow_columns(self._schema))
+
+
+class TableReader(_FileReader, DataSourceReader):
+    def __init__(self, spec: TableSpec, schema: StructType, version: int | None) -> None:
+        super().__init__(spec, schema)
+        self._version = version
+
+    def partitions(self) -> list[InputPartition]:
+        stream = TableStream(self._spec, SystemTime())
+        version = stream.latest() if self._version is None else self._version
+        return [InputPartition(files) for files in tasks(stream.files(START, version))]
+
+
+class TableStreamReader(_FileReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """In the driver for the whole query; executors get a copy, which only reads."""
+
+    def __init__(self, spec: TableSpec, schema: StructType) -> None:
+        super().__init__(spec, schema)
+        self._opened: TableStream | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_opened": None}
+
+    @property
+    def _stream(self) -> TableStream:
+        if self._opened is None:
+            self._opened = TableStream(self._spec, SystemTime())
+        return self._opened
+
+    def initialOffset(self) -> dict[str, int]:
+        return {"version": START}
+
+    def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:  # noqa: ARG002
+        return {"version": self._stream.latest()}
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._stream.freeze()
+
+    def partitions(self, start: Mapping[str, int], end: Mapping[str, int]) -> list[InputPartition]:
+        files = self._stream.files(start["version"], end["version"])
+        return [InputPartition(each) for each in tasks(files)]
+
+    def commit(self, end: Mapping[str, int]) -> None:
+        """The checkpoint is all that there is."""
+
+    def stop(self) -> None:
+        self._opened = None
