@@ -202,6 +202,7 @@ def test_what_cannot_be_right_is_refused(topics: Topics, arguments: list[str], r
     assert reason in done.output
 
 
+@pytest.mark.slow
 def test_partitions_are_copied_on_spark(
     spark: "SparkSession", topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,7 +28,7 @@ COMMANDS: Final = {
     "produce": ("ottla.cli.produce:produce", "Write records from standard input to a topic."),
     "consume": ("ottla.cli.consume:consume", "Read records of a topic to standard output."),
     "log": ("ottla.cli.log:log", "Look into the files of a log, without a broker."),
-    "jobs": ("ottla.cli.jobs:jobs", "Verify the remote tier, export and repartition topics, on Spark."),
+    "jobs": ("ottla.cli.jobs:jobs", "Verify the remote tier, copy topics: work on Spark."),
     "sim": ("ottla.cli.sim:sim", "Try to break a simulated cluster, seed by seed."),
     "wire": ("ottla.cli.wire:wire", "Translate messages between the wire and JSON."),
     "version": ("ottla.cli.version:version", "Say what this is."),
