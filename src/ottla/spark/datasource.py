@@ -5,13 +5,16 @@ newest offsets without saying how much it wants, and ``availableNow`` is one bat
 
 There is no ``pushFilters``: up to Spark 4.3.0 what one query filters, others of the same DataFrame
 do not see any more.
+
+Spark imports this in a new process for each step of a query's planning, most of which ask for the
+schema and no more. So what reads and writes, with the compiler of its loops, is imported where it
+is used: that alone is half a second for each process.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -37,11 +40,13 @@ from ottla.spark.formats.values import decoded_type
 from ottla.spark.offsets import OffsetsJson, from_json
 from ottla.spark.options import SourceOptions
 from ottla.spark.ranges import OffsetRange
-from ottla.spark.reader import plan_batch, read_range
 from ottla.spark.schema import Columns
-from ottla.spark.sink import OttlaStreamWriter, OttlaWriter, fitted
-from ottla.spark.sink_options import SinkOptions
-from ottla.spark.stream_reader import TopicStream
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ottla.spark.sink import OttlaStreamWriter, OttlaWriter
+    from ottla.spark.stream_reader import TopicStream
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -101,12 +106,18 @@ class OttlaDataSource(DataSource):
         options = replace(options, formats=options.formats.reading())
         return OttlaStreamReader(options, columns_of(schema, types_of(options.formats)))
 
-    def writer(self, schema: StructType, overwrite: bool) -> OttlaWriter:
+    def writer(self, schema: StructType, overwrite: bool) -> "OttlaWriter":
+        from ottla.spark.sink import OttlaWriter, fitted
+        from ottla.spark.sink_options import SinkOptions
+
         if overwrite:
             raise BadOption('a topic cannot be overwritten: use mode("append")')
         return OttlaWriter(fitted(SinkOptions.parse(dict(self.options)), schema))
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> OttlaStreamWriter:  # noqa: ARG002
+    def streamWriter(self, schema: StructType, overwrite: bool) -> "OttlaStreamWriter":  # noqa: ARG002
+        from ottla.spark.sink import OttlaStreamWriter, fitted
+        from ottla.spark.sink_options import SinkOptions
+
         return OttlaStreamWriter(fitted(SinkOptions.parse(dict(self.options)), schema))
 
 
@@ -146,9 +157,13 @@ class OttlaReader(DataSourceReader):
         self._columns = columns
 
     def partitions(self) -> list[InputPartition]:
+        from ottla.spark.reader import plan_batch
+
         return [RangePartition(each) for each in plan_batch(self._options)]
 
-    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition | None) -> Iterator["pa.RecordBatch"]:
+        from ottla.spark.reader import read_range
+
         # A query over nothing still has one task: its partition holds None, or is it in Spark 4.1.
         if partition is None or partition.value is None:
             return iter(())
@@ -167,7 +182,9 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**self.__dict__, "_opened": None}
 
     @property
-    def _stream(self) -> TopicStream:
+    def _stream(self) -> "TopicStream":
+        from ottla.spark.stream_reader import TopicStream
+
         if self._opened is None:
             self._opened = TopicStream(self._options)
         return self._opened
@@ -202,7 +219,9 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ranges = self._stream.ranges(dict(start), dict(end))
         return [RangePartition(each) for each in ranges]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+        from ottla.spark.reader import read_range
+
         return read_range(partition.value, self._options, self._columns)
 
     def commit(self, end: OffsetsJson) -> None:

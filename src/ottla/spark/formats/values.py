@@ -94,7 +94,17 @@ def check_writable(kind: pa.DataType, spec: FormatSpec, column: str) -> None:
 
 def decoded_type(spec: FormatSpec) -> pa.DataType:
     """The type of a column in this format; raises FormatError where there is no such."""
-    return pa.binary() if spec.format == "raw" else codec_of(spec).type
+    if spec.format == "raw":
+        return pa.binary()
+    if spec.format == "json" and spec.schema is not None:
+        # Asked by processes that decode nothing: they do without the compiler of the codec's loops.
+        from ottla.spark.formats.json_rows import RowReader
+        from ottla.spark.formats.json_schema import columns_of
+
+        kind = columns_of(spec.schema)
+        RowReader(kind)
+        return kind
+    return codec_of(spec).type
 
 
 @lru_cache(maxsize=64)
