@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "consume": ("ottla.cli.consume:consume", "Read records of a topic to standard output."),
     "log": ("ottla.cli.log:log", "Look into the files of a log, without a broker."),
     "jobs": ("ottla.cli.jobs:jobs", "Verify the remote tier, copy topics: work on Spark."),
+    "pipeline": ("ottla.cli.pipeline:pipeline", "Run pipelines of topics and tables on Spark."),
     "sim": ("ottla.cli.sim:sim", "Try to break a simulated cluster, seed by seed."),
     "wire": ("ottla.cli.wire:wire", "Translate messages between the wire and JSON."),
     "version": ("ottla.cli.version:version", "Say what this is."),

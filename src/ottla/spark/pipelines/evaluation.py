@@ -1,0 +1,228 @@
+"""What flows see: ``spark.table("x")`` and its like find the datasets of the pipeline.
+
+While a flow is evaluated, ``spark.table``, ``spark.read.table``, ``spark.readStream.table`` and
+``spark.sql`` of every session look among the pipeline's datasets first (Spark's own command
+replaces methods in the same way while it imports definitions). A dataset that is read whole becomes
+a temporary view; one that is read as a stream goes to the query as it is, or, in SQL, as a view of
+another name in the place of ``STREAM(x)``.
+
+A table that does not exist yet is made without rows, with the columns of its first flow: so flows
+can begin in any order.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.readwriter import DataFrameReader
+from pyspark.sql.streaming.readwriter import DataStreamReader
+
+from ottla.spark.pipelines.graph import Graph
+from ottla.spark.pipelines.model import Dataset, Flow, Kind, Pipeline, PipelineError
+from ottla.spark.pipelines.sql import replace_streams
+
+if TYPE_CHECKING:
+    from ottla.spark.pipelines.stored import StoredTables
+
+STREAM_PREFIX: Final = "__stream_of_"
+NOT_FOUND: Final = "TABLE_OR_VIEW_NOT_FOUND"
+
+
+class Evaluation:
+    """Makes DataFrames of flows; one at a time, since views belong to the session."""
+
+    def __init__(
+        self, pipeline: Pipeline, graph: Graph, tables: "StoredTables", spark: SparkSession
+    ) -> None:
+        self._pipeline = pipeline
+        self._graph = graph
+        self._tables = tables
+        self._spark = spark
+        self._lock = threading.RLock()
+        self._views: set[str] = set()
+        self._original: dict[tuple[type, str], Callable[..., Any]] = {}
+
+    @contextmanager
+    def frame_of(self, flow: Flow) -> Iterator[DataFrame]:
+        """The DataFrame of a flow, with its settings of Spark in force.
+
+        It reads tables as they are now. Leave this context when its query has begun.
+        """
+        with self._lock, self._settings(flow):
+            for view in sorted(self._views):
+                self._spark.catalog.dropTempView(view)
+            self._views.clear()
+            with self._resolving():
+                frame = self._evaluate(flow)
+            yield frame
+
+    def _evaluate(self, flow: Flow) -> DataFrame:
+        with self._graph.evaluating(flow):
+            try:
+                made = self._spark.sql(flow.query) if isinstance(flow.query, str) else flow.query()
+            except AnalysisException as error:
+                raise PipelineError(f"{flow.place}: flow {flow.name}: {_brief(error)}") from error
+        if not isinstance(made, DataFrame):
+            raise PipelineError(
+                f"{flow.place}: flow {flow.name} must return a DataFrame, not {type(made).__name__}"
+            )
+        target = self._graph.datasets[flow.target]
+        if target.kind is Kind.VIEW and made.isStreaming:
+            raise PipelineError(
+                f"{flow.place}: materialized view {target.name} reads a stream; read it whole "
+                "(spark.table instead of spark.readStream.table), or make it a streaming table"
+            )
+        if target.kind in {Kind.TABLE, Kind.SINK} and not made.isStreaming:
+            raise PipelineError(
+                f"{flow.place}: flow {flow.name} to {target.kind.value} {target.name} must read a "
+                "stream: spark.readStream, or STREAM(...) in SQL"
+            )
+        return made
+
+    def _stream(self, name: str) -> DataFrame:
+        """New rows of a dataset, as they come."""
+        dataset = self._graph.read(name, streaming=True)
+        if dataset.kind is Kind.TEMPORARY:
+            frame = self._evaluate(self._graph.writers(name)[0])
+            if not frame.isStreaming:
+                raise PipelineError(f"{dataset.place}: temporary view {name} is not a stream")
+            return frame
+        if dataset.kind is Kind.SOURCE:
+            reader = self._spark.readStream.format(dataset.format or "ottla")
+            return reader.options(**self._options(dataset)).load()
+        if any(flow.latest for flow in self._graph.writers(name)):
+            raise PipelineError(
+                f"{dataset.place}: {name} holds the latest state of each key, which is no stream: "
+                "read it whole, or read the stream that it is made of"
+            )
+        self._ensure(dataset)
+        if dataset.kind is Kind.VIEW:
+            return self._tables.follow(dataset, self._spark)
+        return self._tables.open(dataset).read_stream(self._spark)
+
+    def _whole(self, name: str) -> DataFrame:
+        dataset = self._graph.read(name, streaming=False)
+        if dataset.kind is Kind.TEMPORARY:
+            return self._evaluate(self._graph.writers(name)[0])
+        if dataset.kind is Kind.SOURCE:
+            reader = self._spark.read.format(dataset.format or "ottla")
+            return reader.options(**self._options(dataset)).load()
+        self._ensure(dataset)
+        return self._tables.open(dataset).read(self._spark)
+
+    def _options(self, dataset: Dataset) -> dict[str, str]:
+        servers = {"kafka.bootstrap.servers": self._pipeline.bootstrap_servers}
+        return {**(servers if dataset.format == "ottla" else {}), **dataset.options}
+
+    def _ensure(self, dataset: Dataset) -> None:
+        """Make a table that nothing was written to yet."""
+        table = self._tables.open(dataset)
+        if not table.exists():
+            flow = self._graph.writers(dataset.name)[0]
+            table.create(self._tables.columns(dataset, flow, self._evaluate(flow)))
+
+    def _view(self, name: str) -> None:
+        self._whole(name).createOrReplaceTempView(name)
+        self._views.add(name)
+
+    def _stream_view(self, name: str) -> str | None:
+        if name not in self._graph.datasets:
+            return None
+        view = f"{STREAM_PREFIX}{name}"
+        self._stream(name).createOrReplaceTempView(view)
+        self._views.add(view)
+        return f"`{view}`"
+
+    @contextmanager
+    def _settings(self, flow: Flow) -> Iterator[None]:
+        before = {name: self._spark.conf.get(name, None) for name in flow.settings}
+        for name, value in flow.settings.items():
+            self._spark.conf.set(name, value)
+        try:
+            yield
+        finally:
+            for name, old in before.items():
+                if old is None:
+                    self._spark.conf.unset(name)
+                else:
+                    self._spark.conf.set(name, old)
+
+    @contextmanager
+    def _resolving(self) -> Iterator[None]:
+        """Put our methods in the place of Spark's."""
+        ours: dict[tuple[type, str], Callable[..., Any]] = {
+            (SparkSession, "table"): self._read_table,
+            (DataFrameReader, "table"): self._read_table,
+            (DataStreamReader, "table"): self._read_stream_table,
+            (SparkSession, "sql"): self._run_sql,
+        }
+        self._original = {(owner, name): getattr(owner, name) for owner, name in ours}
+        try:
+            for (owner, name), method in ours.items():
+                setattr(owner, name, _bound(method, self._original[owner, name]))
+            yield
+        finally:
+            for (owner, name), method in self._original.items():
+                setattr(owner, name, method)
+
+    def _read_table(self, original: Callable[..., Any], name: str) -> Any:
+        if _plain(name) in self._graph.datasets:
+            self._view(_plain(name))
+        return self._found(lambda: original(name))
+
+    def _read_stream_table(self, original: Callable[..., Any], name: str) -> Any:
+        if _plain(name) in self._graph.datasets:
+            return self._stream(_plain(name))
+        return self._found(lambda: original(name))
+
+    def _run_sql(self, original: Callable[..., Any], query: str, *args: Any, **named: Any) -> Any:
+        text = replace_streams(query, self._stream_view)
+        seen: set[str] = set()
+        while True:
+            try:
+                return original(text, *args, **named)
+            except AnalysisException as error:
+                name = _missing(error)
+                if name is None:
+                    raise
+                if name not in self._graph.datasets or name in seen:
+                    raise self._graph.missing(name) from error
+                seen.add(name)
+                self._view(name)
+
+    def _found(self, look: Callable[[], Any]) -> Any:
+        try:
+            return look()
+        except AnalysisException as error:
+            name = _missing(error)
+            if name is None:
+                raise
+            raise self._graph.missing(name) from error
+
+
+def _bound(ours: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    """A method: ours gets Spark's, which knows its object already."""
+
+    def method(this: Any, *args: Any, **named: Any) -> Any:
+        return ours(lambda *a, **n: original(this, *a, **n), *args, **named)
+
+    return method
+
+
+def _plain(name: str) -> str:
+    return name[1:-1] if name.startswith("`") and name.endswith("`") else name
+
+
+def _missing(error: AnalysisException) -> str | None:
+    """The name of the table that Spark did not find."""
+    if error.getCondition() != NOT_FOUND:
+        return None
+    return _plain((error.getMessageParameters() or {}).get("relationName", ""))
+
+
+def _brief(error: AnalysisException) -> str:
+    """Without the plan, which says little to those who did not write the planner."""
+    return str(error).split(";\n")[0].split("\n\nJVM")[0].strip()

@@ -1,0 +1,257 @@
+"""Runs a pipeline: starts its flows, keeps them running, and tells how they are.
+
+Everything is evaluated before anything is started, so that mistakes in the definitions are found
+while nothing is written yet. Then one loop looks after all: flows (:mod:`flow_run`), views
+(:mod:`view_run`), the state file, the wish to stop.
+"""
+
+import os
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ottla.client.system_time import SystemTime
+from ottla.common.clock import Clock
+from ottla.spark.pipelines import state as states
+from ottla.spark.pipelines.definitions import define
+from ottla.spark.pipelines.evaluation import Evaluation
+from ottla.spark.pipelines.failures import brief
+from ottla.spark.pipelines.flow_run import FlowRun
+from ottla.spark.pipelines.graph import Graph
+from ottla.spark.pipelines.hadoop_files import Directories
+from ottla.spark.pipelines.model import Flow, Kind, Pipeline
+from ottla.spark.pipelines.queries import Queries
+from ottla.spark.pipelines.sessions import BOOTSTRAP, open_session
+from ottla.spark.pipelines.state import RunState
+from ottla.spark.pipelines.stored import StoredTables
+from ottla.spark.pipelines.view_run import ViewRun
+from ottla.spark.pipelines.views import STAGING, Views
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EVERY_SECONDS: Final = 0.2
+STOP_SECONDS: Final = 10.0
+"""How long a micro-batch may take to end by itself when the run is to stop."""
+
+_SYSTEM: Final = SystemTime()
+
+Show = Callable[[RunState], None]
+
+
+def run(
+    pipeline: Pipeline,
+    *,
+    master: str = "local[*]",
+    once: bool = False,
+    refresh: bool = False,
+    conf: Mapping[str, str] | None = None,
+    show: Show = lambda _: None,
+    clock: Clock = _SYSTEM,
+    stop: threading.Event | None = None,
+    spark: "SparkSession | None" = None,
+) -> RunState:
+    """Until it is stopped, by ``stop`` or by ``ottla pipeline stop``; or ``once`` through.
+
+    ``refresh`` forgets tables and checkpoints first. A session that is given is left open.
+    Raises PipelineError for mistakes in the files; how flows fared is in the state.
+    """
+    directory = pipeline.state_directory
+    with states.RunLock(directory):
+        state = RunState(pipeline.name, uuid.uuid4().hex, os.getpid(), master, clock.wall_ms())
+        telling = _Telling(directory, state, show, clock)
+        session = spark
+        try:
+            telling.now(states.STARTING)
+            session = session or open_session(pipeline, master, conf or {})
+            session.conf.set(BOOTSTRAP, pipeline.bootstrap_servers)
+            made = _Run(pipeline, session, telling, once, stop or threading.Event(), clock)
+            made.prepare(refresh=refresh)
+            made.once() if once else made.keep_running()
+        except BaseException as error:
+            state.error = brief(f"{type(error).__name__}: {error}")
+            telling.now(states.FAILED)
+            raise
+        finally:
+            if session is not None and spark is None:
+                session.stop()
+        return state
+
+
+class _Telling:
+    """The state, to the file and to whoever looks."""
+
+    def __init__(self, directory: Path, state: RunState, show: Show, clock: Clock) -> None:
+        self._clock = clock
+        self._directory = directory
+        self._show = show
+        self.state = state
+
+    def now(self, status: str | None = None) -> None:
+        self.state.status = status or self.state.status
+        self.state.updated_ms = self._clock.wall_ms()
+        states.write(self._directory, self.state)
+        self._show(self.state)
+
+
+class _Run:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        spark: "SparkSession",
+        telling: _Telling,
+        once: bool,
+        stop: threading.Event,
+        clock: Clock,
+    ) -> None:
+        self._clock = clock
+        self._pipeline = pipeline
+        self._spark = spark
+        self._telling = telling
+        self._is_once = once
+        self._stop = stop
+        self._graph: Graph = define(pipeline, spark)
+        self._tables = StoredTables(pipeline)
+        self._evaluation = Evaluation(pipeline, self._graph, self._tables, spark)
+        self._queries = Queries(pipeline, self._graph, self._tables, self._evaluation, self._wrote)
+        self._views = Views(pipeline, self._graph, self._tables, self._evaluation, spark)
+        self._versions: Counter[str] = Counter()
+        self._flow_runs: dict[str, FlowRun] = {}
+        self._view_runs: dict[str, ViewRun] = {}
+        self._started_with: dict[str, dict[str, int]] = {}
+
+    def prepare(self, *, refresh: bool) -> None:
+        """Evaluate all, and set up what looks after each."""
+        if refresh:
+            self._forget()
+        for flow in list(self._graph.flows.values()):
+            with self._evaluation.frame_of(flow):
+                pass
+        self._graph.put_tables_before_sinks()
+        for flow in self._graph.order():
+            kind = self._graph.datasets[flow.target].kind
+            if kind is Kind.TEMPORARY:
+                continue
+            if kind is Kind.VIEW:
+                view = ViewRun(flow, self._pipeline, self._graph, self._views.refresh)
+                self._view_runs[flow.name] = view
+                self._telling.state.flows[flow.name] = view.state
+            else:
+                run = FlowRun(flow, self._graph, self._queries, once=self._is_once)
+                self._flow_runs[flow.name] = run
+                self._telling.state.flows[flow.name] = run.state
+
+    def _forget(self) -> None:
+        for dataset in self._graph.datasets.values():
+            if dataset.is_stored:
+                self._tables.open(dataset).drop()
+        files = Directories(self._spark)
+        for name in ("tables", "checkpoints", STAGING):
+            files.delete(self._pipeline.path(name))
+
+    def _wrote(self, flow: Flow, rows: int) -> None:
+        """From the threads of queries."""
+        self._flow_runs[flow.name].wrote(rows)
+        if rows:
+            self._versions[flow.target] += 1
+
+    def _wants_to_stop(self) -> bool:
+        state = self._telling.state
+        return self._stop.is_set() or states.is_asked_to_stop(
+            self._pipeline.state_directory, state.run_id
+        )
+
+    def keep_running(self) -> None:
+        for run in self._flow_runs.values():
+            self._start(run)
+        self._telling.now(states.RUNNING)
+        with ThreadPoolExecutor(1, "views") as pool:
+            while not self._wants_to_stop():
+                changed = [self._look(run) for run in self._flow_runs.values()]
+                changed += [self._look_at_view(view, pool) for view in self._view_runs.values()]
+                if any(changed):
+                    self._telling.now()
+                self._stop.wait(EVERY_SECONDS)
+            self._telling.now(states.STOPPING)
+            self._stop_flows()
+        for view in self._view_runs.values():
+            view.look()
+            view.end(states.STOPPED)
+        self._telling.now(states.STOPPED)
+
+    def once(self) -> None:
+        """Each flow until it has done what was there when it began, those before it first."""
+        self._telling.now(states.RUNNING)
+        with ThreadPoolExecutor(1, "views") as pool:
+            for flow in self._graph.order():
+                if self._wants_to_stop():
+                    break
+                if flow.name in self._flow_runs:
+                    self._finish(self._flow_runs[flow.name])
+                elif flow.name in self._view_runs:
+                    self._finish_view(self._view_runs[flow.name], pool)
+        self._stop_flows()
+        flows = self._telling.state.flows.values()
+        failed = any(flow.status == states.FAILED for flow in flows)
+        over = all(flow.status == states.FINISHED for flow in flows)
+        ended = states.FAILED if failed else states.FINISHED if over else states.STOPPED
+        self._telling.now(ended)
+
+    def _finish(self, run: FlowRun) -> None:
+        run.start()
+        while not run.is_over and not self._wants_to_stop():
+            if run.look():
+                self._telling.now()
+            self._stop.wait(EVERY_SECONDS / 4)
+
+    def _finish_view(self, view: ViewRun, pool: ThreadPoolExecutor) -> None:
+        while not view.gave_up and not self._wants_to_stop():
+            if view.is_due(self._versions):
+                view.begin(self._versions, pool)
+            if view.look() is not None:
+                view.end(states.FINISHED)
+                self._versions[view.flow.target] += 1
+                break
+            self._stop.wait(EVERY_SECONDS / 4)
+        if view.gave_up:
+            view.state.status = states.FAILED
+        self._telling.now()
+
+    def _start(self, run: FlowRun) -> None:
+        self._started_with[run.flow.name] = self._whole_inputs(run.flow)
+        run.start()
+
+    def _look(self, run: FlowRun) -> bool:
+        changed = run.look()
+        read = self._whole_inputs(run.flow)
+        waited = self._clock.monotonic() - run.started_at >= self._pipeline.static_refresh_seconds
+        stale = read != self._started_with[run.flow.name]
+        if stale and waited and run.query is not None and run.is_idle():
+            self._started_with[run.flow.name] = read
+            run.restart()
+            return True
+        return changed
+
+    def _whole_inputs(self, flow: Flow) -> dict[str, int]:
+        """What a flow reads whole, and how often that was written to."""
+        return {name: self._versions[name] for name in self._graph.reads_whole(flow.name)}
+
+    def _look_at_view(self, view: ViewRun, pool: ThreadPoolExecutor) -> bool:
+        before = (view.state.status, view.state.batch)
+        if view.look() is not None:
+            self._versions[view.flow.target] += 1
+        if view.is_due(self._versions):
+            view.begin(self._versions, pool)
+        return before != (view.state.status, view.state.batch)
+
+    def _stop_flows(self) -> None:
+        """Let micro-batches end, so that the next run need not repeat them; not forever."""
+        until = self._clock.monotonic() + STOP_SECONDS
+        for run in self._flow_runs.values():
+            while not run.is_idle() and self._clock.monotonic() < until:
+                threading.Event().wait(0.02)
+            run.stop()
