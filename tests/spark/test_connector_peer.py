@@ -3,12 +3,15 @@
 The connector reads our broker too: it is the other way from Spark to our topics.
 """
 
+import json
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.spark.topics import Row, Topics, numbered
 from tools.kafka_peer.spark_connector import jars
+
+from ottla.spark.offsets import from_json, topic_ids_of
 
 pytestmark = [
     pytest.mark.peer,
@@ -73,3 +76,10 @@ def test_one_checkpoint_passes_from_the_connector_to_ours_and_back(
         counts.append(len(seen))
     assert counts == [200, 400, 600, 800]
     assert sorted(seen) == list(range(800))
+    logged = [
+        json.loads(path.read_text().splitlines()[-1])
+        for path in sorted((tmp_path / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
+    ]
+    assert [topic_ids_of(each) == {} for each in logged if from_json(each)] == [
+        name == "kafka" for name in ("kafka", "ottla", "kafka", "ottla")
+    ]

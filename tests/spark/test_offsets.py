@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.common.topic_partition import TopicPartition
-from ottla.spark.offsets import from_json, to_json
+from ottla.spark.offsets import from_json, to_json, topic_ids_of
 from ottla.spark.ranges import OffsetRange, plan
 
 names = st.text("abcXYZ._-09", min_size=1, max_size=6)
@@ -15,9 +15,18 @@ offsets = st.dictionaries(
 )
 
 
-@given(offsets)
-def test_offsets_come_back_from_their_json(known: dict[TopicPartition, int]) -> None:
-    assert from_json(json.loads(json.dumps(to_json(known)))) == known
+ids = st.dictionaries(names, st.binary(min_size=16, max_size=16), max_size=6)
+
+
+@given(offsets, ids)
+def test_offsets_come_back_from_their_json_and_of_which_topics_they_are(
+    known: dict[TopicPartition, int], topic_ids: dict[str, bytes]
+) -> None:
+    shape = json.loads(json.dumps(to_json(known, topic_ids)))
+    assert from_json(shape) == known
+    named = {each.topic for each in known}
+    assert topic_ids_of(shape) == {name: it for name, it in topic_ids.items() if name in named}
+    assert {name: parts for name, parts in shape.items() if parts} == to_json(known)
 
 
 def test_it_is_the_connectors_json_with_partitions_in_the_order_of_their_numbers() -> None:

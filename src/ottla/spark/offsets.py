@@ -1,25 +1,30 @@
 """Offsets of partitions, in the JSON that spark-sql-kafka writes into checkpoints.
 
 ``{"topic":{"0":23,"1":345}}``: the offset that comes next in each partition, topics and partitions
-in order, because Spark compares two of them as text. Nothing else may stand there, or a checkpoint
-would not pass to spark-sql-kafka and back.
+in order, because Spark compares two of them as text. Behind them stands which topics these are,
+``"topic#<topic id>":{}``: no topic has such a name, and to spark-sql-kafka a topic that has no
+partitions is nothing, so that a checkpoint passes to it and back; it writes no ids itself.
 """
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ottla.client.offsets import EARLIEST, LATEST
+from ottla.common.identifiers import uuid_from_text, uuid_text
 from ottla.common.topic_partition import TopicPartition
 from ottla.spark.errors import BadOption
 
 Offsets = dict[TopicPartition, int]
+TopicIds = dict[str, bytes]
 OffsetsJson = dict[str, dict[str, int]]
 
 WORDS: Final = {"earliest": EARLIEST, "latest": LATEST}
 NAMES: Final = {number: word for word, number in WORDS.items()}
 GROUP: Final = "group"
+_ID: Final = "#"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +64,27 @@ class AtTimestamps:
 Limit = Everywhere | OfGroup | Specific | AtTimestamp | AtTimestamps
 
 
-def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetsJson:
+def to_json(
+    offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, bytes] | None = None
+) -> OffsetsJson:
+    """``topic_ids`` of more topics than there are offsets of do no harm."""
     shape: OffsetsJson = {}
     for (topic, partition), offset in sorted(offsets.items()):
         shape.setdefault(topic, {})[str(partition)] = offset
-    return shape
+    known = topic_ids or {}
+    names = [f"{topic}{_ID}{uuid_text(known[topic])}" for topic in shape if topic in known]
+    return shape | {name: {} for name in names}
+
+
+def topic_ids_of(shape: Mapping[str, object]) -> TopicIds:
+    """Which topics the offsets are of, as far as it stands there."""
+    found: TopicIds = {}
+    for name in shape:
+        topic, mark, text = name.partition(_ID)
+        if mark:
+            with suppress(ValueError):
+                found[topic] = uuid_from_text(text)
+    return found
 
 
 def from_json(shape: Mapping[str, Mapping[str, int]]) -> Offsets:

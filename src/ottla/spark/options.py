@@ -60,6 +60,7 @@ STORE_SETTINGS: Final = {
 """How to reach the remote store, by the settings of the broker that say it."""
 OUR_OWN: Final = (
     "commitGroup",
+    "checkpointTopicIds",
     "maxBytesPerTrigger",
     "maxBytesPerPartition",
     "readFrom",
@@ -185,6 +186,8 @@ class SourceOptions:
     remote_store: str | None
     store_settings: tuple[tuple[str, str], ...]
     commit_group: str | None
+    checkpoint_topic_ids: bool
+    """Whether the offsets of a stream say of which topics they are."""
     min_partitions: int | None
     records_per_partition_max: int | None
     bytes_per_partition_max: int | None
@@ -232,6 +235,7 @@ class SourceOptions:
                 if (value := given.text(name)) is not None
             ),
             commit_group=commit_group,
+            checkpoint_topic_ids=given.truth("checkpointTopicIds", default=True),
             min_partitions=given.number("minPartitions"),
             records_per_partition_max=given.number("maxRecordsPerPartition"),
             bytes_per_partition_max=split if streaming else split or SPLIT_BYTES,

@@ -22,12 +22,11 @@ from ottla.spark.offsets import (
     Offsets,
     OfGroup,
     Specific,
+    TopicIds,
 )
 from ottla.spark.options import SourceOptions
 
 _log = logging.getLogger(__name__)
-
-TopicIds = dict[str, bytes]
 
 
 class Positions:

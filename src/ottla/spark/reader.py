@@ -16,9 +16,9 @@ from ottla.spark.dead_letters import DeadLetters
 from ottla.spark.decoding import BatchDecoder
 from ottla.spark.errors import DataLoss
 from ottla.spark.formatted_reads import columns_to_read, formatted
-from ottla.spark.offsets import Offsets
+from ottla.spark.offsets import Offsets, TopicIds
 from ottla.spark.options import SourceOptions
-from ottla.spark.positions import Positions, TopicIds, report_loss
+from ottla.spark.positions import Positions, report_loss
 from ottla.spark.ranges import OffsetRange, plan
 from ottla.spark.schema import Columns
 from ottla.spark.segment_placement import place_ranges

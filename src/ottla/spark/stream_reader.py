@@ -1,9 +1,9 @@
 """Streaming queries: how far each micro-batch goes, and what may have been lost between two.
 
-Lives in the driver for the whole query. The checkpoint holds offsets only, in the connector's form;
-topic ids are remembered here. Ranges carry the id of their topic and are fetched by it, so that a
-namesake that was made anew is never read in its place. A restarted query takes the ids of that
-moment: that a topic was made anew while the query was down shows only if it holds less than before.
+Lives in the driver for the whole query. Offsets say of which topics they are (``offsets``), also in
+the checkpoint: so it is seen that a topic was deleted and made anew, whenever that was. Ranges have
+the id of their topic and are fetched by it: a namesake is never read in place of what is gone.
+Offsets without ids, of spark-sql-kafka, are taken for those of the topics that there are.
 """
 
 import logging
@@ -15,9 +15,16 @@ from ottla.client.system_time import Deadline
 from ottla.common.errors import ApiError
 from ottla.common.topic_partition import TopicPartition
 from ottla.spark.broker_reads import BrokerReads, connected
-from ottla.spark.offsets import Offsets, OffsetsJson, from_json, to_json
+from ottla.spark.offsets import (
+    Offsets,
+    OffsetsJson,
+    TopicIds,
+    from_json,
+    to_json,
+    topic_ids_of,
+)
 from ottla.spark.options import SourceOptions
-from ottla.spark.positions import Positions, TopicIds
+from ottla.spark.positions import Positions
 from ottla.spark.ranges import OffsetRange
 from ottla.spark.reader import plan_ranges
 
@@ -26,6 +33,7 @@ _log = logging.getLogger(__name__)
 TOPICS_AGE_MAX_MS: Final = 5_000
 """How long a new partition may go unseen; triggers come every few milliseconds."""
 _SIZES_AGE_MAX_MS: Final = 30_000
+_PLACES_SHOWN: Final = 5
 _RECORD_BYTES: Final = 1024
 """Where brokers do not tell their sizes."""
 
@@ -53,7 +61,7 @@ class TopicStream:
     def initial(self) -> OffsetsJson:
         """Where a query without a checkpoint begins."""
         self._look(missing_ok=False)
-        return to_json(self._positions.starting(self._partitions))
+        return self._json(self._positions.starting(self._partitions))
 
     def freeze(self) -> None:
         """What is there at the next look is all that this query will read."""
@@ -69,15 +77,18 @@ class TopicStream:
         known = from_json(start) if start else {}
         if known:
             self.commit_offsets(known)
-        self._latest = self._frozen if self._frozen is not None else self._look_latest(known)
+        if self._frozen is not None:
+            self._latest = self._frozen
+        else:
+            self._latest = self._look_latest(known, topic_ids_of(start or {}))
         if self._freezes:
             self._frozen = self._latest
         if not limited or start is None:
-            return to_json(self._latest)
+            return self._json(self._latest)
         begins = known | self._begins_of_new(known)
         if self._waits(begins):
-            return to_json(known)
-        return to_json(self._limited(begins, self._latest))
+            return start
+        return self._json(self._limited(begins, self._latest))
 
     def reported(self) -> OffsetsJson | None:
         """The end of what there is, whatever the limits."""
@@ -87,10 +98,17 @@ class TopicStream:
         """What the tasks of a micro-batch read; also of one that is repeated after a restart."""
         begins, ends = from_json(start), from_json(end)
         if not self._topic_ids or any(each.topic not in self._topic_ids for each in ends):
-            self._look(missing_ok=True)
+            self._look(begins, missing_ok=True)
+        ids = topic_ids_of(end)
+        self._compare(topic_ids_of(start), ids, begins)
         begins = self._checked(begins, ends)
-        present = {each: offset for each, offset in ends.items() if each.topic in self._topic_ids}
-        return plan_ranges(self.options, self._reads, self._topic_ids, begins, present)
+        for each in [each for each in ends if not self._same(each.topic, ids)]:
+            if begins[each] < (last := ends.pop(each)):
+                self._positions.lost(
+                    f"{each}: offsets {begins[each]} to {last - 1} of a micro-batch that is run "
+                    "again are gone: the topic was deleted"
+                )
+        return plan_ranges(self.options, self._reads, self._topic_ids, begins, ends)
 
     def commit_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Tell the consumer group how far the query is; nothing depends on it but what people see.
@@ -111,25 +129,41 @@ class TopicStream:
 
     # What there is
 
-    def _look(self, *, missing_ok: bool) -> None:
-        """Which partitions there are, and whether a topic is another than before."""
-        partitions, topic_ids = self._positions.assigned(missing_ok=missing_ok)
-        for topic, topic_id in topic_ids.items():
-            if self._topic_ids.get(topic, topic_id) != topic_id:
+    def _json(self, offsets: Offsets) -> OffsetsJson:
+        return to_json(offsets, self._topic_ids if self.options.checkpoint_topic_ids else None)
+
+    def _same(self, topic: str, ids: TopicIds) -> bool:
+        """Whether the topic is there, and is the one that is meant."""
+        there = self._topic_ids.get(topic)
+        return there is not None and ids.get(topic, there) == there
+
+    def _compare(self, before: TopicIds, after: TopicIds, known: Offsets) -> None:
+        """Tell which topics are others than before; once, as long as nothing of them is read."""
+        for topic, topic_id in before.items():
+            if after.get(topic, topic_id) != topic_id and topic not in self._recreated:
+                places = [f"{each} offset {known[each]}" for each in known if each.topic == topic]
+                since = f", from {', '.join(places[:_PLACES_SHOWN])} on," if places else ""
                 self._positions.lost(
-                    f"topic {topic} was deleted and made anew: what the query had not read is gone"
+                    f"topic {topic} was deleted and made anew: what the query had not read{since} "
+                    "is gone"
                 )
                 self._recreated.add(topic)
+
+    def _look(self, known: Offsets | None = None, *, missing_ok: bool) -> None:
+        """Which partitions there are, and whether a topic is another than before."""
+        partitions, topic_ids = self._positions.assigned(missing_ok=missing_ok)
+        self._compare(self._topic_ids, topic_ids, known or {})
         self._partitions, self._topic_ids = partitions, topic_ids
         age = min(TOPICS_AGE_MAX_MS, self.options.kafka.timing.metadata_age_max_ms)
         self._fresh_until = Deadline(self._clock, age)
 
-    def _look_latest(self, known: Offsets) -> Offsets:
+    def _look_latest(self, known: Offsets, ids: TopicIds) -> Offsets:
         """The end of each partition. One before what is known may be a broker that lags."""
         attempt = 0
         while True:
             if self._fresh_until.passed:
-                self._look(missing_ok=True)
+                self._look(known, missing_ok=True)
+            self._compare(ids, self._topic_ids, known)
             latest = self._positions.at(LATEST, self._partitions)
             behind = any(
                 offset < known.get(each, 0) and each.topic not in self._recreated
@@ -144,7 +178,7 @@ class TopicStream:
             self._clock.wait(self.options.retry_interval_ms / 1000)
 
     def _begins_of_new(self, known: Offsets) -> Offsets:
-        new = [each for each in self._latest if each not in known]
+        new = [each for each in self._latest if each not in known or each.topic in self._recreated]
         return self._positions.at(EARLIEST, new) if new else {}
 
     def _checked(self, begins: Offsets, ends: Offsets) -> Offsets:
