@@ -5,6 +5,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+from pyiceberg.table import StaticTable
 from pyspark.sql import DataFrame, SparkSession
 
 from ottla.client.system_time import SystemTime
@@ -13,7 +16,10 @@ from ottla.spark.tables.logs import open_log
 from ottla.spark.tables.spec import TableSpec
 from ottla.spark.tables.table import Table, open_table
 
-FORMATS: Final = ("parquet",)
+FORMATS: Final = ("parquet", "delta", "iceberg")
+slow = pytest.mark.slow
+MOSTLY_PARQUET: Final = ("parquet", *(pytest.param(each, marks=slow) for each in FORMATS[1:]))
+"""What is the same for all formats is tried with all of them in `make test-all`."""
 Rows = list[tuple[Any, ...]]
 
 
@@ -55,7 +61,14 @@ def log_of(spec: TableSpec) -> CommitLog:
 
 
 def elsewhere(spec: TableSpec) -> Rows:
-    """The files that the newest version names, one by one."""
+    """By the library of each format; of Parquet the files that the newest version names."""
+    if spec.format == "delta":
+        return [
+            tuple(row.values()) for row in DeltaTable(spec.location).to_pyarrow_table().to_pylist()
+        ]
+    if spec.format == "iceberg":
+        scan = StaticTable.from_metadata(spec.location).scan()
+        return [tuple(row.values()) for row in scan.to_arrow().to_pylist()]
     newest = log_of(spec).newest()
     assert newest is not None
     rows: Rows = []

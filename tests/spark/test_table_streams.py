@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from tests.spark.table_formats import FORMATS, numbers, opened, spec_of
+from tests.spark.table_formats import MOSTLY_PARQUET, numbers, opened, spec_of
 
 from ottla.spark.tables.spec import TableSpec
 
@@ -23,7 +23,7 @@ def streamed(spark: SparkSession, spec: TableSpec, checkpoint: Path) -> list[int
     return sorted(got)
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("kind", MOSTLY_PARQUET)
 def test_a_stream_gets_each_appended_row_once_and_refuses_what_is_replaced(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:

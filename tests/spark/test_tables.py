@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.spark.table_formats import (
     FORMATS,
+    MOSTLY_PARQUET,
     Crash,
     Rows,
     crash_at,
@@ -23,6 +24,7 @@ from ottla.spark.tables.spec import TableSpec
 from ottla.spark.tables.table import Table
 
 each_format = pytest.mark.parametrize("kind", FORMATS)
+mostly_parquet = pytest.mark.parametrize("kind", MOSTLY_PARQUET)
 STEPS = ("prepared", "written", "committed")
 
 Write = Callable[[Table, DataFrame, int], int]
@@ -56,7 +58,7 @@ def test_a_batch_is_appended_once_and_each_writer_has_its_own(
     assert rows_of(spark, spec) == noted((0, 6, "new"))
 
 
-@each_format
+@mostly_parquet
 @pytest.mark.parametrize("operation", WRITES)
 def test_a_write_that_crashed_anywhere_is_repeated_and_is_there_once(
     spark: SparkSession, tmp_path: Path, kind: str, operation: str
@@ -85,7 +87,7 @@ def test_a_write_that_crashed_anywhere_is_repeated_and_is_there_once(
     assert rows_of(spark, spec) == expected
 
 
-@each_format
+@mostly_parquet
 def test_of_two_writers_at_once_both_succeed_and_a_twin_does_not(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
@@ -138,7 +140,7 @@ def orders(spark: SparkSession, text: str) -> DataFrame:
     return frame.selectExpr("region", "int(id) id", "int(at) at", "state").coalesce(1)
 
 
-@each_format
+@mostly_parquet
 def test_an_upsert_keeps_the_newest_row_of_each_key(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:

@@ -1,11 +1,21 @@
-"""Which log a table has; the libraries of a format are imported when it is asked for."""
+"""Which log a table has; the library of a format is imported when it is asked for."""
 
 from ottla.common.clock import Clock
 from ottla.spark.tables.commits import CommitLog
-from ottla.spark.tables.parquet_log import ParquetLog
-from ottla.spark.tables.spec import TableSpec
+from ottla.spark.tables.spec import DELTA, ICEBERG, TableSpec
 from ottla.spark.tables.store import Store
 
 
 def open_log(spec: TableSpec, clock: Clock) -> CommitLog:
-    return ParquetLog(spec, Store(spec.location, spec.options), clock)
+    store = Store(spec.location, spec.options)
+    if spec.format == DELTA:
+        from ottla.spark.tables.delta_log import DeltaLog
+
+        return DeltaLog(spec, store, clock)
+    if spec.format == ICEBERG:
+        from ottla.spark.tables.iceberg_log import IcebergLog
+
+        return IcebergLog(spec, store, clock)
+    from ottla.spark.tables.parquet_log import ParquetLog
+
+    return ParquetLog(spec, store, clock)

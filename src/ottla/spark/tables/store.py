@@ -97,6 +97,12 @@ class Store:
             if info.type == fs.FileType.File
         ]
 
+    def put(self, path: str, data: bytes) -> None:
+        """Instead of what may be there; for what only helps to find things."""
+        self.make_directory(path.rpartition("/")[0])
+        with self.files.open_output_stream(self.full(path)) as stream:
+            stream.write(data)
+
     def put_new(self, path: str, data: bytes) -> None:
         """Whole or not at all; FileExistsError if there is one."""
         if self.is_local:
