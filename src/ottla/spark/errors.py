@@ -13,6 +13,12 @@ ADVICE: Final = (
     "set the option failOnDataLoss to false; to begin anew use a new checkpoint"
 )
 
+UNREADABLE_ADVICE: Final = (
+    "A segment of its log or of the remote store is lost or damaged, the broker's own log says "
+    "which; ottla log verify and ottla jobs verify-tier find such segments. To go on without these "
+    "records set the option failOnDataLoss to false"
+)
+
 
 class BadOption(ValueError):
     pass

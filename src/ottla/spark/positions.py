@@ -150,10 +150,10 @@ class Positions:
         report_loss(self._options, what)
 
 
-def report_loss(options: SourceOptions, what: str) -> None:
+def report_loss(options: SourceOptions, what: str, advice: str = ADVICE) -> None:
     """Records are gone: the end of the query, or a warning."""
     if options.fail_on_data_loss:
-        raise DataLoss(f"{what}. {ADVICE}.")
+        raise DataLoss(f"{what}. {advice}.")
     _log.warning("%s; the query goes on, because failOnDataLoss is false", what)
 
 

@@ -5,16 +5,23 @@ offsets would get; if it cannot, it says so and does not end early.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 import pyarrow as pa
 
-from ottla.client.offsets import EARLIEST, LATEST
-from ottla.common.errors import CorruptMessage, OffsetOutOfRange, UnknownTopicId
+from ottla.client.offsets import EARLIEST, EARLIEST_LOCAL, LATEST
+from ottla.common.errors import (
+    ApiError,
+    CorruptMessage,
+    ErrorCode,
+    OffsetOutOfRange,
+    UnknownTopicId,
+)
 from ottla.common.topic_partition import TopicPartition
 from ottla.spark.broker_reads import BrokerReads, Fetched, PartitionFetch, connected
 from ottla.spark.dead_letters import DeadLetters
 from ottla.spark.decoding import BatchDecoder
-from ottla.spark.errors import DataLoss
+from ottla.spark.errors import UNREADABLE_ADVICE, DataLoss
 from ottla.spark.formatted_reads import columns_to_read, formatted
 from ottla.spark.offsets import Offsets, TopicIds
 from ottla.spark.options import SourceOptions
@@ -25,6 +32,12 @@ from ottla.spark.segment_placement import place_ranges
 from ottla.spark.segments import SegmentRange, read_segment_range
 
 _POLL_TIMEOUT_MS = 120_000
+UNREADABLE: Final = (
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.CORRUPT_MESSAGE,
+)
+"""What a broker says that has records and cannot read them."""
 
 
 def plan_batch(options: SourceOptions) -> list[OffsetRange]:
@@ -101,6 +114,8 @@ class _BrokerRange:
         self._partition = TopicPartition(wanted.topic, wanted.partition)
         self._reads = connected(options.kafka)
         self._decoder = BatchDecoder(columns, wanted.topic, wanted.partition)
+        self._attempts = 0
+        """How often the broker failed at the same offset."""
 
     def read(self, *, keep: bool) -> Iterator[pa.RecordBatch]:
         fetching = self._reads.fetching(self._partition, self._wanted.topic_id)
@@ -124,6 +139,12 @@ class _BrokerRange:
             except UnknownTopicId as error:
                 self._lost(f"{self._partition}: {error}, offsets {offset} to {end - 1} are gone")
                 return
+            except ApiError as error:
+                if error.code not in UNREADABLE:
+                    raise
+                offset = self._unreadable(offset, error)
+                continue
+            self._attempts = 0
             if not fetched.records:
                 if deadline.passed:
                     self._stalled(offset, fetched, patience)
@@ -162,6 +183,25 @@ class _BrokerRange:
             f"{self._partition}: offsets {offset} to {go_on - 1} are gone, there are only those "
             f"from {first} to {last - 1}"
         )
+        return go_on
+
+    def _unreadable(self, offset: int, error: ApiError) -> int:
+        """Where to go on when the broker has records and cannot read them; it may be a mood."""
+        self._attempts += 1
+        if self._attempts <= self._options.retries:
+            self._reads.cluster.clock.wait(self._options.retry_interval_ms / 1000)
+            return offset
+        end = self._wanted.end
+        positions = Positions(self._options, self._reads)
+        local = positions.at(EARLIEST_LOCAL, [self._partition]).get(self._partition, end)
+        go_on = min(local, end) if offset < local else end
+        report_loss(
+            self._options,
+            f"{self._partition}: offsets {offset} to {go_on - 1} cannot be read, the broker says "
+            f"{error.code.name}",
+            UNREADABLE_ADVICE,
+        )
+        self._attempts = 0
         return go_on
 
     def _stalled(self, offset: int, fetched: Fetched, patience: int) -> None:
