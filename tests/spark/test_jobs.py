@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 from tests.spark.small_segments import Tiered, Writer, fill, log_of, made
+from tests.spark.table_formats import elsewhere
 from tests.spark.topics import Topics, numbered, until
 
 from ottla.cli.main import cli
@@ -17,6 +18,7 @@ from ottla.spark.jobs.tasks import run_on_spark
 from ottla.spark.jobs.verify_tier import find_segments, verify, verify_segment
 from ottla.spark.kafka_settings import KafkaSettings
 from ottla.spark.segment_files import RemoteSegment
+from ottla.spark.tables.spec import TableSpec
 from ottla.tiered.layout import object_key
 from ottla.tiered.segments import EpochStart
 
@@ -154,3 +156,27 @@ def test_segments_are_verified_and_read_on_spark(
 
     assert rows("auto") == rows("broker")
     assert len(rows("remote")) == 460
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_a_topic_is_exported_into_a_table_each_offset_once(
+    broker: Tiered, files: Topics, tmp_path: Path, kind: str
+) -> None:
+    name = made(files)
+    fill(files, name, numbered(0, 50))
+    place = str(tmp_path / "table")
+    to = ["export", name, place, "--to", kind]
+    told = invoked(broker, *to, "--dry-run")
+    assert "50 offsets would be added" in told.output
+    assert not Path(place).exists()
+    for added in (50, 0):
+        done = invoked(broker, *to, "--json")
+        assert done.exit_code == 0, done.output
+        assert sum(each["rows"] for each in json.loads(done.stdout)["files"]) == added
+    fill(files, name, numbered(50, 70))
+    assert invoked(broker, *to, "--option", "maxRecordsPerPartition=7").exit_code == 0
+    rows = sorted(elsewhere(TableSpec(name, kind, place)), key=lambda row: row[2])
+    assert [(row[0], row[2], row[4]) for row in rows] == [(name, i, b"%d" % i) for i in range(70)]
+    refused = invoked(broker, *to, "--table-option", "regoin=x")
+    assert refused.exit_code == 2
+    assert "did you mean region" in refused.output

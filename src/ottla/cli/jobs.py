@@ -4,13 +4,13 @@ Spark is the engine for what outgrows one machine: ``--master`` takes any of its
 ``none`` runs the same work in this process.
 """
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
 from ottla.cli.completing import complete_topics
-from ottla.cli.job_runs import job_options, need_spark, run, source_options
+from ottla.cli.export import export
+from ottla.cli.job_runs import job_options, need_spark, run
 from ottla.cli.output import Column, Output, output_options
 from ottla.cli.progress import Progress, progress_options
 from ottla.cli.refusals import finish
@@ -26,6 +26,7 @@ def jobs() -> None:
     """Verify the remote tier, export and repartition topics: jobs that run on Spark."""
 
 
+jobs.add_command(export)
 jobs.add_command(repartition)
 
 
@@ -88,57 +89,4 @@ def _report(output: Output, found: list["Verdict"]) -> None:
         if verdict.problem is not None:
             name = f"{verdict.topic}-{verdict.partition}"
             output.error("CORRUPT_MESSAGE", f"{name}: {verdict.problem}", partition=name)
-    finish(output)
-
-
-@jobs.command("export")
-@click.argument("topic", shell_complete=complete_topics)
-@click.argument("target")
-@click.option("--codec", default="zstd", show_default=True, help="zstd, snappy, lz4, gzip or none.")
-@click.option(
-    "--option",
-    "named",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="An option of the Spark source: startingOffsets, endingTimestamp, readFrom, "
-    "remoteStore, ...; may be repeated.",
-)
-@job_options
-@progress_options
-@output_options
-@connection_options
-def export(
-    *,
-    topic: str,
-    target: str,
-    codec: str,
-    named: tuple[str, ...],
-    master: str,
-    dry_run: bool,
-    quiet: bool,
-    output: Output,
-    client: ClientSettings,
-) -> None:
-    """Write a topic, or a range of it, to Parquet files at TARGET, a directory or an address."""
-    need_spark()
-    from ottla.spark.jobs.export import CODECS, Exported, Target, export_range
-    from ottla.spark.reader import plan_batch
-
-    if codec not in CODECS:
-        raise click.BadParameter(f"expected {', '.join(CODECS)}", param_hint="--codec")
-    options = source_options(topic, named, client)
-    planned = plan_batch(options)
-    offsets = sum(each.records for each in planned)
-    if dry_run:
-        output.talk(f"{offsets} offsets would be written to {len(planned)} files")
-        return
-    work = partial(export_range, options=options, target=Target(target, codec))
-    done: list[Exported] = []
-    with Progress("exporting", 0, quiet=quiet) as progress:
-        for exported in run(master, f"ottla export {topic}", planned, work):
-            done.append(exported)
-            progress.update(exported.bytes)
-    names = ["topic", "partition", "start_offset", "end_offset", "rows", "bytes", "path"]
-    rows = [each._asdict() for each in sorted(done, key=lambda each: each[:3])]
-    output.rows("files", [Column(name) for name in names], rows)
     finish(output)

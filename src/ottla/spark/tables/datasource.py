@@ -1,12 +1,12 @@
 """What Spark calls to read a table file by file: streams, and tables in object stores.
 
-Only the names are Spark's. It finds this in the module ``pyspark_ottla_table``.
+Only the names are Spark's. It finds this in the module ``pyspark_ottla_table``, and imports it in a
+new process for each step of a query's planning: what does the work is imported where it is used.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -16,13 +16,13 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from ottla.client.system_time import SystemTime
-from ottla.spark.tables.columns import arrow_columns
 from ottla.spark.tables.errors import TableNotFound
-from ottla.spark.tables.logged_table import SOURCE
-from ottla.spark.tables.logs import open_log
-from ottla.spark.tables.spec import TableSpec
-from ottla.spark.tables.store import Store
-from ottla.spark.tables.table_stream import START, TableStream, read_files, tasks
+from ottla.spark.tables.spec import SOURCE, TableSpec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ottla.spark.tables.table_stream import TableStream
 
 try:
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
@@ -41,6 +41,8 @@ class TableDataSource(DataSource):
         return SOURCE
 
     def schema(self) -> StructType:
+        from ottla.spark.tables.logs import open_log
+
         spec = TableSpec.from_options(self.options)
         newest = open_log(spec, SystemTime()).newest()
         if newest is None:
@@ -60,14 +62,18 @@ class TableDataSource(DataSource):
 class _FileReader:
     def __init__(self, spec: TableSpec, schema: StructType) -> None:
         self._spec = spec
-        self._store = Store(spec.location, spec.options)
         self._schema = schema
 
-    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition | None) -> "Iterator[pa.RecordBatch]":
         # A query over nothing still has one task: its partition holds None, or is it in Spark 4.1.
         if partition is None or partition.value is None:
             return iter(())
-        return read_files(self._store, partition.value, arrow_columns(self._schema))
+        from ottla.spark.tables.columns import arrow_columns
+        from ottla.spark.tables.store import Store
+        from ottla.spark.tables.table_stream import read_files
+
+        store = Store(self._spec.location, self._spec.options)
+        return read_files(store, partition.value, arrow_columns(self._schema))
 
 
 class TableReader(_FileReader, DataSourceReader):
@@ -76,6 +82,8 @@ class TableReader(_FileReader, DataSourceReader):
         self._version = version
 
     def partitions(self) -> list[InputPartition]:
+        from ottla.spark.tables.table_stream import START, TableStream, tasks
+
         stream = TableStream(self._spec, SystemTime())
         version = stream.latest() if self._version is None else self._version
         return [InputPartition(files) for files in tasks(stream.files(START, version))]
@@ -92,12 +100,16 @@ class TableStreamReader(_FileReader, DataSourceStreamReader, SupportsTriggerAvai
         return {**self.__dict__, "_opened": None}
 
     @property
-    def _stream(self) -> TableStream:
+    def _stream(self) -> "TableStream":
         if self._opened is None:
+            from ottla.spark.tables.table_stream import TableStream
+
             self._opened = TableStream(self._spec, SystemTime())
         return self._opened
 
     def initialOffset(self) -> dict[str, int]:
+        from ottla.spark.tables.table_stream import START
+
         return {"version": START}
 
     def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:  # noqa: ARG002
@@ -107,6 +119,8 @@ class TableStreamReader(_FileReader, DataSourceStreamReader, SupportsTriggerAvai
         self._stream.freeze()
 
     def partitions(self, start: Mapping[str, int], end: Mapping[str, int]) -> list[InputPartition]:
+        from ottla.spark.tables.table_stream import tasks
+
         files = self._stream.files(start["version"], end["version"])
         return [InputPartition(each) for each in tasks(files)]
 

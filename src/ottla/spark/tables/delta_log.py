@@ -11,6 +11,15 @@ from math import ceil
 from typing import Any, Final
 
 import pyarrow as pa
+from deltalake import DeltaTable, Field, Schema
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import (
+    AddAction,
+    CommitProperties,
+    RemoveAction,
+    Transaction,
+    create_table_with_add_actions,
+)
 from pyspark.sql.types import StructType
 
 from ottla.common.clock import Clock
@@ -20,19 +29,6 @@ from ottla.spark.tables.data_files import FOLDER, WrittenFile
 from ottla.spark.tables.errors import BadTable, CommitConflict, SchemaMismatch, VersionGone
 from ottla.spark.tables.spec import TableSpec
 from ottla.spark.tables.store import Store
-
-try:
-    from deltalake import DeltaTable, Field, Schema
-    from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-    from deltalake.transaction import (
-        AddAction,
-        CommitProperties,
-        RemoveAction,
-        Transaction,
-        create_table_with_add_actions,
-    )
-except ImportError as error:
-    raise ImportError(f"{error}: Delta tables need pip install 'ottla[lake]'") from error
 
 READER_FEATURES: Final = {"timestampNtz"}
 """With others the files alone do not tell what is in the table."""

@@ -18,14 +18,12 @@ from ottla.spark.tables.columns import evolved, table_columns
 from ottla.spark.tables.commits import Change, CommitLog, DataFile, Snapshot
 from ottla.spark.tables.data_files import Target, WrittenFile, quoted, write_frame
 from ottla.spark.tables.errors import CommitConflict, SchemaMismatch, TableNotFound
-from ottla.spark.tables.spec import TableSpec
+from ottla.spark.tables.spec import SOURCE, TableSpec
 from ottla.spark.tables.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-SOURCE: Final = "ottla_table"
-"""Spark finds it in the module ``pyspark_ottla_table``."""
 RETENTION: Final = timedelta(days=7)
 ATTEMPTS: Final = 50
 """Each that fails is a commit of somebody else."""

@@ -13,6 +13,8 @@ DELTA: Final = "delta"
 ICEBERG: Final = "iceberg"
 FORMATS: Final = (PARQUET, DELTA, ICEBERG)
 
+SOURCE: Final = "ottla_table"
+"""What Spark calls the source that reads tables; found in the module ``pyspark_ottla_table``."""
 STORE_OPTIONS: Final = (
     "endpoint",
     "region",

@@ -87,7 +87,7 @@ def open_table(
     *,
     clock: Clock | None = None,
     at_step: Callable[[str], None] | None = None,
-) -> Table:
-    """``at_step`` is told what was just done, so that tests can crash there."""
+) -> LoggedTable:
+    """A :class:`Table`. ``at_step`` is told what was just done, so that tests can crash there."""
     clock = clock or SystemTime()
     return LoggedTable(spec, open_log(spec, clock), clock, at_step=at_step)
