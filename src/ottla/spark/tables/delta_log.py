@@ -63,7 +63,10 @@ class DeltaLog:
         return self._opened
 
     def _check(self, table: DeltaTable) -> None:
-        features = set(table.protocol().reader_features or ()) - READER_FEATURES
+        protocol = table.protocol()
+        features = set(protocol.reader_features or ()) - READER_FEATURES
+        if protocol.min_reader_version == 2:  # before features had names
+            features.add("columnMapping")
         if features:
             raise BadTable(
                 f"table {self._spec.name} has {', '.join(sorted(features))}, which only Delta's "

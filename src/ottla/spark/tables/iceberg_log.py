@@ -82,7 +82,20 @@ class IcebergLog:
                 f"by {', '.join(self._spec.partition_by) or 'nothing'}: say so, or write to a new "
                 "table"
             )
+        self._check_names(table)
         return table
+
+    def _check_names(self, table: Table) -> None:
+        """Files are read by the names of columns, which are those of the time of writing."""
+        current = table.schema()
+        for schema in table.schemas().values():
+            for number in schema.field_ids & current.field_ids:
+                old, new = schema.find_column_name(number), current.find_column_name(number)
+                if old != new:
+                    raise BadTable(
+                        f"table {self._spec.name}: column {new} was {old} before, which only "
+                        "Iceberg's own readers know: read and write it with them"
+                    )
 
     def version(self) -> int:
         table = self._look()
