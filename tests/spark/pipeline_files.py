@@ -38,7 +38,9 @@ def counts():
     return spark.table("words").groupBy("word").count()
 
 
-dp.create_sink("changes", "ottla", {{"topic": "{target}"}})
+dp.create_sink(
+    "changes", "ottla", {{"kafka.bootstrap.servers": BROKERS, "topic": "{target}"}}
+)
 
 
 @dp.append_flow(target="changes")
@@ -48,7 +50,7 @@ def to_topic():
     )
 
 
-dp.create_sink("copies", "ottla", {{"topic": "{copies}"}})
+dp.create_sink("copies", "ottla", {{"kafka.bootstrap.servers": BROKERS, "topic": "{copies}"}})
 
 
 @dp.append_flow(target="copies")
@@ -106,6 +108,23 @@ class WordCount:
     @property
     def pipeline(self) -> Pipeline:
         return load(self.directory)
+
+    def write_spec_of_spark(self) -> Path:
+        """For ``spark-pipelines run``."""
+        spec = self.directory / "spark-pipeline.yml"
+        spec.write_text(
+            f"""
+name: words
+storage: file://{self.directory}/spark-storage
+libraries: [{{glob: {{include: transformations/**}}}}]
+configuration:
+  spark.ottla.bootstrap.servers: "{self.topics.address}"
+  spark.sql.warehouse.dir: "{self.directory}/warehouse"
+  spark.sql.shuffle.partitions: "2"
+  spark.ui.enabled: "false"
+"""
+        )
+        return spec
 
     def write(self, words: list[str]) -> None:
         self.written.update(words)

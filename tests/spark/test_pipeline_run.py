@@ -53,7 +53,7 @@ def has_come(words: WordCount) -> bool:
     return True
 
 
-@pytest.mark.parametrize("in_sql", [False, True], ids=["python", "sql"])
+@pytest.mark.parametrize("in_sql", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_pipeline_goes_on_where_it_stopped(
     topics: Topics, spark: "SparkSession", tmp_path: Path, in_sql: bool
 ) -> None:

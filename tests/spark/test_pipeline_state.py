@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from ottla.spark.errors import BadOption
 from ottla.spark.pipelines import state as states
 from ottla.spark.pipelines.display import Display, duration, line, table
-from ottla.spark.pipelines.failures import brief, may_pass, pause_seconds
+from ottla.spark.pipelines.failures import brief, may_pass, pause_seconds, text_of
 from ottla.spark.pipelines.model import PipelineError
 from ottla.spark.pipelines.progress import parse
 from ottla.spark.pipelines.state import FlowState, RunLock, RunState
@@ -170,6 +171,8 @@ JVM stacktrace: org.apache.spark.SparkException: Job aborted
             "[A_B.C] there is no x; did you mean y",
         ),
         ("just so", "just so"),
+        ("Caused by: java.net.ConnectException: refused\n\tat x", "ConnectException: refused"),
+        ("x\nottla.common.errors.UnknownTopicId: no topic", "UnknownTopicId: no topic"),
         ("", "no reason was given"),
         ("ValueError: " + "x" * 500, "ValueError: " + "x" * 285 + "..."),
     ],
@@ -192,6 +195,12 @@ def test_of_an_error_its_sentence_is_told(text: str, said: str) -> None:
 )
 def test_what_will_not_pass_is_not_tried_again(text: str, passes: bool) -> None:
     assert may_pass(text) is passes
+
+
+def test_an_error_of_our_own_is_known_by_its_package() -> None:
+    assert not may_pass(text_of(BadOption("topics")))
+    assert brief(text_of(BadOption("topics"))) == "BadOption: topics"
+    assert may_pass(text_of(TimeoutError("late")))
 
 
 def test_pauses_double_up_to_a_minute() -> None:

@@ -124,7 +124,7 @@ def _stop_on_signals(stop: threading.Event) -> None:
 def status(*, directory: Path, as_json: bool, watch: bool) -> None:
     """Show how the pipeline of DIRECTORY is: rows, lag, batch time, last error of each flow.
 
-    Ends with 1 if it does not run.
+    Ends with 1 if it has failed, or died.
     """
     from ottla.spark.pipelines import state as states
     from ottla.spark.pipelines.display import Display, problems, table

@@ -6,11 +6,12 @@ A Python file is imported while our registry is the active one of ``pyspark.pipe
 
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.pipelines.flow import Flow as SparkFlow
 from pyspark.pipelines.graph_element_registry import (
@@ -31,17 +32,20 @@ from ottla.spark.pipelines.model import (
     PipelineError,
     Place,
 )
+from ottla.spark.pipelines.sessions import active
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_COLUMN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KINDS = {StreamingTable: Kind.TABLE, MaterializedView: Kind.VIEW, TemporaryView: Kind.TEMPORARY}
 
 
 def define(pipeline: Pipeline, spark: "SparkSession") -> Graph:
     """All datasets and flows of a pipeline, checked as far as they can be without queries."""
     registry = _Registry()
-    with _inside(pipeline.directory), graph_element_registration_context(registry):
+    registering = graph_element_registration_context(registry)
+    with _inside(pipeline.directory), active(spark), registering:
         for file in pipeline.libraries:
             if file.suffix == ".py":
                 _import(file, spark)
@@ -90,10 +94,16 @@ class _Registry(GraphElementRegistry):
         place = _place(flow.source_code_location)
         if str(flow.stored_as_scd_type or 1) != "1":
             raise PipelineError(f"{place}: flow {flow.name}: stored_as_scd_type=1 only")
+        sequence = _sql_of(flow.sequence_by, place)
+        if not _COLUMN.fullmatch(sequence):
+            raise PipelineError(
+                f"{place}: flow {flow.name}: sequence_by={sequence}: it must be a column that the "
+                "table keeps, so that later rows can be compared with it"
+            )
         columns, deletes = flow.column_list, flow.apply_as_deletes
         latest = LatestState(
             keys=tuple(_sql_of(each, place) for each in flow.keys),
-            sequence_by=_sql_of(flow.sequence_by, place),
+            sequence_by=sequence,
             deletes=None if deletes is None else _sql_of(deletes, place),
             columns=None if columns is None else tuple(_sql_of(each, place) for each in columns),
             without=tuple(_sql_of(each, place) for each in flow.except_column_list or ()),

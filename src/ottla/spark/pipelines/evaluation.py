@@ -22,6 +22,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from ottla.spark.pipelines.graph import Graph
 from ottla.spark.pipelines.model import Dataset, Flow, Kind, Pipeline, PipelineError
+from ottla.spark.pipelines.sessions import active
 from ottla.spark.pipelines.sql import replace_streams
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class Evaluation:
         self._spark = spark
         self._lock = threading.RLock()
         self._views: set[str] = set()
+        self._read: dict[str, DataFrame] = {}
+        """What the flow has read whole: the same when it is read again."""
         self._original: dict[tuple[type, str], Callable[..., Any]] = {}
 
     @contextmanager
@@ -55,7 +58,8 @@ class Evaluation:
             for view in sorted(self._views):
                 self._spark.catalog.dropTempView(view)
             self._views.clear()
-            with self._resolving():
+            self._read.clear()
+            with active(self._spark), self._resolving():
                 frame = self._evaluate(flow)
             yield frame
 
@@ -93,7 +97,7 @@ class Evaluation:
         if dataset.kind is Kind.SOURCE:
             reader = self._spark.readStream.format(dataset.format or "ottla")
             return reader.options(**self._options(dataset)).load()
-        if any(flow.latest for flow in self._graph.writers(name)):
+        if dataset.kind is Kind.TABLE and self._graph.is_rewritten(dataset):
             raise PipelineError(
                 f"{dataset.place}: {name} holds the latest state of each key, which is no stream: "
                 "read it whole, or read the stream that it is made of"
@@ -105,8 +109,13 @@ class Evaluation:
 
     def _whole(self, name: str) -> DataFrame:
         dataset = self._graph.read(name, streaming=False)
+        if name not in self._read:
+            self._read[name] = self._load(dataset)
+        return self._read[name]
+
+    def _load(self, dataset: Dataset) -> DataFrame:
         if dataset.kind is Kind.TEMPORARY:
-            return self._evaluate(self._graph.writers(name)[0])
+            return self._evaluate(self._graph.writers(dataset.name)[0])
         if dataset.kind is Kind.SOURCE:
             reader = self._spark.read.format(dataset.format or "ottla")
             return reader.options(**self._options(dataset)).load()

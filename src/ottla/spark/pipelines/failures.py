@@ -31,10 +31,12 @@ LINE: Final = 300
 """Characters of an error that are told."""
 
 _NAMED: Final = re.compile(
-    r"^\s*(?:[\w$]+\.)*(?P<kind>[A-Z]\w*(?:Error|Exception|Loss|Option|Mismatch|Changed|Table|Gone))"
+    r"^\s*(?:Caused by: )?"
+    r"(?:(?:[a-z_][\w$]*\.)+(?P<kind>[A-Z]\w*)|(?P<bare>[A-Z]\w*(?:Error|Exception)))"
     r": (?P<text>\S.*)$",
     re.MULTILINE,
 )
+"""``package.Kind: text``, or a kind of Python's own, which has no package."""
 _SPARK: Final = re.compile(r"^\[(?P<kind>[A-Z_.]+)\] (?P<text>.*)$", re.MULTILINE)
 _WRAPPERS: Final = (
     "SparkException",
@@ -47,11 +49,16 @@ _WRAPPERS: Final = (
 )
 
 
+def text_of(error: BaseException) -> str:
+    """With the package of its kind, by which others are told from mere words."""
+    return f"{type(error).__module__}.{type(error).__qualname__}: {error}"
+
+
 def brief(text: str) -> str:
     """The sentence in it all: the innermost error that has a name of its own."""
-    named = [each for each in _NAMED.finditer(text) if each["kind"] not in _WRAPPERS]
+    named = [each for each in _named(text) if each[0] not in _WRAPPERS]
     if named:
-        found = f"{named[-1]['kind']}: {named[-1]['text']}"
+        found = ": ".join(named[-1])
     else:
         spark = _SPARK.search(text)
         lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -61,8 +68,12 @@ def brief(text: str) -> str:
 
 def may_pass(text: str) -> bool:
     """Whether to try again."""
-    kinds = {each["kind"] for each in _NAMED.finditer(text)}
-    return not kinds.intersection(LASTING)
+    return not {kind for kind, _ in _named(text)}.intersection(LASTING)
+
+
+def _named(text: str) -> list[tuple[str, str]]:
+    """Errors that are named in a text, and what they say."""
+    return [(each["kind"] or each["bare"], each["text"]) for each in _NAMED.finditer(text)]
 
 
 def pause_seconds(failures: int) -> float:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.client.system_time import SystemTime
 from ottla.common.clock import Clock
-from ottla.spark.pipelines.failures import brief, may_pass, pause_seconds
+from ottla.spark.pipelines.failures import brief, may_pass, pause_seconds, text_of
 from ottla.spark.pipelines.graph import Graph
-from ottla.spark.pipelines.model import Flow, Kind, PipelineError
+from ottla.spark.pipelines.model import Flow, Kind
 from ottla.spark.pipelines.progress import parse
 from ottla.spark.pipelines.queries import Queries
 from ottla.spark.pipelines.state import FAILED, FINISHED, RUNNING, STOPPED, WAITING, FlowState
@@ -55,10 +55,8 @@ class FlowRun:
         self.started_at = self._clock.monotonic()
         try:
             self.query = self._queries.start(self.flow, once=self._once)
-        except PipelineError as error:
-            self._fail(str(error), lasting=True)
         except Exception as error:  # noqa: BLE001 - other flows go on
-            self._fail(f"{type(error).__name__}: {error}", lasting=not may_pass(repr(error)))
+            self._fail(text_of(error))
         else:
             self.state.status = RUNNING
             self.state.updated_ms = self._clock.wall_ms()
@@ -80,7 +78,7 @@ class FlowRun:
         changed = self._progress(self.query) or changed
         self.query = None
         if error is not None:
-            self._fail(str(error), lasting=not may_pass(str(error)))
+            self._fail(str(error))
         else:
             self.state.status = FINISHED if self._once else STOPPED
         return True
@@ -120,12 +118,11 @@ class FlowRun:
         changed = False
         for told in query.recentProgress:
             progress = parse(json.loads(told.json))
-            if (progress.run_id, progress.batch) <= self._counted and (
-                progress.run_id == self._counted[0]
-            ):
+            run_id, batch = self._counted
+            if progress.run_id == run_id and progress.batch <= batch:
                 continue
             if not progress.rows:  # nothing came; the number of the batch is not used up
-                self._idle(progress.lag)
+                changed = self._idle(progress.lag) or changed
                 continue
             self._counted = (progress.run_id, progress.batch)
             state = self.state
@@ -136,15 +133,17 @@ class FlowRun:
             changed = True
         return changed
 
-    def _idle(self, lag: int | None) -> None:
+    def _idle(self, lag: int | None) -> bool:
+        before = (self.state.rows_per_second, self.state.lag)
         self.state.rows_per_second = 0.0
         self.state.lag = lag if lag is not None else self.state.lag
+        return before != (self.state.rows_per_second, self.state.lag)
 
-    def _fail(self, text: str, *, lasting: bool) -> None:
+    def _fail(self, text: str) -> None:
         self._failures += 1
         self.query = None
         self.state.error, self.state.error_ms = brief(text), self._clock.wall_ms()
         self.state.rows_per_second = 0.0
         gives_up = self._once and self._failures >= ONCE_ATTEMPTS
-        self.state.status = FAILED if lasting or gives_up else WAITING
+        self.state.status = FAILED if gives_up or not may_pass(text) else WAITING
         self._not_before = self._clock.monotonic() + pause_seconds(self._failures)

@@ -79,37 +79,44 @@ class Graph:
     datasets: dict[str, Dataset]
     flows: dict[str, Flow]
     inputs: dict[str, dict[Input, None]] = field(default_factory=dict)
-    """What each flow reads by itself, in the order of its query."""
-    _stack: list[str] = field(default_factory=list)
+    """What each flow reads by itself, in the order of its query; as it was last evaluated."""
+    _stack: list[tuple[str, dict[Input, None]]] = field(default_factory=list)
 
     def writers(self, dataset: str) -> list[Flow]:
         return [each for each in self.flows.values() if each.target == dataset]
 
+    def is_rewritten(self, dataset: Dataset) -> bool:
+        """Whether its rows change and go, so that there are old versions."""
+        latest = any(flow.latest for flow in self.writers(dataset.name))
+        return dataset.kind is Kind.VIEW or latest
+
     @contextmanager
     def evaluating(self, flow: Flow) -> Iterator[None]:
         """What is read meanwhile is read by this flow."""
-        if flow.name in self._stack:
-            circle = [*self._stack[self._stack.index(flow.name) :], flow.name]
-            raise self._circle(circle)
-        self._stack.append(flow.name)
-        self.inputs[flow.name] = {}
+        names = [name for name, _ in self._stack]
+        if flow.name in names:
+            raise self._circle([*names[names.index(flow.name) :], flow.name])
+        found: dict[Input, None] = {}
+        self._stack.append((flow.name, found))
         try:
             yield
         finally:
             self._stack.pop()
+        self.inputs[flow.name] = found  # in one step: others look at it all the time
 
     def read(self, dataset: str, *, streaming: bool) -> Dataset:
         found = self.datasets[dataset]
         if self._stack:
-            flow = self.flows[self._stack[-1]]
+            name, inputs = self._stack[-1]
+            flow = self.flows[name]
             if found.kind is Kind.SINK:
                 raise PipelineError(f"{flow.place}: flow {flow.name} reads the sink {dataset}")
-            self.inputs[flow.name][Input(dataset, streaming)] = None
+            inputs[Input(dataset, streaming)] = None
         return found
 
     def missing(self, dataset: str) -> PipelineError:
         """A flow reads what neither the pipeline nor Spark knows."""
-        flow = self.flows[self._stack[-1]] if self._stack else None
+        flow = self.flows[self._stack[-1][0]] if self._stack else None
         where = f"{flow.place}: flow {flow.name}" if flow else "a query"
         readable = [each.name for each in self.datasets.values() if each.kind is not Kind.SINK]
         return PipelineError(

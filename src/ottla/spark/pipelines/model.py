@@ -93,6 +93,8 @@ class Pipeline:
     """A view is computed anew at most so often, and never more than half of the time."""
     static_refresh_seconds: float = 30.0
     """A flow that joins a stream with a table sees what is new in the table after so long."""
+    keep_seconds: float = 600.0
+    """Versions of tables that are no longer the newest stay so long, for those who read them."""
     table_format: str = "parquet"
     table_options: Mapping[str, str] = field(default_factory=dict)
     spark: Mapping[str, str] = field(default_factory=dict)
@@ -100,8 +102,13 @@ class Pipeline:
     """Sources and sinks."""
 
     def path(self, *parts: str) -> str:
-        """Below the storage, which is a directory or an address that Spark knows."""
+        """Below the storage, which is a directory or an address."""
         return "/".join((self.storage.rstrip("/"), *parts))
+
+    def address(self, *parts: str) -> str:
+        """The same for Spark, which takes a directory for one of its default file system."""
+        path = self.path(*parts)
+        return path if "://" in path else f"file://{path}"
 
     @property
     def state_directory(self) -> Path:

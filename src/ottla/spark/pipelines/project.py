@@ -33,7 +33,7 @@ KEYS: Final = (
     "sources",
     "sinks",
 )
-TABLE_KEYS: Final = ("format", "options")
+TABLE_KEYS: Final = ("format", "options", "keep")
 _SECONDS: Final = {"ms": 0.001, "s": 1, "second": 1, "seconds": 1, "m": 60, "minute": 60}
 _SECONDS_MORE: Final = {"minutes": 60, "h": 3600, "hour": 3600, "hours": 3600}
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
@@ -74,6 +74,7 @@ def parse(content: Mapping[str, Any], file: Path) -> Pipeline:
         trigger_seconds=reader.seconds(content, "trigger", "1 second"),
         refresh_seconds=reader.seconds(content, "refresh", "1 second"),
         static_refresh_seconds=reader.seconds(content, "static_refresh", "30 seconds"),
+        keep_seconds=reader.seconds(tables, "keep", "10 minutes"),
         table_format=table_format,
         table_options=reader.texts(tables, "options"),
         spark=reader.texts(content, "spark"),

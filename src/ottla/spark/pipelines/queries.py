@@ -55,7 +55,7 @@ class Queries:
             return self._triggered(writer, once).start()
 
     def checkpoint(self, flow: Flow) -> str:
-        return self._pipeline.path("checkpoints", flow.name)
+        return self._pipeline.address("checkpoints", flow.name)
 
     def _triggered(self, writer: "DataStreamWriter", once: bool) -> "DataStreamWriter":
         if once:

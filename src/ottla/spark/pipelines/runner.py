@@ -19,7 +19,7 @@ from ottla.common.clock import Clock
 from ottla.spark.pipelines import state as states
 from ottla.spark.pipelines.definitions import define
 from ottla.spark.pipelines.evaluation import Evaluation
-from ottla.spark.pipelines.failures import brief
+from ottla.spark.pipelines.failures import brief, text_of
 from ottla.spark.pipelines.flow_run import FlowRun
 from ottla.spark.pipelines.graph import Graph
 from ottla.spark.pipelines.hadoop_files import Directories
@@ -70,10 +70,11 @@ def run(
             session = session or open_session(pipeline, master, conf or {})
             session.conf.set(BOOTSTRAP, pipeline.bootstrap_servers)
             made = _Run(pipeline, session, telling, once, stop or threading.Event(), clock)
+            telling.now()
             made.prepare(refresh=refresh)
             made.once() if once else made.keep_running()
         except BaseException as error:
-            state.error = brief(f"{type(error).__name__}: {error}")
+            state.error = brief(text_of(error))
             telling.now(states.FAILED)
             raise
         finally:
@@ -123,6 +124,7 @@ class _Run:
         self._flow_runs: dict[str, FlowRun] = {}
         self._view_runs: dict[str, ViewRun] = {}
         self._started_with: dict[str, dict[str, int]] = {}
+        self._clean_at = clock.monotonic() + pipeline.keep_seconds
 
     def prepare(self, *, refresh: bool) -> None:
         """Evaluate all, and set up what looks after each."""
@@ -151,7 +153,7 @@ class _Run:
                 self._tables.open(dataset).drop()
         files = Directories(self._spark)
         for name in ("tables", "checkpoints", STAGING):
-            files.delete(self._pipeline.path(name))
+            files.delete(self._pipeline.address(name))
 
     def _wrote(self, flow: Flow, rows: int) -> None:
         """From the threads of queries."""
@@ -170,18 +172,33 @@ class _Run:
             self._start(run)
         self._telling.now(states.RUNNING)
         with ThreadPoolExecutor(1, "views") as pool:
-            while not self._wants_to_stop():
+            while not self._wants_to_stop() and not self._all_failed():
                 changed = [self._look(run) for run in self._flow_runs.values()]
                 changed += [self._look_at_view(view, pool) for view in self._view_runs.values()]
                 if any(changed):
                     self._telling.now()
+                self._clean_up(pool)
                 self._stop.wait(EVERY_SECONDS)
             self._telling.now(states.STOPPING)
             self._stop_flows()
         for view in self._view_runs.values():
             view.look()
             view.end(states.STOPPED)
-        self._telling.now(states.STOPPED)
+        self._telling.now(states.FAILED if self._all_failed() else states.STOPPED)
+
+    def _all_failed(self) -> bool:
+        flows = self._telling.state.flows.values()
+        return all(flow.status == states.FAILED for flow in flows)
+
+    def _clean_up(self, pool: ThreadPoolExecutor) -> None:
+        """Now and then, files of old versions go."""
+        now = self._clock.monotonic()
+        if now < self._clean_at:
+            return
+        self._clean_at = now + self._pipeline.keep_seconds
+        for dataset in self._graph.datasets.values():
+            if self._graph.is_rewritten(dataset):
+                pool.submit(self._tables.clean, dataset)
 
     def once(self) -> None:
         """Each flow until it has done what was there when it began, those before it first."""

@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from ottla.spark.java import ensure
@@ -34,3 +35,22 @@ def open_session(pipeline: Pipeline, master: str, conf: Mapping[str, str]) -> "S
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+@contextmanager
+def active(spark: "SparkSession") -> Iterator[None]:
+    """``SparkSession.active()`` is this session, as definitions expect.
+
+    Micro-batches run in copies of a session, which PySpark may take for the active one since.
+    """
+    from pyspark.sql import SparkSession
+
+    names = ("active", "getActiveSession")
+    before = {name: SparkSession.__dict__[name] for name in names}
+    for name in names:
+        setattr(SparkSession, name, classmethod(lambda _: spark))
+    try:
+        yield
+    finally:
+        for name, method in before.items():
+            setattr(SparkSession, name, method)

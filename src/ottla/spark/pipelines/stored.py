@@ -4,7 +4,9 @@ A view is replaced whole; who reads it as a stream follows its changes instead: 
 different since the last time, in a table of their own beside it.
 """
 
+import logging
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import StructType
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CHANGES: Final = "__changes"
+_log = logging.getLogger(__name__)
+
 BEGINNING: Final = "beginning"
 
 
@@ -43,6 +47,17 @@ class StoredTables:
         """Always of our own format: nobody else reads it."""
         name = f"{view.name}{CHANGES}"
         return open_table(TableSpec(name, "parquet", self._pipeline.path("tables", name)))
+
+    def clean(self, dataset: Dataset) -> None:
+        """Remove files of old versions, and of writers that died.
+
+        Not of tables that streams follow: they need the commits since they were last at work.
+        """
+        older_than = timedelta(seconds=self._pipeline.keep_seconds)
+        try:
+            self.open(dataset).vacuum(older_than)
+        except OSError as error:  # next time, perhaps
+            _log.warning("table %s: old files could not be removed: %s", dataset.name, error)
 
     def follow(self, view: Dataset, spark: "SparkSession") -> "DataFrame":
         """All rows that a view has now, and later those that are new or different."""

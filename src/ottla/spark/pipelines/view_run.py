@@ -11,7 +11,7 @@ from typing import Final
 
 from ottla.client.system_time import SystemTime
 from ottla.common.clock import Clock
-from ottla.spark.pipelines.failures import brief, may_pass, pause_seconds
+from ottla.spark.pipelines.failures import brief, may_pass, pause_seconds, text_of
 from ottla.spark.pipelines.graph import Graph
 from ottla.spark.pipelines.model import Flow, Kind, Pipeline
 from ottla.spark.pipelines.state import FAILED, FINISHED, RUNNING, STOPPED, WAITING, FlowState
@@ -104,7 +104,7 @@ class ViewRun:
 
     def _fail(self, error: BaseException) -> None:
         self._failures += 1
-        text = f"{type(error).__name__}: {error}"
+        text = text_of(error)
         self.state.error, self.state.error_ms = brief(text), self._clock.wall_ms()
         self.state.rows_per_second = 0.0
         self.state.status = WAITING if may_pass(text) else FAILED

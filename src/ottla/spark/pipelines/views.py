@@ -52,7 +52,7 @@ class Views:
         if followed:
             self._finish_staged(view)
         else:
-            self._files.delete(self._pipeline.path(STAGING, view.name))
+            self._files.delete(self._pipeline.address(STAGING, view.name))
         with self._evaluation.frame_of(flow) as frame:
             if flow.settings:  # they are in force only here
                 return self._store(view, frame, followed)
@@ -87,14 +87,14 @@ class Views:
         return rows
 
     def _finish_staged(self, view: Dataset) -> None:
-        for name in self._files.names(self._pipeline.path(STAGING, view.name)):
+        for name in self._files.names(self._pipeline.address(STAGING, view.name)):
             if self._files.exists(f"{self._place(view, int(name), 'changes')}/{DONE}"):
                 self._finish(view, int(name))
             else:
                 self._files.delete(self._place(view, int(name)))
 
     def _place(self, view: Dataset, batch: int, *parts: str) -> str:
-        return self._pipeline.path(STAGING, view.name, str(batch), *parts)
+        return self._pipeline.address(STAGING, view.name, str(batch), *parts)
 
     def _writer(self, view: Dataset) -> str:
         return f"{self._pipeline.name}.{view.name}"
