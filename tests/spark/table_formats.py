@@ -12,9 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ottla.client.system_time import SystemTime
 from ottla.spark.tables.commits import CommitLog
+from ottla.spark.tables.logged_table import LoggedTable
 from ottla.spark.tables.logs import open_log
 from ottla.spark.tables.spec import TableSpec
-from ottla.spark.tables.table import Table, open_table
+from ottla.spark.tables.table import open_table
 
 FORMATS: Final = ("parquet", "delta", "iceberg")
 slow = pytest.mark.slow
@@ -39,7 +40,7 @@ def spec_of(kind: str, directory: Path, *partition_by: str) -> TableSpec:
     return TableSpec("shop.orders", kind, str(directory / "orders"), partition_by)
 
 
-def opened(spec: TableSpec, at_step: Callable[[str], None] | None = None) -> Table:
+def opened(spec: TableSpec, at_step: Callable[[str], None] | None = None) -> LoggedTable:
     """Another one each time, as in another process."""
     return open_table(spec, at_step=at_step)
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.spark.small_segments import Tiered, Writer, fill, log_of, made
 from tests.spark.table_formats import elsewhere
-from tests.spark.topics import Topics, numbered, until
+from tests.spark.topics import Row, Topics, numbered, until
 
 from ottla.cli.main import cli
 from ottla.spark.broker_reads import connected
@@ -180,3 +180,16 @@ def test_a_topic_is_exported_into_a_table_each_offset_once(
     refused = invoked(broker, *to, "--table-option", "regoin=x")
     assert refused.exit_code == 2
     assert "did you mean region" in refused.output
+
+
+def test_values_in_a_format_become_columns_of_a_table(
+    broker: Tiered, files: Topics, tmp_path: Path
+) -> None:
+    name = made(files)
+    fill(files, name, [Row(0, None, b'{"id": 1, "note": "a"}'), Row(0, None, b'{"id": 2}')])
+    place = str(tmp_path / "table")
+    options = ["--option", "valueFormat=json", "--option", "valueSchema=id bigint, note string"]
+    done = invoked(broker, "export", name, place, "--to", "iceberg", *options)
+    assert done.exit_code == 0, done.output
+    values = [row[4] for row in elsewhere(TableSpec(name, "iceberg", place))]
+    assert values == [{"id": 1, "note": "a"}, {"id": 2, "note": None}]

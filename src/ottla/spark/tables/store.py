@@ -108,22 +108,10 @@ class Store:
         if self.is_local:
             _link_new(self.full(path), data)
             return
-        import obstore
-        from obstore.exceptions import AlreadyExistsError
-
         from ottla.tiered.driver.object_store import open_bucket
 
         settings = {f"ottla.remote.store.{name}": value for name, value in self._options.items()}
-        try:
-            obstore.put(
-                open_bucket(self.url, settings)._bucket,
-                path,
-                data,
-                mode="create",
-                use_multipart=False,
-            )
-        except AlreadyExistsError as error:
-            raise FileExistsError(path) from error
+        open_bucket(self.url, settings).put_new(path, data)
 
     def delete(self, paths: Iterable[str]) -> None:
         for path in paths:

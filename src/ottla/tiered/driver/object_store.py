@@ -49,6 +49,17 @@ class ObjectStore:
         with _errors(key):
             obstore.put(self._bucket, key, data, use_multipart=False)
 
+    def put_new(self, key: str, data: bytes) -> None:
+        """Make an object; FileExistsError when there is one of that key, however it came there."""
+        import obstore
+        from obstore.exceptions import AlreadyExistsError
+
+        with _errors(key):
+            try:
+                obstore.put(self._bucket, key, data, mode="create", use_multipart=False)
+            except AlreadyExistsError as error:
+                raise FileExistsError(key) from error
+
     def put_file(self, key: str, path: str, size: int, progress: Progress = unhindered) -> None:
         import obstore
 
