@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.spark.kafka_reader import read_topic
+from tests.spark.test_jobs_backfill import files
 from tests.spark.test_jobs_repartition import by_key, rows
 from tests.spark.topics import Topics
 
@@ -94,4 +95,27 @@ def test_a_topic_is_repartitioned_exactly_however_often_it_is_killed(
     assert sum(map(len, original)) == written
     copied = read_topic(topics.address, target, 5)
     assert by_key(copied) == by_key(original), f"OTTLA_JOB_SEED={SEED} repeats it; {killed}"
+    assert killed[True] > 0, "all runs were over before they were killed"
+
+
+@pytest.mark.parametrize("master", ["none", "local[2,4]"])
+def test_a_table_is_backfilled_exactly_however_often_it_is_killed(
+    topics: Topics, tmp_path: Path, master: str
+) -> None:
+    chance = Chance(SEED)
+    topic = topics.make(3)
+    table = files(tmp_path / "t", 100, 400)
+    arguments = ["backfill", str(table), topic, "--key", "id", "--master", master]
+    runs = Runs(topics, tmp_path, *arguments)
+    killed: Counter[bool] = Counter()
+    for _ in range(KILLS):
+        process = runs.start()
+        wait_for_more(topics, topic, process)
+        killed[runs.kill(process, chance.between(0, SECONDS / 3))] += 1
+    runs.finish()
+    found = Counter(
+        each.key for records in read_topic(topics.address, topic, 3) for each in records
+    )
+    wanted = Counter(b"%d" % i for i in range(40_000))
+    assert found == wanted, f"OTTLA_JOB_SEED={SEED} repeats it; {killed}"
     assert killed[True] > 0, "all runs were over before they were killed"

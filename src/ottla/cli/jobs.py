@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ottla.cli.backfill import backfill
 from ottla.cli.completing import complete_topics
 from ottla.cli.export import export
 from ottla.cli.job_runs import job_options, need_spark, run
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
 
 @click.group()
 def jobs() -> None:
-    """Verify the remote tier, export and repartition topics: jobs that run on Spark."""
+    """Verify the remote tier, fill, copy and export topics: jobs that run on Spark."""
 
 
+jobs.add_command(backfill)
 jobs.add_command(export)
 jobs.add_command(repartition)
 

@@ -47,10 +47,7 @@ def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
 
 
 def fitted(options: SinkOptions, schema: StructType) -> SinkOptions:
-    """With the schemas to write with; refuse a table that cannot be written before any task begins.
-
-    Asks the registry, and registers there, if there is one.
-    """
+    """The same as :func:`fitted_to`, for the columns of a frame."""
     formats = options.formats
     made = formats.value.format != "raw" and "value" not in schema.names
     fields = [
@@ -58,7 +55,16 @@ def fitted(options: SinkOptions, schema: StructType) -> SinkOptions:
         for each in schema.fields
         if made or each.name in COLUMNS
     ]
-    table = gathered(pa.RecordBatch.from_pylist([], schema=pa.schema(fields)), formats.values)
+    return fitted_to(options, pa.RecordBatch.from_pylist([], schema=pa.schema(fields)))
+
+
+def fitted_to(options: SinkOptions, table: pa.RecordBatch) -> SinkOptions:
+    """With the schemas to write with; refuse a table that cannot be written before any task begins.
+
+    Asks the registry, and registers there, if there is one.
+    """
+    formats = options.formats
+    table = gathered(table, formats.values)
     kinds = {each.name: each.type for each in table.schema}
     if "value" in kinds:
         formats = formats.writing(kinds.get("key"), kinds["value"])
