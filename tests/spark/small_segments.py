@@ -66,6 +66,17 @@ class Writer:
         self.write(values)
         self.end(commit=commit)
 
+    def keyed(self, rows: list[tuple[bytes, bytes]], *, commit: bool) -> None:
+        self.begin_keyed(rows)
+        self.end(commit=commit)
+
+    def begin_keyed(self, rows: list[tuple[bytes, bytes]], *, begin: bool = True) -> None:
+        if begin:
+            self._producer.begin_transaction()
+        for key, value in rows:
+            self._producer.produce(self._topic, value, key, partition=0)
+        self._producer.flush(30)
+
     def begin(self, values: list[bytes]) -> None:
         self._producer.begin_transaction()
         self.write(values)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import click
 
+from ottla.cli.files import parse_assignments
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -36,6 +38,28 @@ def job_options(command: F) -> F:
         help="Where Spark runs: local[N], spark://..., yarn, k8s://...; none: without Spark.",
     )
     return master(dry_run(command))
+
+
+def store_options(command: F) -> F:
+    """Give a command ``--remote-store`` and ``--store-setting``."""
+    store = click.option(
+        "--remote-store", required=True, metavar="URL", help="Where the segments lie."
+    )
+    settings = click.option(
+        "--store-setting",
+        "store_settings",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="endpoint, region, access.key.id, secret.access.key or allow.http of the store; "
+        "may be repeated.",
+    )
+    return store(settings(command))
+
+
+def named_settings(store_settings: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Those of ``--store-setting``, by the names that brokers have for them."""
+    given = parse_assignments(store_settings, "--store-setting")
+    return tuple((f"ottla.remote.store.{name}", value) for name, value in given.items())
 
 
 def need_spark() -> None:
@@ -86,7 +110,6 @@ def source_options(
     topic: str, named: tuple[str, ...], client: "ClientSettings", **fixed: str
 ) -> "SourceOptions":
     """The options of the Spark source, for a job on one topic."""
-    from ottla.cli.files import parse_assignments
     from ottla.spark.errors import BadOption
     from ottla.spark.options import SourceOptions
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.backfill import backfill
+from ottla.cli.compact_tier import compact_tier
 from ottla.cli.completing import complete_topics
 from ottla.cli.export import export
-from ottla.cli.job_runs import job_options, need_spark, run
+from ottla.cli.job_runs import job_options, named_settings, need_spark, run, store_options
 from ottla.cli.output import Column, Output, output_options
 from ottla.cli.progress import Progress, progress_options
 from ottla.cli.refusals import finish
@@ -28,21 +29,14 @@ def jobs() -> None:
 
 
 jobs.add_command(backfill)
+jobs.add_command(compact_tier)
 jobs.add_command(export)
 jobs.add_command(repartition)
 
 
 @jobs.command("verify-tier")
 @click.argument("topics", nargs=-1, shell_complete=complete_topics)
-@click.option("--remote-store", required=True, metavar="URL", help="Where the segments lie.")
-@click.option(
-    "--store-setting",
-    "store_settings",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="endpoint, region, access.key.id, secret.access.key or allow.http of the store; "
-    "may be repeated.",
-)
+@store_options
 @job_options
 @progress_options
 @output_options
@@ -60,13 +54,11 @@ def verify_tier(
 ) -> None:
     """Verify every remote segment: checksums, offsets, leader epochs, indexes, and gaps."""
     need_spark()
-    from ottla.cli.files import parse_assignments
     from ottla.spark.broker_reads import connected
     from ottla.spark.jobs.verify_tier import Verdict, find_segments, verify_segment
     from ottla.spark.kafka_settings import KafkaSettings
 
-    given = parse_assignments(store_settings, "--store-setting")
-    named = tuple((f"ottla.remote.store.{name}", value) for name, value in given.items())
+    named = named_settings(store_settings)
     reads = connected(KafkaSettings(client.bootstrap_servers, client.client_id))
     tier = find_segments(reads, remote_store, named, topics)
     total = sum(place.segment.size_in_bytes for place in tier.places)
