@@ -11,17 +11,20 @@ import pytest
 from tests.spark.pipeline_files import WordCount
 from tests.spark.topics import Topics
 
+from ottla.client.system_time import SystemTime
 from ottla.common.chance import Chance
 from ottla.spark.pipelines import state as states
-from ottla.spark.pipelines.state import RUNNING
+from ottla.spark.pipelines.state import RunState
 
 KILLS = int(os.environ.get("OTTLA_PIPELINE_KILLS", "10"))
 SEED = int(os.environ.get("OTTLA_PIPELINE_SEED", "0")) or Chance().below(1 << 32)
 WORDS = [f"w{at}" for at in range(20)]
 ROWS = 120
 """Written before each run: six micro-batches."""
-SECONDS = float(os.environ.get("OTTLA_PIPELINE_SECONDS", "12"))
-"""How long a run lives at most once its flows run."""
+STEPS = 25
+"""A run lives until it has made so many steps at most: offsets planned, batches committed, ..."""
+SECONDS = 2.0
+"""And then so long at most, so that the kill falls anywhere in a step."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3_000)]
 
@@ -51,11 +54,17 @@ class Command:
             return self.process.wait(seconds)
         return None
 
-    def wait_until_it_runs(self, place: Path) -> None:
-        while self.wait(0.1) is None:
-            state = states.read(place)
-            if state is not None and state.pid == self.process.pid and state.status == RUNNING:
+    def wait_for(self, place: Path, count: int) -> None:
+        """Until it has made so many steps, or has nothing to do any more."""
+        first = steps(place)
+        for _ in range(2_000):
+            assert self.wait(0.1) is None, self.said
+            if steps(place) >= first + count:
                 return
+            state = states.read(place)
+            if state is not None and state.pid == self.process.pid and is_done(state):
+                return
+        raise AssertionError(f"nothing moves: {self.said}")
 
     def kill(self, *, whole: bool) -> None:
         """The command alone, whose Spark then ends by itself, or all that belongs to it."""
@@ -71,6 +80,19 @@ class Command:
             os.killpg(self.process.pid, signal.SIGKILL)
 
 
+def steps(place: Path) -> int:
+    """How many files tell of a step."""
+    patterns = ("checkpoints/*/offsets/*", "checkpoints/*/commits/*", "tables/*/_log/*")
+    return sum(len(list(place.glob(each))) for each in patterns)
+
+
+def is_done(state: RunState) -> bool:
+    """The last rows came a while ago."""
+    latest = max((flow.updated_ms or 0 for flow in state.flows.values()), default=0)
+    lag = state.flows["words"].lag if "words" in state.flows else None
+    return lag == 0 and SystemTime().wall_ms() - latest > 15_000
+
+
 def test_everything_is_there_once_however_often_a_pipeline_is_killed(
     topics: Topics, tmp_path: Path
 ) -> None:
@@ -78,16 +100,17 @@ def test_everything_is_there_once_however_often_a_pipeline_is_killed(
     words = WordCount(topics, tmp_path / "p", in_sql=False, per_batch=20)
     place = words.pipeline.state_directory
     started: list[Command] = []
-    killed = 0
+    seen: list[int] = []
+    """Steps that were made when a run was killed."""
     try:
         for _ in range(KILLS):
             words.write([chance.choose(WORDS) for _ in range(ROWS)])
             command = Command(words)
             started.append(command)
-            command.wait_until_it_runs(place)
+            command.wait_for(place, 1 + chance.below(STEPS))
             assert command.wait(chance.between(0, SECONDS)) is None, command.said
             command.kill(whole=chance.choose([True, False]))
-            killed += 1
+            seen.append(steps(place))
             state = states.read(place)
             assert state is not None
             assert state.status == states.DIED
@@ -96,8 +119,9 @@ def test_everything_is_there_once_however_often_a_pipeline_is_killed(
         started.append(last)
         assert last.wait(900) == 0, last.said
         words.check()
+        assert seen[-1] > seen[0], "every run was killed before it did anything"
     except BaseException:
-        print(f"OTTLA_PIPELINE_SEED={SEED} repeats it; {killed} were killed")
+        print(f"OTTLA_PIPELINE_SEED={SEED} repeats it; killed after {seen}")
         raise
     finally:
         for each in started:

@@ -150,6 +150,7 @@ def good():
             GOOD + "@dp.table\ndef t():\n    return spark.table('good')",
             "flow t to streaming table t must read a stream",
         ),
+        (GOOD + "@dp.table\ndef t():\n    return {}['x']", r"all\.py:6: flow t: KeyError"),
         (GOOD + "@dp.table\ndef t():\n    return 7", "flow t must return a DataFrame, not int"),
         (
             GOOD

@@ -15,11 +15,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.readwriter import DataFrameReader
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
+from ottla.spark.pipelines.failures import brief, text_of
 from ottla.spark.pipelines.graph import Graph
 from ottla.spark.pipelines.model import Dataset, Flow, Kind, Pipeline, PipelineError
 from ottla.spark.pipelines.sessions import active
@@ -67,8 +69,13 @@ class Evaluation:
         with self._graph.evaluating(flow):
             try:
                 made = self._spark.sql(flow.query) if isinstance(flow.query, str) else flow.query()
-            except AnalysisException as error:
-                raise PipelineError(f"{flow.place}: flow {flow.name}: {_brief(error)}") from error
+            except (PipelineError, Py4JError, OSError):  # the latter may pass
+                raise
+            except Exception as error:
+                told = (
+                    _brief(error) if isinstance(error, AnalysisException) else brief(text_of(error))
+                )
+                raise PipelineError(f"{flow.place}: flow {flow.name}: {told}") from error
         if not isinstance(made, DataFrame):
             raise PipelineError(
                 f"{flow.place}: flow {flow.name} must return a DataFrame, not {type(made).__name__}"

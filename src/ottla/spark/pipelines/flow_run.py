@@ -5,15 +5,14 @@ will not pass; its checkpoint leads it on. Other flows do not notice.
 """
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from ottla.client.system_time import SystemTime
 from ottla.common.clock import Clock
 from ottla.spark.pipelines.failures import brief, may_pass, pause_seconds, text_of
-from ottla.spark.pipelines.graph import Graph
-from ottla.spark.pipelines.model import Flow, Kind
+from ottla.spark.pipelines.model import Dataset, Flow, Kind
 from ottla.spark.pipelines.progress import parse
-from ottla.spark.pipelines.queries import Queries
 from ottla.spark.pipelines.state import FAILED, FINISHED, RUNNING, STOPPED, WAITING, FlowState
 
 if TYPE_CHECKING:
@@ -27,19 +26,18 @@ class FlowRun:
     def __init__(
         self,
         flow: Flow,
-        graph: Graph,
-        queries: Queries,
+        target: Dataset,
+        start: Callable[[Flow], "StreamingQuery"],
         *,
         once: bool,
         clock: Clock = _SYSTEM,
     ) -> None:
-        target = graph.datasets[flow.target]
         self.flow = flow
         self.state = FlowState(flow.name, flow.target, target.kind.value)
         self.query: StreamingQuery | None = None
         self.started_at = 0.0
         self._counts_rows = target.kind is Kind.SINK
-        self._queries = queries
+        self._start = start
         self._once = once
         self._clock = clock
         self._failures = 0
@@ -54,7 +52,7 @@ class FlowRun:
         """Begin, or go on from the checkpoint."""
         self.started_at = self._clock.monotonic()
         try:
-            self.query = self._queries.start(self.flow, once=self._once)
+            self.query = self._start(self.flow)
         except Exception as error:  # noqa: BLE001 - other flows go on
             self._fail(text_of(error))
         else:
@@ -95,23 +93,24 @@ class FlowRun:
 
     def restart(self) -> None:
         """To read anew what it reads whole."""
-        if self.query is not None:
-            self.query.stop()
-            self._progress(self.query)
-        self.query = None
+        self._stop_query()
         self.start()
 
     def stop(self) -> None:
         """Its micro-batch is over, or will be run again from the start by the next run."""
-        if self.query is not None:
-            try:
-                self.query.stop()
-            except Exception as error:  # noqa: BLE001 - a query that hangs ends with the session
-                self.state.error = brief(str(error))
-            self._progress(self.query)
-            self.query = None
+        self._stop_query()
         if not self.is_over:
             self.state.status = STOPPED
+
+    def _stop_query(self) -> None:
+        if self.query is None:
+            return
+        try:
+            self.query.stop()
+        except Exception as error:  # noqa: BLE001 - a query that hangs ends with the session
+            self.state.error = brief(str(error))
+        self._progress(self.query)
+        self.query = None
 
     def _progress(self, query: "StreamingQuery") -> bool:
         """Take over the figures of micro-batches that were not seen yet."""

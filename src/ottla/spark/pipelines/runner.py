@@ -11,6 +11,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +20,7 @@ from ottla.common.clock import Clock
 from ottla.spark.pipelines import state as states
 from ottla.spark.pipelines.definitions import define
 from ottla.spark.pipelines.evaluation import Evaluation
-from ottla.spark.pipelines.failures import brief, text_of
+from ottla.spark.pipelines.failures import brief, may_pass, pause_seconds, text_of
 from ottla.spark.pipelines.flow_run import FlowRun
 from ottla.spark.pipelines.graph import Graph
 from ottla.spark.pipelines.hadoop_files import Directories
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EVERY_SECONDS: Final = 0.2
+ATTEMPTS: Final = 3
 STOP_SECONDS: Final = 10.0
 """How long a micro-batch may take to end by itself when the run is to stop."""
 
@@ -131,21 +133,32 @@ class _Run:
         if refresh:
             self._forget()
         for flow in list(self._graph.flows.values()):
-            with self._evaluation.frame_of(flow):
-                pass
+            self._evaluate(flow)
         self._graph.put_tables_before_sinks()
+        start = partial(self._queries.start, once=self._is_once)
         for flow in self._graph.order():
-            kind = self._graph.datasets[flow.target].kind
-            if kind is Kind.TEMPORARY:
+            target = self._graph.datasets[flow.target]
+            if target.kind is Kind.TEMPORARY:
                 continue
-            if kind is Kind.VIEW:
+            if target.kind is Kind.VIEW:
                 view = ViewRun(flow, self._pipeline, self._graph, self._views.refresh)
                 self._view_runs[flow.name] = view
                 self._telling.state.flows[flow.name] = view.state
             else:
-                run = FlowRun(flow, self._graph, self._queries, once=self._is_once)
+                run = FlowRun(flow, target, start, once=self._is_once)
                 self._flow_runs[flow.name] = run
                 self._telling.state.flows[flow.name] = run.state
+
+    def _evaluate(self, flow: Flow) -> None:
+        """See what a flow reads; what may pass has some time to do so."""
+        for failures in range(1, ATTEMPTS + 1):
+            try:
+                with self._evaluation.frame_of(flow):
+                    return
+            except Exception as error:
+                if failures == ATTEMPTS or not may_pass(text_of(error)):
+                    raise
+                self._stop.wait(pause_seconds(failures))
 
     def _forget(self) -> None:
         for dataset in self._graph.datasets.values():
@@ -243,11 +256,17 @@ class _Run:
         run.start()
 
     def _look(self, run: FlowRun) -> bool:
-        changed = run.look()
         read = self._whole_inputs(run.flow)
-        waited = self._clock.monotonic() - run.started_at >= self._pipeline.static_refresh_seconds
-        stale = read != self._started_with[run.flow.name]
-        if stale and waited and run.query is not None and run.is_idle():
+        began = run.started_at
+        changed = run.look()
+        if run.started_at != began:  # it had failed
+            self._started_with[run.flow.name] = read
+        if run.query is None or read == self._started_with[run.flow.name]:
+            return changed
+        waited = self._clock.monotonic() - run.started_at
+        patience = self._pipeline.static_refresh_seconds
+        # Better between two micro-batches, but a flow that never rests is not waited for.
+        if (waited >= patience and run.is_idle()) or waited >= 2 * patience:
             self._started_with[run.flow.name] = read
             run.restart()
             return True

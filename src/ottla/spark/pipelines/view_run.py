@@ -6,7 +6,7 @@ reads nothing else is computed anew now and then.
 """
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from typing import Final
 
 from ottla.client.system_time import SystemTime
@@ -56,7 +56,7 @@ class ViewRun:
             return self._clock.monotonic() - self._began >= self._pipeline.static_refresh_seconds
         return read != self._seen
 
-    def begin(self, versions: Versions, pool: ThreadPoolExecutor) -> None:
+    def begin(self, versions: Versions, pool: Executor) -> None:
         self._seen = self._now(versions)
         self._began = self._clock.monotonic()
         self.state.restarts += self.state.status == WAITING
