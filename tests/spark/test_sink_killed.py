@@ -15,7 +15,8 @@ from tests.spark.topics import Topics, numbered
 
 from ottla.common.chance import Chance
 
-KILLS = int(os.environ.get("OTTLA_SINK_KILLS", "10"))
+DRIVER_KILLS = int(os.environ.get("OTTLA_SINK_KILLS", "30"))
+WORKER_KILLS = int(os.environ.get("OTTLA_SINK_WORKER_KILLS", "20"))
 SEED = int(os.environ.get("OTTLA_SINK_SEED", "0")) or Chance().below(1 << 32)
 ROWS = 400
 """Written before each run: four micro-batches."""
@@ -23,86 +24,119 @@ SECONDS = float(os.environ.get("OTTLA_SINK_SECONDS", "8"))
 """How long a run lives at most after its first micro-batch began."""
 PROGRAM = Path(__file__).with_name("killed_query.py")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(7200)]
 
 
-def complaints(checkpoint: Path) -> Path:
-    return checkpoint.with_suffix(".log")
+class Run:
+    """The query in a process of its own, from its checkpoint on."""
 
+    def __init__(self, topics: Topics, source: str, target: str, checkpoint: Path) -> None:
+        self._checkpoint = checkpoint
+        self._log = checkpoint.with_suffix(".log")
+        with self._log.open("w") as said:
+            self.process = subprocess.Popen(
+                [sys.executable, str(PROGRAM), topics.address, source, target, str(checkpoint)],
+                stdout=subprocess.PIPE,
+                stderr=said,
+                text=True,
+                start_new_session=True,
+                env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+            )
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "started\n", self.said
 
-def start(topics: Topics, source: str, target: str, checkpoint: Path) -> "subprocess.Popen[str]":
-    with complaints(checkpoint).open("w") as said:
-        process = subprocess.Popen(
-            [sys.executable, str(PROGRAM), topics.address, source, target, str(checkpoint)],
-            stdout=subprocess.PIPE,
-            stderr=said,
-            text=True,
-            start_new_session=True,
-            env={**os.environ, "PYSPARK_PYTHON": sys.executable},
-        )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "started\n"
-    return process
+    @property
+    def said(self) -> str:
+        return self._log.read_text()[-20_000:]
 
-
-def kill(process: "subprocess.Popen[str]", what: str, chance: Chance) -> None:
-    """The driver with all that belongs to it, or one of the workers that run tasks."""
-    if what == "driver":
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        return
-    with suppress(psutil.NoSuchProcess):
-        workers = [
-            each
-            for each in psutil.Process(process.pid).children(recursive=True)
-            if "pyspark.daemon" in " ".join(each.cmdline())
-        ]
-        if workers:
-            chance.choose(workers).kill()
-
-
-def wait_for_a_micro_batch(process: "subprocess.Popen[str]", checkpoint: Path) -> None:
-    """Until one has begun that was not there before, or one is run again."""
-    seen = len(list(checkpoint.glob("offsets/[0-9]*")))
-    done = len(list(checkpoint.glob("commits/[0-9]*")))
-    while seen == done == len(list(checkpoint.glob("offsets/[0-9]*"))):
+    def wait(self, seconds: float) -> bool:
+        """Whether it has ended."""
         with suppress(subprocess.TimeoutExpired):
-            process.wait(0.05)
-            return
+            self.process.wait(seconds)
+        return self.process.returncode is not None
 
+    def wait_for_a_micro_batch(self) -> None:
+        """Until one has begun that was not there before, or one is run again."""
+        seen, done = self._logged("offsets"), self._logged("commits")
+        while seen == done == self._logged("offsets"):
+            if self.wait(0.05):
+                return
 
-def finish(process: "subprocess.Popen[str]") -> None:
-    """Whatever became of it, nothing of it is left."""
-    try:
-        process.wait(400)
-    finally:
+    def _logged(self, name: str) -> int:
+        return len(list(self._checkpoint.glob(f"{name}/[0-9]*")))
+
+    def kill(self) -> None:
+        """The driver, with all that belongs to it."""
         with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+    def kill_a_worker(self, chance: Chance) -> bool:
+        """One of the processes that run tasks, or plan, or make such processes."""
+        with suppress(psutil.NoSuchProcess):
+            workers = [
+                each
+                for each in psutil.Process(self.process.pid).children(recursive=True)
+                if "pyspark.daemon" in " ".join(each.cmdline())
+            ]
+            if workers:
+                chance.choose(workers).kill()
+                return True
+        return False
+
+    def finish(self) -> int:
+        """Whatever became of it, nothing of it is left."""
+        try:
+            return self.process.wait(1200)
+        finally:
+            self.kill()
+            self.process.communicate()
 
 
-def test_each_row_is_there_once_however_often_the_query_is_killed(
+def check(topics: Topics, target: str, rows: int, killed: object) -> None:
+    found = Counter(committed_values(topics.address, target))
+    wanted = Counter(b"%d" % i for i in range(rows))
+    assert found == wanted, f"OTTLA_SINK_SEED={SEED} repeats it; killed: {killed}"
+
+
+def test_each_row_is_there_once_however_often_the_driver_is_killed(
     topics: Topics, tmp_path: Path
 ) -> None:
     chance = Chance(SEED)
     source, target = topics.make(2), topics.make(2)
-    checkpoint = tmp_path / "checkpoint"
-    killed: Counter[str] = Counter()
-    for number in range(KILLS):
+    killed = 0
+    for number in range(DRIVER_KILLS):
         topics.fill(source, numbered(number * ROWS, (number + 1) * ROWS, 2))
-        process = start(topics, source, target, checkpoint)
-        wait_for_a_micro_batch(process, checkpoint)
-        what = chance.choose(["driver", "driver", "worker"])
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(chance.between(0, SECONDS))
-        killed[what] += process.poll() is None
-        kill(process, what, chance)
-        finish(process)
-    topics.fill(source, numbered(KILLS * ROWS, (KILLS + 1) * ROWS, 2))
-    last = start(topics, source, target, checkpoint)
-    finish(last)
-    assert last.returncode == 0, complaints(checkpoint).read_text()[-6000:]
-    found = Counter(committed_values(topics.address, target))
-    wanted = Counter(b"%d" % i for i in range((KILLS + 1) * ROWS))
-    assert found == wanted, f"OTTLA_SINK_SEED={SEED} repeats it; {killed}"
-    assert killed.total() > 0, "all runs were over before anything was killed"
+        run = Run(topics, source, target, tmp_path / "checkpoint")
+        run.wait_for_a_micro_batch()
+        run.wait(chance.between(0, SECONDS))
+        run.kill()
+        ended = run.finish()
+        assert ended in {0, -signal.SIGKILL}, run.said
+        killed += ended != 0
+    topics.fill(source, numbered(DRIVER_KILLS * ROWS, (DRIVER_KILLS + 1) * ROWS, 2))
+    last = Run(topics, source, target, tmp_path / "checkpoint")
+    assert last.finish() == 0, last.said
+    check(topics, target, (DRIVER_KILLS + 1) * ROWS, killed)
+    assert killed > 0, "all runs were over before they were killed"
+
+
+def test_each_row_is_there_once_however_often_workers_are_killed(
+    topics: Topics, tmp_path: Path
+) -> None:
+    """Spark runs the tasks of a dead worker again; a query without its planner is started again."""
+    chance = Chance(SEED)
+    source, target = topics.make(2), topics.make(2)
+    rows = 10 * ROWS
+    topics.fill(source, numbered(0, rows, 2))
+    killed = runs = 0
+    ended: int | None = None
+    while ended != 0:
+        runs += 1
+        assert runs <= WORKER_KILLS + 1, "it fails without being killed"
+        run = Run(topics, source, target, tmp_path / "checkpoint")
+        run.wait_for_a_micro_batch()
+        while killed < WORKER_KILLS and not run.wait(chance.between(0, SECONDS / 4)):
+            killed += run.kill_a_worker(chance)
+        ended = run.finish()
+    check(topics, target, rows, killed)
+    assert killed > 0, "it was over before anything was killed"

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
+from tests.spark.small_segments import fill, made
 from tests.spark.topics import Row, Topics, numbered, until
 
 from ottla.common.topic_partition import TopicPartition
@@ -17,6 +18,7 @@ from ottla.spark.offsets import OffsetsJson, from_json, to_json, topic_ids_of
 from ottla.spark.options import SourceOptions
 from ottla.spark.reader import read_range
 from ottla.spark.schema import Columns
+from ottla.spark.segments import SegmentRange
 from ottla.spark.stream_reader import TopicStream
 
 QUICK = {"kafka.metadata.max.age.ms": "0", "fetchOffset.retryIntervalMs": "10"}
@@ -120,7 +122,8 @@ def values_of(
     options = stream.options
     return [
         int(value)
-        for wanted in stream.ranges(start, end)
+        for parts in stream.tasks(start, end)
+        for wanted in parts
         for table in read_range(wanted, options, Columns(["value"]))
         for value in table["value"].to_pylist()
     ]
@@ -140,6 +143,31 @@ def test_added_partitions_are_read_from_their_start(topics: Topics) -> None:
     assert sorted(values_of(topics, stream, start, end)) == [7, 8]
     again = stream_of(topics, topic)
     assert sorted(values_of(topics, again, start, end)) == [7, 8]
+
+
+def test_a_micro_batch_is_cut_into_the_same_tasks_when_segments_were_closed_meanwhile(
+    files: Topics,
+) -> None:
+    topic = made(files)
+    fill(files, topic, numbered(0, 200))
+    options = {"readFrom": "segments", "minPartitions": "3"}
+    stream = stream_of(files, topic, **options)
+    start = stream.initial()
+    end = stream.latest(start)
+    first = stream.tasks(start, end)
+    fill(files, topic, numbered(200, 500))
+    again = stream_of(files, topic, **options)
+    second = again.tasks(start, end)
+    assert [(each[0].start, each[-1].end) for each in second] == [
+        (each[0].start, each[-1].end) for each in first
+    ]
+    assert len(first) == 3
+    in_files = [
+        sum(isinstance(part, SegmentRange) and part.records for each in tasks for part in each)
+        for tasks in (first, second)
+    ]
+    assert 0 < in_files[0] < in_files[1] == 200, "more of it is in files by now"
+    assert values_of(files, again, start, end) == list(range(200))
 
 
 def test_limits_are_shared_out_in_proportion(topics: Topics) -> None:
@@ -216,10 +244,10 @@ def test_a_topic_that_was_made_anew_while_the_stream_was_down_is_seen_by_its_id(
     with pytest.raises(DataLoss, match=told):
         stream_of(topics, topic).latest(start)
     with pytest.raises(DataLoss, match=f"{topic}-0: offsets 0 to 19 of a micro-batch that is run"):
-        stream_of(topics, topic).ranges(begin, start)
+        stream_of(topics, topic).tasks(begin, start)
     old = stream_of(topics, topic)
     with pytest.raises(DataLoss, match=told):  # as Spark 4.1 asks, without the start
-        old.ranges(start, old.latest())
+        old.tasks(start, old.latest())
     careless = stream_of(topics, topic, failOnDataLoss="false", maxOffsetsPerTrigger="4")
     assert values_of(topics, careless, begin, start) == []
     found: list[int] = []
@@ -252,8 +280,8 @@ def test_a_micro_batch_of_a_deleted_topic_cannot_be_run_again(topics: Topics) ->
     end = stream.latest(start)
     topics.delete(topic)
     with pytest.raises(DataLoss, match=f"{topic}-0: offsets 0 to 3 .* the topic was deleted"):
-        stream_of(topics, topic).ranges(start, end)
-    assert stream_of(topics, topic, failOnDataLoss="false").ranges(start, end) == []
+        stream_of(topics, topic).tasks(start, end)
+    assert stream_of(topics, topic, failOnDataLoss="false").tasks(start, end) == []
 
 
 def test_less_than_before_is_told_even_after_a_restart(topics: Topics) -> None:
@@ -263,7 +291,7 @@ def test_less_than_before_is_told_even_after_a_restart(topics: Topics) -> None:
     start = {topic: {"0": 9}}
     end = restarted.latest(start)
     with pytest.raises(DataLoss, match=f"{topic}-0 has only offsets up to 4, .* at 9"):
-        restarted.ranges(start, end)
+        restarted.tasks(start, end)
 
 
 def test_a_deleted_topic_is_told_with_its_offset(topics: Topics) -> None:
@@ -276,8 +304,8 @@ def test_a_deleted_topic_is_told_with_its_offset(topics: Topics) -> None:
     end = careful.latest(start)
     assert end == {}
     with pytest.raises(DataLoss, match=f"{topic}-0 is gone, from offset 4 on"):
-        careful.ranges(start, end)
-    assert careless.ranges(start, careless.latest(start)) == []
+        careful.tasks(start, end)
+    assert careless.tasks(start, careless.latest(start)) == []
 
 
 def test_the_last_stable_offset_bounds_readers_of_what_is_committed(topics: Topics) -> None:

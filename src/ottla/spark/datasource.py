@@ -145,9 +145,9 @@ def columns_of(schema: StructType, types: Mapping[str, DataType] = TYPES) -> Col
 
 
 class RangePartition(InputPartition):
-    """A range, as Spark sends it to a task."""
+    """A range, or the parts of one, as Spark sends it to a task."""
 
-    def __init__(self, wanted: OffsetRange) -> None:
+    def __init__(self, wanted: "OffsetRange | tuple[OffsetRange, ...]") -> None:
         super().__init__(wanted)
 
 
@@ -216,13 +216,13 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._stream.reported()
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
-        ranges = self._stream.ranges(dict(start), dict(end))
-        return [RangePartition(each) for each in ranges]
+        tasks = self._stream.tasks(dict(start), dict(end))
+        return [RangePartition(each) for each in tasks]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
-        from ottla.spark.reader import read_range
+        from ottla.spark.reader import read_task
 
-        return read_range(partition.value, self._options, self._columns)
+        return read_task(partition.value, self._options, self._columns)
 
     def commit(self, end: OffsetsJson) -> None:
         self._stream.commit_offsets(from_json(end))

@@ -4,7 +4,7 @@
 offsets would get; if it cannot, it says so and does not end early.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import pyarrow as pa
@@ -57,11 +57,42 @@ def plan_ranges(
     starts: Offsets,
     ends: Offsets,
 ) -> list[OffsetRange]:
-    """From each start to its end, split as the options say."""
-    filled = {each: end for each, end in ends.items() if end > starts.get(each, end)}
+    """From each start to its end, split as the options say, and where files end."""
     sized = options.bytes_per_partition_max is not None or options.min_partitions is not None
+    ranges = _ranges(reads, topic_ids, starts, ends, sized=sized)
+    return _cut(options, place_ranges(options, reads, ranges))
+
+
+def plan_tasks(
+    options: SourceOptions,
+    reads: BrokerReads,
+    topic_ids: TopicIds,
+    starts: Offsets,
+    ends: Offsets,
+) -> list[tuple[OffsetRange, ...]]:
+    """The same for a micro-batch: what each task reads, one part after another.
+
+    Tasks are cut by offsets alone, whatever files there are by now: a micro-batch that is run again
+    has the same rows in the same tasks, which is what sinks that write exactly once rely on.
+    """
+    sized = options.bytes_per_partition_max is not None
+    cut = _cut(options, _ranges(reads, topic_ids, starts, ends, sized=sized))
+    parts = iter(place_ranges(options, reads, cut))
+    tasks: list[tuple[OffsetRange, ...]] = []
+    for task in cut:
+        taken = [next(parts)]
+        while taken[-1].end < task.end:
+            taken.append(next(parts))
+        tasks.append(tuple(taken))
+    return tasks
+
+
+def _ranges(
+    reads: BrokerReads, topic_ids: TopicIds, starts: Offsets, ends: Offsets, *, sized: bool
+) -> list[OffsetRange]:
+    filled = {each: end for each, end in ends.items() if end > starts.get(each, end)}
     sizes = reads.record_sizes(filled) if sized and filled else {}
-    ranges = [
+    return [
         OffsetRange(
             each.topic,
             topic_ids[each.topic],
@@ -72,12 +103,22 @@ def plan_ranges(
         )
         for each, end in sorted(filled.items())
     ]
+
+
+def _cut(options: SourceOptions, ranges: list[OffsetRange]) -> list[OffsetRange]:
     return plan(
-        place_ranges(options, reads, ranges),
+        ranges,
         parts_min=options.min_partitions,
         records_max=options.records_per_partition_max,
         bytes_max=options.bytes_per_partition_max,
     )
+
+
+def read_task(
+    parts: Iterable[OffsetRange], options: SourceOptions, columns: Columns
+) -> Iterator[pa.RecordBatch]:
+    for each in parts:
+        yield from read_range(each, options, columns)
 
 
 def read_range(

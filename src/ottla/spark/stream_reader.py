@@ -26,7 +26,7 @@ from ottla.spark.offsets import (
 from ottla.spark.options import SourceOptions
 from ottla.spark.positions import Positions
 from ottla.spark.ranges import OffsetRange
-from ottla.spark.reader import plan_ranges
+from ottla.spark.reader import plan_tasks
 
 _log = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ class TopicStream:
         """The end of what there is, whatever the limits."""
         return to_json(self._latest) if self._latest else None
 
-    def ranges(self, start: OffsetsJson, end: OffsetsJson) -> list[OffsetRange]:
+    def tasks(self, start: OffsetsJson, end: OffsetsJson) -> list[tuple[OffsetRange, ...]]:
         """What the tasks of a micro-batch read; also of one that is repeated after a restart."""
         begins, ends = from_json(start), from_json(end)
         if not self._topic_ids or any(each.topic not in self._topic_ids for each in ends):
@@ -108,7 +108,7 @@ class TopicStream:
                     f"{each}: offsets {begins[each]} to {last - 1} of a micro-batch that is run "
                     "again are gone: the topic was deleted"
                 )
-        return plan_ranges(self.options, self._reads, self._topic_ids, begins, ends)
+        return plan_tasks(self.options, self._reads, self._topic_ids, begins, ends)
 
     def commit_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Tell the consumer group how far the query is; nothing depends on it but what people see.
