@@ -47,6 +47,7 @@ def spark() -> "Iterator[SparkSession]":
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.streaming.stopTimeout": "60s",
+        "spark.python.authenticate.socketTimeout": "300s",  # the machine may be busy
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -13,6 +13,7 @@ def main(address: str, source: str, target: str, checkpoint: str) -> None:
     builder = SparkSession.Builder().master("local[2,4]").appName("killed")
     for name, value in {
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m",
+        "spark.python.authenticate.socketTimeout": "300s",  # the machine may be busy
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

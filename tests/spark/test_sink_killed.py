@@ -13,15 +13,16 @@ import pytest
 from tests.spark.committed import committed_values
 from tests.spark.topics import Topics, numbered
 
+from ottla.client.system_time import SystemTime
 from ottla.common.chance import Chance
 
 DRIVER_KILLS = int(os.environ.get("OTTLA_SINK_KILLS", "30"))
 WORKER_KILLS = int(os.environ.get("OTTLA_SINK_WORKER_KILLS", "20"))
 SEED = int(os.environ.get("OTTLA_SINK_SEED", "0")) or Chance().below(1 << 32)
-ROWS = 400
-"""Written before each run: four micro-batches."""
-SECONDS = float(os.environ.get("OTTLA_SINK_SECONDS", "8"))
-"""How long a run lives at most after its first micro-batch began."""
+ROWS = 200
+"""Written before each run: two micro-batches."""
+SECONDS = 8.0
+"""What a micro-batch may take, as long as none was seen."""
 PROGRAM = Path(__file__).with_name("killed_query.py")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(7200)]
@@ -54,6 +55,19 @@ class Run:
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(seconds)
         return self.process.returncode is not None
+
+    def live(self, batches: int, pace: float, chance: Chance) -> float:
+        """Commit ``batches`` and a part of another; answer how long one takes."""
+        self.wait_for_a_micro_batch()
+        clock = SystemTime()
+        begin, done = clock.monotonic(), self._logged("commits")
+        while self._logged("commits") < done + batches:
+            if self.wait(0.02):
+                return pace
+        if batches:
+            pace = (clock.monotonic() - begin) / batches
+        self.wait(chance.between(0, 1.5 * pace))
+        return pace
 
     def wait_for_a_micro_batch(self) -> None:
         """Until one has begun that was not there before, or one is run again."""
@@ -103,12 +117,11 @@ def test_each_row_is_there_once_however_often_the_driver_is_killed(
 ) -> None:
     chance = Chance(SEED)
     source, target = topics.make(2), topics.make(2)
-    killed = 0
+    killed, pace = 0, SECONDS
     for number in range(DRIVER_KILLS):
         topics.fill(source, numbered(number * ROWS, (number + 1) * ROWS, 2))
         run = Run(topics, source, target, tmp_path / "checkpoint")
-        run.wait_for_a_micro_batch()
-        run.wait(chance.between(0, SECONDS))
+        pace = run.live(chance.below(3), pace, chance)
         run.kill()
         ended = run.finish()
         assert ended in {0, -signal.SIGKILL}, run.said
