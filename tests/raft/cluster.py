@@ -231,7 +231,8 @@ class Wire:
         promise: Promise[Message] = Promise()
         api = APIS[request.API_KEY]
         version = api.highest_stable_version
-        if cluster.chance.below(4) == 0 and isinstance(request, VoteRequest | FetchRequest):
+        is_older = cluster.chance.below(4) == 0 and cluster.has_older_versions
+        if is_older and isinstance(request, VoteRequest | FetchRequest):
             version = max(version - 1, 12)
         if isinstance(request, VoteRequest):
             version = 2
@@ -281,6 +282,8 @@ class Cluster:
         auto_join: bool = False,
     ) -> None:
         self.auto_join = auto_join
+        self.has_older_versions = True
+        """Some requests are sent in a version before the newest."""
         self.hosts: dict[int, str] = {}
         """Of nodes that have moved; the network finds them by their port."""
         if driver_class is not None:

@@ -59,6 +59,7 @@ def test_a_write_is_committed_within_a_round_trip_not_a_fetch_wait() -> None:
 
 def test_followers_hear_of_a_commit_without_waiting_for_the_next_write() -> None:
     cluster = Cluster(2, 3)
+    cluster.has_older_versions = False  # in which a replica cannot say what it knows
     leader = cluster.elect()
     cluster.run_for(2.0)
     leader.append(b"value")

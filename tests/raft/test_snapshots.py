@@ -5,8 +5,10 @@ from ottla.raft.snapshots import (
     SnapshotId,
     SnapshotRetention,
     SnapshotSchedule,
+    SnapshotStore,
     snapshots_to_remove,
 )
+from ottla.testing.files import MemoryFilesystem
 
 SNAPSHOTS = [Snapshot(SnapshotId(n * 100, 1), 10, n * 1000) for n in range(1, 5)]
 
@@ -62,3 +64,29 @@ def test_a_snapshot_is_due_after_some_time_if_there_is_anything_new() -> None:
 
 def test_the_name_of_a_snapshot_is_that_of_kafka() -> None:
     assert SnapshotId(13, 1).file_name == "00000000000000000013-0000000001.checkpoint"
+
+
+def test_the_directory_is_listed_once_for_each_change() -> None:
+    files = MemoryFilesystem()
+    files.make_directory("/log")
+    listings = []
+
+    def listed(operation: str, _path: str) -> None:
+        if operation == "list":
+            listings.append(operation)
+
+    files.fail = listed
+    store = SnapshotStore(files, "/log")
+    first, second = SnapshotId(100, 1), SnapshotId(200, 2)
+    assert [store.ids(), store.ids()] == [[], []]
+    assert len(listings) == 1
+    store.write(second, [b"two"])
+    store.write(first, [b"one"])
+    assert [store.ids(), store.ids()] == [[first, second], [first, second]]
+    assert len(listings) == 2
+    store.remove(first)
+    store.write_chunk(SnapshotId(300, 3), 0, b"three")
+    assert store.ids() == [second]
+    store.install_download(SnapshotId(300, 3))
+    assert store.latest() == SnapshotId(300, 3)
+    assert len(listings) == 4

@@ -23,7 +23,7 @@ class Chance:
         return self._random.randrange(bound)
 
     def between(self, low: float, high: float) -> float:
-        return self._random.uniform(low, high)
+        return low + (high - low) * self._random.random()
 
     def choose(self, items: Sequence[T]) -> T:
         return self._random.choice(items)

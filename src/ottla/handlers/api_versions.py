@@ -12,6 +12,7 @@ v1 and v2 the throttle time; v3 flexible, the client's name and version (KIP-511
 """
 
 import re
+from functools import cache
 from typing import Final
 
 from ottla.common.errors import ErrorCode, InvalidRequest
@@ -43,11 +44,16 @@ async def handle(
         and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         raise InvalidRequest
-    keys = served(of_controller=context.of_controller)
-    response = ApiVersionsResponse(api_keys=[_advertised(key) for key in keys])
+    response = ApiVersionsResponse(api_keys=_all_advertised(context.of_controller))
     if context.version >= _CLIENT_SOFTWARE:
         _add_features(response, context.version, services)
     return response
+
+
+@cache
+def _all_advertised(of_controller: bool) -> list[ApiVersion]:
+    """Nobody changes it: it is encoded, and no more."""
+    return [_advertised(key) for key in served(of_controller=of_controller)]
 
 
 def _advertised(key: ApiKey) -> ApiVersion:

@@ -88,6 +88,8 @@ class NodeClient:
         self._dialling: Promise[StreamSocket] | None = None
         self._versions: dict[int, tuple[int, int]] | None = None
         """What the other side speaks, once it has said so."""
+        self._spoken: dict[int, int] = {}
+        """The version of each API in which we have asked it."""
         self._queued: deque[_Request[Any]] = deque()
         """For a connection that is ready."""
         self._sent: deque[_Request[Any]] = deque()
@@ -164,6 +166,7 @@ class NodeClient:
         self._versions = {
             each.api_key: (each.min_version, each.max_version) for each in response.api_keys
         }
+        self._spoken = {}
         self._failures = 0
         queued, self._queued = self._queued, deque()
         for request in queued:
@@ -174,33 +177,39 @@ class NodeClient:
     def _version(self, message: Message) -> int:
         if self._versions is None:
             return _API_VERSIONS_VERSION
+        known = self._spoken.get(message.API_KEY)
+        if known is not None:
+            return known
         api = APIS[message.API_KEY]
         low, high = self._versions.get(message.API_KEY, (0, -1))
         version = min(high, api.highest_stable_version)
         if version < max(low, api.lowest_version):
             raise ValueError(f"{self} does not speak our versions of {api.name}")
+        self._spoken[message.API_KEY] = version
         return version
 
     def _write(self, request: _Request[Any]) -> None:
-        self._correlation_id = (self._correlation_id + 1) & _CORRELATION_ID_MAX
-        request.correlation_id = self._correlation_id
+        correlation_id = (self._correlation_id + 1) & _CORRELATION_ID_MAX
+        self._correlation_id = request.correlation_id = correlation_id
+        message = request.message
         try:
-            request.version = self._version(request.message)
-            body = to_bytes(request.message, request.version)
+            version = request.version = self._version(message)
+            body = to_bytes(message, version)
         except ValueError as error:
             self._fail(request, error)
             return
-        header = Writer()
+        out = Writer()
         encode_request_header(
-            header,
-            api_key=request.message.API_KEY,
-            version=request.version,
-            correlation_id=request.correlation_id,
+            out,
+            api_key=message.API_KEY,
+            version=version,
+            correlation_id=correlation_id,
             client_id=self._client_id,
         )
+        out.parts.append(body)
         self._sent.append(request)
         was_empty = not self._unsent
-        self._unsent += frame(header.getvalue() + body)
+        self._unsent += frame(out.getvalue())
         if was_empty:
             self._flush()
 

@@ -12,10 +12,12 @@ from ottla.protocol.api import APIS, ApiKey
 from ottla.protocol.generated.request_header import RequestHeader
 from ottla.protocol.generated.response_header import ResponseHeader
 from ottla.protocol.message import from_buffer
-from ottla.protocol.primitives import Writer
+from ottla.protocol.primitives import Writer, nullable_string
 
 _read_key_and_version: Final = Struct(">hh").unpack_from
+_pack_request_header: Final = Struct(">hhi").pack
 _REQUEST_HEADER_SIZE_MIN: Final = 8
+_NO_TAGGED_FIELDS: Final = b"\x00"
 
 
 def request_header_version(api_key: int, version: int) -> int:
@@ -46,12 +48,11 @@ def decode_request_header(data: bytes, pos: int) -> tuple[RequestHeader, int]:
 def encode_request_header(
     out: Writer, *, api_key: int, version: int, correlation_id: int, client_id: str | None
 ) -> None:
-    RequestHeader(
-        request_api_key=api_key,
-        request_api_version=version,
-        correlation_id=correlation_id,
-        client_id=client_id,
-    ).encode(out, request_header_version(api_key, version))
+    # Even in flexible versions the client id is a string of the old kind; then the tagged fields.
+    out.parts.append(_pack_request_header(api_key, version, correlation_id))
+    out.parts.append(nullable_string(client_id))
+    if version >= APIS[api_key].flexible_from:
+        out.parts.append(_NO_TAGGED_FIELDS)
 
 
 def encode_response_header(out: Writer, *, api_key: int, version: int, correlation_id: int) -> None:

@@ -482,11 +482,22 @@ class RaftNode:
                 self.become_follower(now, leader, effects)
             else:
                 self.become_unattached(now, leader.epoch, effects)
-        elif leader.leader_id in (-1, self.key.node_id) or isinstance(self.role, Follower):
+        elif leader.leader_id in (-1, self.key.node_id):
             return
+        elif isinstance(self.role, Follower):
+            self._hear_of_leader(now, self.role)
         elif self.leader_id == -1 or isinstance(self.role, Unattached):
             # Who only asks whether it would win goes on asking, until the answers say no.
             self.become_follower(now, leader, effects)
+
+    def _hear_of_leader(self, now: float, role: Follower) -> None:
+        """Somebody says that our leader still leads: who only observes asks it again.
+
+        Else it would ask all others for ever, if the leader is none of those whom it may ask
+        (KAFKA-19354). A voter makes up its own mind.
+        """
+        if now >= role.fetch_by and not self.may_lead:
+            role.fetch_by = now + self.timeouts.fetch_seconds
 
     # Answers
 

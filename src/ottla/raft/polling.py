@@ -27,6 +27,7 @@ from ottla.raft.roles import (
     Resigned,
     Unattached,
 )
+from ottla.raft.search import LeaderSearch
 
 if TYPE_CHECKING:
     from ottla.raft.node import RaftNode
@@ -38,12 +39,12 @@ BEGIN_EPOCH_FACTOR = 0.5
 class Polling:
     """The deadlines and requests of a node."""
 
-    __slots__ = ("_at", "_effects", "_next_bootstrap", "_node", "_now", "_timer_at")
+    __slots__ = ("_at", "_effects", "_node", "_now", "_search", "_timer_at")
 
     def __init__(self, node: "RaftNode") -> None:
         self._node = node
         self._timer_at: float | None = None
-        self._next_bootstrap = 0
+        self._search = LeaderSearch(node.timeouts.backoff_seconds)
         self._now = 0.0
         self._at = 0.0
         self._effects: list[RaftEffect] = []
@@ -160,6 +161,7 @@ class Polling:
                 role.download = None
                 self._fetch_from_anybody()
                 return
+        self._search.end()
         if not self._ready(leader_id):
             return
         if self._is_due(role.voters_at):
@@ -200,10 +202,13 @@ class Polling:
                 if node.connections.is_waiting(each, now):
                     self._ready(each)
             return
-        for turn in range(len(destinations)):
-            destination = destinations[(self._next_bootstrap + turn) % len(destinations)]
+        search = self._search
+        search.begin(node.role)
+        if not self._is_due(search.ready_at):
+            return
+        for turn, destination in enumerate(search.order(destinations)):
             if self._ready(destination):
-                self._next_bootstrap += turn + 1
+                search.asked(turn, len(destinations), now)
                 self._request(self._fetch(destination, node.connections.next_number()))
                 return
 

@@ -208,9 +208,12 @@ class RaftService:
         replica_id = request.replica_id
         if asker.version >= _REPLICA_STATE_FROM:
             replica_id = request.replica_state.replica_id
-        response = self._fetched(ReplicaKey(replica_id, asked.replica_directory_id), asked, asker)
-        if not self._is_empty(response, asked) or request.max_wait_ms == 0:
-            return fulfilled(response)
+        key = ReplicaKey(replica_id, asked.replica_directory_id)
+        refusal = self._fetched(key, asked, asker)
+        if refusal is not None:
+            return fulfilled(refusal)
+        if request.max_wait_ms == 0 or self._has_news(asked):
+            return fulfilled(self._read(asked, asker))
         return self._wait(asker, asked, request.max_wait_ms)
 
     def _is_for_metadata(self, request: FetchRequest, version: int) -> bool:
@@ -223,8 +226,10 @@ class RaftService:
             is_topic = topic.topic == TOPIC
         return is_topic and topic.partitions[0].partition == PARTITION
 
-    def _fetched(self, key: ReplicaKey, asked: FetchPartition, asker: Asker) -> FetchResponse:
-        """Answer a fetch now, and count what it says of the replica."""
+    def _fetched(
+        self, key: ReplicaKey, asked: FetchPartition, asker: Asker
+    ) -> FetchResponse | None:
+        """Count what a fetch says of the replica; or the answer to one that is not of our log."""
         driver = self._driver
         error = self.leader_only_error(asked.current_leader_epoch)
         if error == ErrorCode.NONE and key.node_id == driver.key.node_id:
@@ -236,7 +241,7 @@ class RaftService:
         )
         if agreement.diverging is None and agreement.snapshot_id is None:
             driver.step(ReplicaFetched(driver.now, key, asked.fetch_offset))
-            return self._read(asked, asker)
+            return None
         return fetch_response(
             self._leader, asker, agreement=agreement, high_watermark=self._high_watermark
         )
@@ -266,15 +271,14 @@ class RaftService:
             return -1
         return role.high_watermark
 
-    def _is_empty(self, response: FetchResponse, asked: FetchPartition) -> bool:
-        """Whether there is nothing in it that the replica does not know."""
-        partition = response.responses[0].partitions[0]
+    def _has_news(self, asked: FetchPartition) -> bool:
+        """Whether there is something to answer that the replica does not know."""
+        driver = self._driver
         return (
-            partition.error_code == 0
-            and not partition.records
-            and partition.diverging_epoch.epoch < 0
-            and partition.snapshot_id.epoch < 0
-            and partition.high_watermark <= asked.high_watermark
+            driver.is_down
+            or self.leader_only_error(asked.current_leader_epoch) != ErrorCode.NONE
+            or asked.fetch_offset < driver.log.end_offset
+            or self._high_watermark > asked.high_watermark
         )
 
     # Waiting

@@ -45,15 +45,25 @@ class Snapshot(NamedTuple):
 class SnapshotStore:
     """The snapshots of one metadata log, oldest first."""
 
-    __slots__ = ("_described", "_directory", "_filesystem")
+    __slots__ = ("_described", "_directory", "_filesystem", "_listed", "_state")
 
     def __init__(self, filesystem: Filesystem, directory: str) -> None:
         self._filesystem = filesystem
         self._directory = directory
         self._described: dict[SnapshotId, Snapshot] = {}
         """Those that were looked into; they never change."""
+        self._state = object()
+        """Another one after each change, which may be made in the background."""
+        self._listed: tuple[object, list[SnapshotId]] | None = None
+        """What the directory had, and in which state: each fetch of a replica asks for it."""
 
     def ids(self) -> list[SnapshotId]:
+        state, listed = self._state, self._listed
+        if listed is None or listed[0] is not state:
+            listed = self._listed = (state, self._list())
+        return list(listed[1])
+
+    def _list(self) -> list[SnapshotId]:
         found = []
         for name in self._filesystem.list_directory(self._directory):
             match = _NAME.fullmatch(name)
@@ -104,7 +114,13 @@ class SnapshotStore:
         finally:
             file.close()
         self._filesystem.set_mode(part, _READ_ONLY)
-        self._filesystem.rename(part, path)
+        self._rename(part, path)
+
+    def _rename(self, part: str, path: str) -> None:
+        try:
+            self._filesystem.rename(part, path)
+        finally:
+            self._state = object()
         self._filesystem.sync_directory(self._directory)
 
     # Downloads: a snapshot that comes in parts, under a name that no finished one has.
@@ -136,8 +152,7 @@ class SnapshotStore:
         """Make a checked download the newest snapshot; those before it go."""
         path = self._path(snapshot_id.file_name)
         self._filesystem.set_mode(self._download(snapshot_id), _READ_ONLY)
-        self._filesystem.rename(self._download(snapshot_id), path)
-        self._filesystem.sync_directory(self._directory)
+        self._rename(self._download(snapshot_id), path)
 
     def discard_download(self, snapshot_id: SnapshotId) -> None:
         path = self._download(snapshot_id)
@@ -160,7 +175,10 @@ class SnapshotStore:
             file.close()
 
     def remove(self, snapshot_id: SnapshotId) -> None:
-        self._filesystem.remove(self._path(snapshot_id.file_name))
+        try:
+            self._filesystem.remove(self._path(snapshot_id.file_name))
+        finally:
+            self._state = object()
 
     def _path(self, name: str) -> str:
         return f"{self._directory}/{name}"

@@ -290,11 +290,12 @@ class SimulatedCluster:
         self.violations.append(Anomaly(kind, what))
 
     def run_for(self, seconds: float) -> None:
-        end = self.scheduler.now + seconds
+        scheduler = self.scheduler
+        end = scheduler.now + seconds
         while True:
-            at = self.scheduler.next_at()
+            at = scheduler.next_at()
             if at is None or at > end:
-                self.scheduler.now = end
+                scheduler.now = end
                 return
             self.step()
 

@@ -253,10 +253,12 @@ class SimulatedNetwork(SimulatedHost):
 
     def deliver(self, source: SimulatedSocket, data: bytes | None) -> None:
         link = source.link
-        now = self.scheduler.now
-        at = link.arrival(now, self.delay(link), len(data or END))
+        scheduler = self.scheduler
+        now = scheduler.now
+        at = link.arrival(now, self._chance.between(*link.delay_seconds), len(data or END))
         source.arrives_at = at = max(at, source.arrives_at)
-        self.scheduler.call_later(at - now, self._arrive, source, data)
+        # By way of the difference, which rounds.
+        scheduler.call_later(at - now, self._arrive, source, data)
 
     def _arrive(self, source: SimulatedSocket, data: bytes | None) -> None:
         if source.link.is_cut or source.held:

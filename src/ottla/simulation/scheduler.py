@@ -6,8 +6,8 @@ of its own (:class:`NodeScheduler`): it can be paused, its timers end with its p
 clocks may be wrong.
 """
 
-import heapq
 from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import Any, Final, TypeVar
 
 from ottla.common.chance import Chance
@@ -21,25 +21,18 @@ BACKGROUND_SECONDS: Final = (0.0001, 0.01)
 STEPS_LIMIT: Final = 50_000_000
 
 
-class SimulatedTimer:
-    """A call that is to happen at a moment, unless it is cancelled or its node ends before."""
+class SimulatedTimer(list[Any]):
+    """A call that is to happen at a moment, unless it is cancelled or its node ends before.
 
-    __slots__ = ("args", "callback", "life", "owner")
+    It is its own entry in the queue, since most of what a simulation makes are timers: moment,
+    order among equals, callback, arguments, and for a node itself and its life.
+    """
 
-    def __init__(
-        self,
-        callback: Callable[..., Any],
-        args: tuple[Any, ...],
-        owner: "NodeScheduler | None" = None,
-    ) -> None:
-        self.callback: Callable[..., Any] | None = callback
-        self.args = args
-        self.owner = owner
-        self.life = 0 if owner is None else owner.life
+    __slots__ = ()
 
     def cancel(self) -> None:
-        self.callback = None
-        self.args = ()
+        self[2] = None
+        self[3] = ()
 
 
 class SimulatedScheduler:
@@ -50,7 +43,7 @@ class SimulatedScheduler:
 
     def __init__(self, chance: Chance) -> None:
         self._chance = chance
-        self._heap: list[tuple[float, int, SimulatedTimer]] = []
+        self._heap: list[SimulatedTimer] = []
         self._order = 0
         self.now = 0.0
         self.steps = 0
@@ -62,18 +55,32 @@ class SimulatedScheduler:
     def wall_ms(self) -> int:
         return EPOCH_MS + int(self.now * 1000) + self.wall_skew_ms
 
-    def call_at(self, at: float, timer: SimulatedTimer) -> SimulatedTimer:
-        self._order += 1
-        heapq.heappush(self._heap, (at, self._order, timer))
+    def call_at(
+        self,
+        at: float,
+        callback: Callable[..., Any],
+        args: tuple[Any, ...],
+        owner: "NodeScheduler | None" = None,
+    ) -> SimulatedTimer:
+        order = self._order = self._order + 1
+        life = 0 if owner is None else owner.life
+        timer = SimulatedTimer((at, order, callback, args, owner, life))
+        heappush(self._heap, timer)
         return timer
 
+    def call_again(self, timer: SimulatedTimer) -> None:
+        """Let what was held back happen now, after all that is due already."""
+        self._order += 1
+        timer[0], timer[1] = self.now, self._order
+        heappush(self._heap, timer)
+
     def call_soon(self, callback: Callable[..., Any], *args: Any) -> SimulatedTimer:
-        return self.call_at(self.now, SimulatedTimer(callback, args))
+        return self.call_at(self.now, callback, args)
 
     def call_later(
         self, seconds: float, callback: Callable[..., Any], *args: Any
     ) -> SimulatedTimer:
-        return self.call_at(self.now + max(0.0, seconds), SimulatedTimer(callback, args))
+        return self.call_at(self.now + seconds if seconds > 0 else self.now, callback, args)
 
     def run_in_background(self, work: Callable[[], T]) -> Promise[T]:
         promise: Promise[T] = Promise()
@@ -88,9 +95,13 @@ class SimulatedScheduler:
     def next_at(self) -> float | None:
         """Return the moment of the next call that still counts."""
         heap = self._heap
-        while heap and heap[0][2].callback is None:
-            heapq.heappop(heap)
-        return heap[0][0] if heap else None
+        while heap:
+            first = heap[0]
+            if first[2] is not None:
+                at: float = first[0]
+                return at
+            heappop(heap)
+        return None
 
     def step(self) -> bool:
         """Go to the next moment at which something happens; False when there is none."""
@@ -100,20 +111,19 @@ class SimulatedScheduler:
         now = self.now = max(self.now, at)
         heap = self._heap
         while heap and heap[0][0] <= now:
-            timer = heapq.heappop(heap)[2]
-            callback = timer.callback
+            timer = heappop(heap)
+            _, _, callback, args, owner, life = timer
             if callback is None:
                 continue
-            owner = timer.owner
             if owner is not None:
-                if timer.life != owner.life:
+                if life != owner.life:
                     continue
                 if owner.is_paused:
                     owner.held.append(timer)
                     continue
                 owner.steps += 1
             self.steps += 1
-            callback(*timer.args)
+            callback(*args)
         assert self.steps < STEPS_LIMIT, "the simulation does not come to an end"
         return True
 
@@ -177,14 +187,15 @@ class NodeScheduler:
 
     def call_soon(self, callback: Callable[..., Any], *args: Any) -> SimulatedTimer:
         scheduler = self._scheduler
-        return scheduler.call_at(scheduler.now, SimulatedTimer(callback, args, self))
+        return scheduler.call_at(scheduler.now, callback, args, self)
 
     def call_later(
         self, seconds: float, callback: Callable[..., Any], *args: Any
     ) -> SimulatedTimer:
         scheduler = self._scheduler
-        at = scheduler.now + max(0.0, seconds) / self._rate
-        return scheduler.call_at(at, SimulatedTimer(callback, args, self))
+        now = scheduler.now
+        at = now + seconds / self._rate if seconds > 0 else now
+        return scheduler.call_at(at, callback, args, self)
 
     def run_in_background(self, work: Callable[[], T]) -> Promise[T]:
         """Do the work as soon as can be, or as late: a sync covers only what it found."""
@@ -214,4 +225,4 @@ class NodeScheduler:
         self.is_paused = False
         held, self.held = self.held, []
         for timer in held:
-            self._scheduler.call_at(self._scheduler.now, timer)
+            self._scheduler.call_again(timer)

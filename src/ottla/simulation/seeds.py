@@ -1,4 +1,4 @@
-"""Many seeds, on all processors: reports as they come, until one of them tells of a failure."""
+"""Many seeds, on all processors: reports in their order, until one of them tells of a failure."""
 
 import multiprocessing
 import os
@@ -29,7 +29,10 @@ def run_seeds(
     jobs: int | None = None,
     goes_on: bool = False,
 ) -> Iterator[Report]:
-    """Run each seed in a process of its own kind; end with the first failure unless it goes on."""
+    """Run each seed, in ``jobs`` processes; end with the first failure unless it goes on.
+
+    What is reported does not depend on how many processes there are.
+    """
     work = partial(run_seed, name=name, seconds=seconds)
     jobs = jobs or os.cpu_count() or 1
     if jobs == 1:
@@ -40,7 +43,7 @@ def run_seeds(
                 return
         return
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        for report in pool.imap_unordered(work, seeds):
+        for report in pool.imap(work, seeds):
             yield report
             if not report.is_ok and not goes_on:
                 return

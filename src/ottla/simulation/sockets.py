@@ -42,7 +42,7 @@ class SimulatedSocket:
         self.peer: SimulatedSocket
         self._scheduler: NodeScheduler | SimulatedScheduler = host.scheduler
         self._local = (host.name, port)
-        self._received = bytearray()
+        self._received = b""
         self._under_way = 0
         self._ended = False
         self._was_reset = False
@@ -56,13 +56,18 @@ class SimulatedSocket:
     def recv_into(self, buffer: memoryview, /) -> int:
         if self._was_reset:
             raise ConnectionResetError
-        if not self._received:
+        received = self._received
+        if not received:
             if self._ended:
                 return 0
             raise BlockingIOError
-        size = min(len(buffer), len(self._received))
-        buffer[:size] = self._received[:size]
-        del self._received[:size]
+        size = min(len(buffer), len(received))
+        if size == len(received):
+            buffer[:size] = received
+            self._received = b""
+        else:
+            buffer[:size] = received[:size]
+            self._received = received[size:]
         if self.link.is_cut:
             self.unacknowledged += size
             self.link.held[self] = None
@@ -81,7 +86,8 @@ class SimulatedSocket:
         if size == 0:
             raise BlockingIOError
         self._under_way += size
-        self.host.network.deliver(self, bytes(data[:size]))
+        sent = data if size == len(data) else data[:size]
+        self.host.network.deliver(self, bytes(sent))
         return size
 
     def send_file(self, file: ReadableFile, position: int, count: int) -> int:
@@ -123,10 +129,10 @@ class SimulatedSocket:
                 self.host.answer_reset(self)
             return
         if data:
-            self._received += data
+            self._received = self._received + data if self._received else data
         elif data is RESET:
             self._was_reset = True
-            self._received.clear()
+            self._received = b""
         else:
             self._ended = True
         if self._on_readable is None or self._told_readable:
@@ -137,10 +143,6 @@ class SimulatedSocket:
             self._scheduler.steps += 1
             self._readable()
 
-    @property
-    def _has_something(self) -> bool:
-        return bool(self._received) or self._ended or self._was_reset
-
     def watch_reading(self, callback: Callable[[], None] | None) -> None:
         self._on_readable = callback
         self._tell_readable()
@@ -150,13 +152,17 @@ class SimulatedSocket:
         self._tell_writable()
 
     def _tell_readable(self) -> None:
-        if self._on_readable is not None and not self._told_readable and self._has_something:
+        if self._on_readable is None or self._told_readable:
+            return
+        if self._received or self._ended or self._was_reset:
             self._told_readable = True
             self._scheduler.call_soon(self._readable)
 
     def _readable(self) -> None:
         self._told_readable = False
-        if self._on_readable is not None and self._has_something:
+        if self._on_readable is None:
+            return
+        if self._received or self._ended or self._was_reset:
             self._on_readable()
             self._tell_readable()
 

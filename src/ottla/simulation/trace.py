@@ -11,6 +11,8 @@ from ottla.simulation.scheduler import SimulatedScheduler
 from ottla.simulation.sockets import SimulatedSocket
 
 LINES_KEPT: Final = 200
+_GATHERED_BYTES: Final = 4096
+"""Deliveries are hashed many at a time."""
 _DELIVERY: Final = Struct(">dQI?").pack
 
 
@@ -18,6 +20,7 @@ class Trace:
     def __init__(self, scheduler: SimulatedScheduler) -> None:
         self._scheduler = scheduler
         self._hash = sha256()
+        self._gathered = bytearray()
         self.lines: deque[str] = deque(maxlen=LINES_KEPT)
         """The last of them."""
         self.on_line: Callable[[str], None] = lambda _line: None
@@ -26,13 +29,17 @@ class Trace:
 
     def note(self, what: str) -> None:
         line = f"{self._scheduler.now:.6f} {self._scheduler.steps} {what}"
-        self._hash.update(line.encode() + b"\n")
+        self._gathered += line.encode() + b"\n"
         self.lines.append(line)
         self.on_line(line)
 
     def delivered(self, source: SimulatedSocket, data: bytes | None) -> None:
         checksum = crc32(data or b"", self._scheduler.steps)
-        self._hash.update(_DELIVERY(self._scheduler.now, source.number, checksum, data is None))
+        gathered = self._gathered
+        gathered += _DELIVERY(self._scheduler.now, source.number, checksum, data is None)
+        if len(gathered) > _GATHERED_BYTES:
+            self._hash.update(gathered)
+            gathered.clear()
         if self.tells_deliveries:
             size = "reset" if data is None else f"{len(data)} bytes" if data else "end"
             host, port = source.getsockname()
@@ -41,4 +48,6 @@ class Trace:
 
     @property
     def digest(self) -> str:
+        self._hash.update(self._gathered)
+        self._gathered.clear()
         return self._hash.hexdigest()

@@ -21,9 +21,10 @@ IMAGES_KEPT: Final = 4_000
 class _Watched:
     """One life of one node."""
 
-    __slots__ = ("checked_to", "high_watermark", "is_changed", "node", "raft")
+    __slots__ = ("checked_to", "checker", "high_watermark", "is_changed", "node", "raft")
 
-    def __init__(self, node: SimulatedNode) -> None:
+    def __init__(self, checker: "MetadataChecker", node: SimulatedNode) -> None:
+        self.checker = checker
         self.node = node
         self.raft: RaftDriver | None = None
         self.is_changed = False
@@ -31,13 +32,17 @@ class _Watched:
         self.checked_to = 0
 
     def changed(self) -> None:
-        self.is_changed = True
+        self.is_changed = self.checker.is_changed = True
 
 
 class MetadataChecker:
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
         self._watched: dict[int, _Watched] = {}
+        self._without_raft = 0
+        """How many of them do not take part in the quorum yet."""
+        self.is_changed = False
+        """Whether one of them has something new."""
         self._leaders: dict[int, int] = {}
         self._epochs: dict[tuple[int, int], int] = {}
         """By node, and by disk: a new one knows nothing."""
@@ -49,11 +54,16 @@ class MetadataChecker:
         cluster.after_step.append(self.check)
 
     def _started(self, node: SimulatedNode) -> None:
-        self._watched[node.node_id] = _Watched(node)
+        self._watched[node.node_id] = _Watched(self, node)
+        self._count()
         node.metadata.on_image(lambda image, delta: self._published(node, image, delta))
 
     def _ended(self, node: SimulatedNode) -> None:
         self._watched.pop(node.node_id, None)
+        self._count()
+
+    def _count(self) -> None:
+        self._without_raft = sum(each.raft is None for each in self._watched.values())
 
     # Images
 
@@ -72,10 +82,14 @@ class MetadataChecker:
     # The log
 
     def check(self) -> None:
+        if not self.is_changed and not self._without_raft:
+            return
+        self.is_changed = False
         for watched in self._watched.values():
             if watched.raft is None:
                 watched.raft = watched.node.raft
                 if watched.raft is not None:
+                    self._without_raft -= 1
                     watched.raft.on_progress.append(watched.changed)
                     watched.is_changed = True
             if watched.is_changed and watched.raft is not None:

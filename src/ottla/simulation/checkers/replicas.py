@@ -33,20 +33,23 @@ class Key(NamedTuple):
 class _Replica:
     """What was last seen of a replica in this life of its node."""
 
+    key: Key
     partition: Partition
     log: Log
     end_offset: int = -1
     high_watermark: int = -1
     leader_epoch: int = -1
+    leader: int = -1
     is_leader: bool = False
     checked_to: int = 0
 
 
 class _Node:
-    __slots__ = ("is_changed", "node", "replicas", "steps")
+    __slots__ = ("is_changed", "node", "replicas", "scheduler", "steps")
 
     def __init__(self, node: SimulatedNode) -> None:
         self.node = node
+        self.scheduler = node.scheduler
         self.is_changed = True
         self.steps = -1
         self.replicas: dict[Key, _Replica] = {}
@@ -84,21 +87,21 @@ class ReplicaChecker:
     def check(self) -> None:
         """Look at the replicas of all nodes that did something since the last look."""
         for watched in self._nodes.values():
-            steps = watched.node.scheduler.steps
+            steps = watched.scheduler.steps
             if steps == watched.steps:
                 continue
             watched.steps = steps
             if watched.is_changed or watched.node.has_unmade_partitions:
                 self._list(watched)
-            for key, replica in watched.replicas.items():
+            for replica in watched.replicas.values():
                 log, partition = replica.log, replica.partition
                 if (
                     log.high_watermark != replica.high_watermark
                     or log.log_end_offset != replica.end_offset
                     or partition.leader_epoch != replica.leader_epoch
-                    or partition.is_leader != replica.is_leader
+                    or partition.leader != replica.leader
                 ):
-                    self._changed(watched.node, key, replica)
+                    self._changed(watched.node, replica)
 
     def _list(self, watched: _Node) -> None:
         watched.is_changed = False
@@ -109,10 +112,10 @@ class ReplicaChecker:
             if old is not None and old.partition is partition and old.log is partition.log:
                 watched.replicas[key] = old
             else:
-                watched.replicas[key] = _Replica(partition, partition.log)
+                watched.replicas[key] = _Replica(key, partition, partition.log)
 
-    def _changed(self, node: SimulatedNode, key: Key, replica: _Replica) -> None:
-        partition, log = replica.partition, replica.log
+    def _changed(self, node: SimulatedNode, replica: _Replica) -> None:
+        key, partition, log = replica.key, replica.partition, replica.log
         name = f"{partition.topic}-{partition.index}"
         committed = self._committed.setdefault(key, CommittedLog(name))
         if log.log_end_offset < replica.end_offset:
@@ -126,6 +129,7 @@ class ReplicaChecker:
         replica.end_offset = log.log_end_offset
         replica.high_watermark = log.high_watermark
         replica.leader_epoch = partition.leader_epoch
+        replica.leader = partition.leader
         replica.is_leader = partition.is_leader
 
     def _check_leader(
