@@ -156,6 +156,10 @@ class ConfigSet:
     keys: ClassVar[Mapping[str, Key[Any]]] = {}
     originals: Mapping[str, str]
     values: Mapping[str, Value]
+    _defaults: ClassVar[dict[str, Value]] = {}
+    """In the order of ``keys``, as ``_attributes`` are."""
+    _required: ClassVar[tuple[str, ...]] = ()
+    _attributes: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
         found: dict[str, Key[Any]] = {}
@@ -164,28 +168,31 @@ class ConfigSet:
                 if isinstance(attribute, Key):
                     found[attribute.name] = attribute
         cls.keys = dict(sorted(found.items()))
+        cls._defaults = {name: key.default_value for name, key in cls.keys.items()}
+        cls._required = tuple(name for name, key in cls.keys.items() if key.required)
+        cls._attributes = tuple(key.attribute for key in cls.keys.values())
 
     def __init__(
         self, originals: Mapping[str, str], defaults: Mapping[str, Value] | None = None
     ) -> None:
         """Read ``originals``; ``defaults`` go before the defaults of the keys."""
-        values: dict[str, Value] = {}
-        attributes: dict[str, object] = {"originals": dict(originals), "values": values}
-        for name, key in self.keys.items():
-            text = originals.get(name)
-            if text is not None:
-                value = key.parse(text)
-            elif defaults is not None and name in defaults:
-                value = defaults[name]
-            elif key.required:
+        keys = self.keys
+        values = dict(self._defaults)
+        if defaults is not None:
+            values.update((name, value) for name, value in defaults.items() if name in keys)
+        for name in self._required:
+            if name not in originals and (defaults is None or name not in defaults):
                 raise InvalidConfig(
                     f'Missing required configuration "{name}" which has no default value.'
                 )
-            else:
-                value = key.default_value
-            values[name] = value
-            attributes[key.attribute] = value
-        vars(self).update(attributes)
+        for name in sorted(originals):
+            key = keys.get(name)
+            if key is not None:
+                values[name] = key.parse(originals[name])
+        attributes = vars(self)
+        attributes["originals"] = dict(originals)
+        attributes["values"] = values
+        attributes.update(zip(self._attributes, values.values(), strict=True))
 
     def resolve(self, **attributes: object) -> None:
         """Set what results from several keys; only ``__init__`` of a subclass calls this."""

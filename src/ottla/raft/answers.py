@@ -130,19 +130,22 @@ class AnswerReader:
         if partition.error_code != ErrorCode.NONE:
             return FetchAnswered(now, request, partition.error_code, leader)
         diverging, snapshot = partition.diverging_epoch, partition.snapshot_id
-        answered = FetchAnswered(now, request, 0, leader, partition.high_watermark)
+        high_watermark = partition.high_watermark
         if diverging.epoch >= 0:
             point = truncation_point(
                 self._log,
                 self._snapshots.ids(),
                 OffsetAndEpoch(diverging.end_offset, diverging.epoch),
             )
-            return answered._replace(truncate_to=min(point.offset, self._log.end_offset))
+            offset = min(point.offset, self._log.end_offset)
+            return FetchAnswered(now, request, 0, leader, high_watermark, truncate_to=offset)
         if snapshot.epoch >= 0 or snapshot.end_offset >= 0:
             if snapshot.epoch < 0 or snapshot.end_offset < 0:
                 return None
-            return answered._replace(snapshot_id=SnapshotId(snapshot.end_offset, snapshot.epoch))
-        return answered._replace(records=_whole_batches(bytes(partition.records or b""), request))
+            snapshot_id = SnapshotId(snapshot.end_offset, snapshot.epoch)
+            return FetchAnswered(now, request, 0, leader, high_watermark, snapshot_id=snapshot_id)
+        records = _whole_batches(bytes(partition.records or b""), request)
+        return FetchAnswered(now, request, 0, leader, high_watermark, records)
 
     def _fetch_snapshot(
         self, now: float, request: FetchSnapshot, response: Message

@@ -31,9 +31,13 @@ FETCH_SNAPSHOT_ENDPOINTS_FROM: Final = 1
 
 def endpoint_of(endpoints: Iterable[VoterEndpoint], listener_name: str) -> VoterEndpoint | None:
     """The one with that name, or else any."""
-    found = list(endpoints)
-    named = [each for each in found if each.name == listener_name]
-    return next(iter(named or found), None)
+    first = None
+    for each in endpoints:
+        if each.name == listener_name:
+            return each
+        if first is None:
+            first = each
+    return first
 
 
 class Asker:
@@ -132,11 +136,10 @@ def fetch_response(
         high_watermark=high_watermark,
         log_start_offset=log_start_offset,
         records=records,
+        current_leader=fetch.LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.epoch)
+        if asker.version >= FETCH_LEADER_FROM
+        else None,
     )
-    if asker.version >= FETCH_LEADER_FROM:
-        partition.current_leader = fetch.LeaderIdAndEpoch(
-            leader_id=leader.leader_id, leader_epoch=leader.epoch
-        )
     if agreement is not None and agreement.diverging is not None:
         partition.diverging_epoch = fetch.EpochEndOffset(
             epoch=agreement.diverging.epoch, end_offset=agreement.diverging.offset

@@ -87,12 +87,6 @@ class SimulatedNode:
         replicas = None if self.node is None else self.node.replicas
         return () if replicas is None else replicas.partitions()
 
-    @property
-    def has_unmade_partitions(self) -> bool:
-        """Whether there are replicas that are made only later, little by little."""
-        replicas = None if self.node is None else self.node.replicas
-        return replicas is not None and replicas.has_unmade
-
     def start(self) -> Promise[None]:
         """Begin a life; the promise is settled when the node serves, or cannot."""
         assert self.node is None, f"{self} runs already"

@@ -18,6 +18,7 @@ from ottla.common.topic_partition import TopicPartition
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.replication.partition import Partition
+from ottla.replication.replicas import Replicas
 from ottla.simulation.checkers.committed import CommittedLog, read_between
 from ottla.simulation.cluster import SimulatedCluster
 from ottla.simulation.node import SimulatedNode
@@ -45,7 +46,7 @@ class _Replica:
 
 
 class _Node:
-    __slots__ = ("is_changed", "node", "replicas", "scheduler", "steps")
+    __slots__ = ("all", "is_changed", "node", "replicas", "scheduler", "steps")
 
     def __init__(self, node: SimulatedNode) -> None:
         self.node = node
@@ -53,6 +54,15 @@ class _Node:
         self.is_changed = True
         self.steps = -1
         self.replicas: dict[Key, _Replica] = {}
+        self.all: Replicas | None = None
+        """What the server has, once it has something."""
+
+    @property
+    def has_unmade(self) -> bool:
+        """Whether there are replicas that are made only later, little by little."""
+        if self.all is None:
+            self.all = None if self.node.node is None else self.node.node.replicas
+        return self.all is not None and self.all.has_unmade
 
     def image_changed(self, _image: MetadataImage, _delta: MetadataDelta) -> None:
         self.is_changed = True
@@ -91,7 +101,7 @@ class ReplicaChecker:
             if steps == watched.steps:
                 continue
             watched.steps = steps
-            if watched.is_changed or watched.node.has_unmade_partitions:
+            if watched.is_changed or watched.has_unmade:
                 self._list(watched)
             for replica in watched.replicas.values():
                 log, partition = replica.log, replica.partition
