@@ -12,6 +12,7 @@ from tests.spark.small_segments import Tiered, Writer, fill, log_of, made
 from tests.spark.table_formats import elsewhere
 from tests.spark.topics import Row, Topics, numbered, until
 
+from ottla.cli.job_runs import reason
 from ottla.cli.main import cli
 from ottla.spark.broker_reads import connected
 from ottla.spark.jobs.tasks import run_on_spark
@@ -193,3 +194,15 @@ def test_values_in_a_format_become_columns_of_a_table(
     assert done.exit_code == 0, done.output
     values = [row[4] for row in elsewhere(TableSpec(name, "iceberg", place))]
     assert values == [{"id": 1, "note": "a"}, {"id": 2, "note": None}]
+
+
+def test_of_a_workers_traceback_the_reason_is_said() -> None:
+    text = """An exception was thrown from the Python worker:
+    Traceback (most recent call last):
+      File "/x.py", line 3, in f
+        raise InvalidRequest("x: y")
+    ottla.common.errors.InvalidRequest: t-0 has 3 records without a key
+\tat org.apache.spark.api.python.BasePythonRunner.x(PythonRunner.scala:1)
+    """
+    assert reason(text) == "ottla.common.errors.InvalidRequest: t-0 has 3 records without a key"
+    assert reason("lost") == "lost"

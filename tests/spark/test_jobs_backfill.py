@@ -14,17 +14,23 @@ import pytest
 from click.testing import CliRunner, Result
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
+from pyspark.sql.types import StructType
 from tests.spark.iceberg_tables import OneTable
 from tests.spark.kafka_reader import Read, read_topic
 from tests.spark.topics import Topics
 
 from ottla.cli.main import cli
 from ottla.client.partitioner import partition_of_key
+from ottla.client.system_time import SystemTime
 from ottla.common.topic_partition import TopicPartition
 from ottla.spark.jobs.backfill import Backfill, Shape, deal, fill_lane, plan_sum
 from ottla.spark.jobs.file_tables import FileTable, find_table, parts_of, read_part
 from ottla.spark.sink import fitted_to
 from ottla.spark.sink_options import SinkOptions
+from ottla.spark.tables.commits import Change
+from ottla.spark.tables.data_files import WrittenFile
+from ottla.spark.tables.logs import open_log
+from ottla.spark.tables.spec import TableSpec
 from ottla.spark.writer import disconnect
 
 
@@ -186,6 +192,28 @@ def test_a_table_that_has_changed_is_refused_unless_it_has_versions(
     assert counted == Counter([*range(10), *range(20)])
 
 
+def test_only_what_counts_of_a_pipelines_table_is_written(topics: Topics, tmp_path: Path) -> None:
+    topic = topics.make(2)
+    location = tmp_path / "t"
+    (location / "data").mkdir(parents=True)
+    log = open_log(TableSpec("t", "parquet", str(location)), SystemTime())
+    columns = StructType().add("id", "long").add("name", "string")
+    for number in range(4):
+        path = f"data/{number}.parquet"
+        pq.write_table(rows(number * 10, number * 10 + 10), location / path)
+        if number == 2:
+            continue  # its writer was killed before it committed
+        base = log.prepare(columns)
+        removed = [each for each in base.files if each.path == "data/0.parquet"]
+        log.commit(
+            base, Change("append", [WrittenFile(path, 10, 1, (), b"")], removed, {"w": number})
+        )
+    done = invoked(topics, str(location), topic)
+    assert done.exit_code == 0, done.output
+    assert [row["id"] for row in values(topics, topic)] == [*range(10, 20), *range(30, 40)]
+    assert "already" in invoked(topics, str(location), topic).output
+
+
 def test_large_files_are_cut_between_row_groups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,11 +234,11 @@ def test_large_files_are_cut_between_row_groups(
         (["nowhere", "t"], "cannot be read as parquet"),
         (["TABLE", "t", "--table-format", "delta"], "cannot be read as delta"),
         (["TABLE", "t", "--table-format", "iceberg"], "no metadata of Iceberg"),
-        (["TABLE", "t", "--version", "3"], "have no versions"),
+        (["TABLE", "t", "--version", "3"], "plain files have no versions"),
         (["TABLE", "t", "--key", "ident"], "no column ident"),
         (["TABLE", "t", "--timestamp", "name"], "must be a timestamp"),
         (["TABLE", "t", "--sink-option", "valueFromat=json"], "did you mean valueFormat"),
-        (["PIPELINE", "t"], "table of a pipeline"),
+        (["PIPELINE", "t"], "nothing committed yet"),
     ],
 )
 def test_what_cannot_be_right_is_refused(

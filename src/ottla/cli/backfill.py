@@ -135,9 +135,9 @@ def _find(
 ) -> "FileTable":
     """The table; of the version that an earlier run has begun with, unless one is named."""
     from ottla.spark.jobs.backfill import first_note, noted
-    from ottla.spark.jobs.file_tables import LAKES, find_table
+    from ottla.spark.jobs.file_tables import find_table
 
-    if version is None and kind in LAKES:
+    if version is None:
         note = first_note(control, job)
         known = noted(note).get("version") if note else None
         version = None if known is None else int(known)

@@ -4,6 +4,7 @@
 """
 
 import importlib.util
+import re
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -95,9 +96,21 @@ class Workers:
         if self._master == HERE or not items:
             yield from run_here(items, work)
             return
+        from pyspark.errors import PythonException
+
         if self._spark is None:
             self._spark = session(self._master, self._name)
-        yield from run_on_spark(self._spark, items, work)
+        try:
+            yield from run_on_spark(self._spark, items, work)
+        except PythonException as error:
+            raise click.ClickException(reason(str(error))) from error
+
+
+def reason(text: str) -> str:
+    """The line of a worker's traceback that says why; all of it if there is none."""
+    lines = [line.strip() for line in text.splitlines()]
+    said = [line for line in lines if re.match(r"[\w.]+(Error|Exception)?: ", line)]
+    return said[-1] if said else text
 
 
 def run(master: str, name: str, items: Sequence[T], work: Callable[[T], R]) -> Iterator[R]:

@@ -1,8 +1,10 @@
 """Tables as files that Arrow reads, each of them on its own: no JVM, on any executor.
 
 Parquet, CSV and JSON (an object in each line) in a directory or a single file, with the columns of
-paths such as ``day=2026-01-31``; Delta and Iceberg as of one version, which stays what it is. A
-table is cut into parts, by files and, where these are large, by their row groups: the same parts
+paths such as ``day=2026-01-31``; Delta, Iceberg and the Parquet tables of pipelines, which have a
+log of their own, as of one version, which stays what it is.
+
+A table is cut into parts, by files and, where these are large, by their row groups: the same parts
 each time, in the same order, as long as the files are the same.
 """
 
@@ -21,12 +23,12 @@ from ottla.common.errors import InvalidRequest
 from ottla.spark.jobs.export import open_target
 
 FORMATS: Final = ("parquet", "csv", "json", "delta", "iceberg")
-LAKES: Final = ("delta", "iceberg")
 PART_BYTES: Final = 128 << 20
 """A larger file of Parquet is cut between row groups."""
 ROWS_AT_ONCE: Final = 1 << 15
+_PIPELINE: Final = "pipeline"
+"""Instead of parquet: a directory with the log of a pipeline's table."""
 _LOG: Final = "_log"
-"""What the directory of a pipeline's table has."""
 
 
 class Part(NamedTuple):
@@ -43,7 +45,7 @@ class FileTable:
     format: str
     location: str
     version: int | None = None
-    """Of Delta its version, of Iceberg the id of a snapshot."""
+    """Of Delta and pipelines its version, of Iceberg the id of a snapshot."""
     schema: pa.Schema | None = None
     """As files have it."""
 
@@ -104,8 +106,13 @@ def find_table(kind: str, location: str, version: int | None) -> FileTable:
                 raise NoTable(f"{location} has no snapshot yet")
             columns = scan.projection().as_arrow()
             return replace(table, version=int(snapshot.snapshot_id), schema=columns)
+        if kind == "parquet" and _has_log(location):
+            table = replace(table, format=_PIPELINE)
+            log, snapshot = _pipeline(table)
+            columns = log.file_schema(snapshot)
+            return replace(table, version=int(snapshot.version), schema=columns)
         if version is not None:
-            raise NoTable(f"{kind} files have no versions: only delta and iceberg do")
+            raise NoTable(f"{location}: plain files have no versions, only tables with a log do")
         return replace(table, schema=_dataset(table).schema)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise NoTable(f"{location} cannot be read as {kind}: {_line(error)}") from error
@@ -165,23 +172,49 @@ def _read(table: FileTable, part: Part) -> Iterator[pa.RecordBatch]:
 @lru_cache(maxsize=4)
 def _fragments(table: FileTable) -> dict[str, Any]:
     """By path; listed once in each process."""
-    dataset = _delta(table).to_pyarrow_dataset() if table.format == "delta" else _dataset(table)
+    if table.format == "delta":
+        dataset = _delta(table).to_pyarrow_dataset()
+    elif table.format == _PIPELINE:
+        files, root = open_target(table.location)
+        paths = [f"{root}/{each.path}" for each in _pipeline(table)[1].files]
+        if not paths:
+            return {}
+        dataset = ds.dataset(paths, format="parquet", filesystem=files, schema=table.schema)
+    else:
+        dataset = _dataset(table)
     return {fragment.path: fragment for fragment in dataset.get_fragments()}
 
 
 def _dataset(table: FileTable) -> ds.Dataset:
     files, root = open_target(table.location)
-    if files.get_file_info(f"{root}/{_LOG}").type is FileType.Directory:
-        raise NoTable(
-            f"{table.location} is a table of a pipeline, which may have files that do not count: "
-            "write it to a topic by a pipeline, or by Spark with format ottla"
-        )
     dataset = ds.dataset(
         root, format=table.format, filesystem=files, partitioning="hive", schema=table.schema
     )
     if not dataset.files:
         raise NoTable(f"{table.location} has no files")
     return dataset
+
+
+def _has_log(location: str) -> bool:
+    files, root = open_target(location)
+    return bool(files.get_file_info(f"{root}/{_LOG}").type is FileType.Directory)
+
+
+def _pipeline(table: FileTable) -> tuple[Any, Any]:
+    """Its log, and the version that is meant."""
+    from ottla.client.system_time import SystemTime
+    from ottla.spark.tables.errors import BadTable, VersionGone
+    from ottla.spark.tables.logs import open_log
+    from ottla.spark.tables.spec import PARQUET, TableSpec
+
+    log = open_log(TableSpec("backfill", PARQUET, table.location), SystemTime())
+    try:
+        snapshot = log.newest() if table.version is None else log.at(table.version)
+    except (BadTable, VersionGone) as error:
+        raise NoTable(f"{table.location}: {_line(error)}") from error
+    if snapshot is None:
+        raise NoTable(f"{table.location} has nothing committed yet")
+    return log, snapshot
 
 
 def _delta(table: FileTable) -> Any:
