@@ -5,12 +5,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+VENV41 := .venv-spark41
+READY41 := $(VENV41)/.ready
 JOBS ?= 2
 # One order of tests for one commit, so that a green run stays green; `make test SEED=7` shuffles anew.
 SEED ?= 1
 PYTEST := $(BIN)/pytest -n $(JOBS) --dist loadgroup --randomly-seed=$(SEED)
 
-.PHONY: help run test test-all check generate bench bench-storage bench-cluster bench-spark compile clean peer fix
+.PHONY: help run test test-all test-spark41 check generate bench bench-storage bench-cluster bench-spark compile clean peer fix
 
 help: ## what there is to make
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,9 +29,18 @@ run: $(READY) ## a broker on embedded defaults: `ottla dev`
 test: check ## check, then unit, property, crash and hostile tests, and real clients
 	$(PYTEST) -m "not slow and not peer" tests
 
-test-all: check peer ## all of it, with Apache Kafka's own clients and tools beside us
+test-all: check peer test-spark41 ## all of it, with Apache Kafka's own clients and tools beside us
 	$(PYTEST) -m "not peer" tests
 	$(BIN)/pytest -m peer tests
+
+test-spark41: $(READY41) ## the tests of the Spark side on PySpark 4.1, the oldest that we support
+	$(VENV41)/bin/pytest -n $(JOBS) --dist loadgroup --randomly-seed=$(SEED) -m "not slow and not peer" tests/spark
+
+$(READY41): pyproject.toml setup.py
+	$(PYTHON) -m venv $(VENV41)
+	$(VENV41)/bin/python -m pip install --quiet --upgrade pip
+	$(VENV41)/bin/python -m pip install --quiet --editable '.[dev,fast,spark,lake,jre]' 'pyspark[pipelines]==4.1.*'
+	@touch $@
 
 check: $(READY) ## ruff, mypy --strict, import contracts, generated code is current
 	$(BIN)/ruff check .
@@ -67,4 +78,4 @@ fix: $(READY) ## let ruff mend what it can
 clean: ## remove what was compiled and cached
 	rm -rf build .mypy_cache .ruff_cache .import_linter_cache
 	find src -name '*.so' -delete
-	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +
+	find . -name __pycache__ -type d -not -path './.venv*/*' -prune -exec rm -rf {} +

@@ -4,11 +4,18 @@ Spark imports it whenever it looks for any source in Python. So it can be import
 can: what is missing beside that is told to those who ask for ``ottla``, and to nobody else.
 """
 
+from importlib.util import find_spec
 from typing import Any
 
 from pyspark.sql.datasource import DataSource
 
+NEEDED = ("numba", "numpy", "pyarrow")
+"""Looked for only, since Spark imports this often; they are imported where something is read."""
+
 try:
+    for name in NEEDED:
+        if find_spec(name) is None:
+            raise ImportError(f"No module named {name!r}")
     from ottla.spark.datasource import OttlaDataSource
 except ImportError as error:
     MISSING = f"{error}: run pip install 'ottla[spark]'"
