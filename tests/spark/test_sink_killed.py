@@ -23,6 +23,10 @@ ROWS = 200
 """Written before each run: two micro-batches."""
 SECONDS = 8.0
 """What a micro-batch may take, as long as none was seen."""
+STARVED = "Timed out while waiting for the Python worker to connect back"
+"""Spark waits ten seconds for the process that plans a stream, and no setting changes that: on a
+machine that is very busy a query ends so, and is started again."""
+STARVED_MAX = 20
 PROGRAM = Path(__file__).with_name("killed_query.py")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(7200)]
@@ -124,11 +128,14 @@ def test_each_row_is_there_once_however_often_the_driver_is_killed(
         pace = run.live(chance.below(3), pace, chance)
         run.kill()
         ended = run.finish()
-        assert ended in {0, -signal.SIGKILL}, run.said
-        killed += ended != 0
+        assert ended in {0, -signal.SIGKILL} or STARVED in run.said, run.said
+        killed += ended == -signal.SIGKILL
     topics.fill(source, numbered(DRIVER_KILLS * ROWS, (DRIVER_KILLS + 1) * ROWS, 2))
-    last = Run(topics, source, target, tmp_path / "checkpoint")
-    assert last.finish() == 0, last.said
+    for _ in range(STARVED_MAX):
+        last = Run(topics, source, target, tmp_path / "checkpoint")
+        if last.finish() == 0:
+            break
+        assert STARVED in last.said, last.said
     check(topics, target, (DRIVER_KILLS + 1) * ROWS, killed)
     assert killed > 0, "all runs were over before they were killed"
 
@@ -145,7 +152,7 @@ def test_each_row_is_there_once_however_often_workers_are_killed(
     ended: int | None = None
     while ended != 0:
         runs += 1
-        assert runs <= WORKER_KILLS + 1, "it fails without being killed"
+        assert runs <= WORKER_KILLS + STARVED_MAX, "it fails without being killed"
         run = Run(topics, source, target, tmp_path / "checkpoint")
         run.wait_for_a_micro_batch()
         while killed < WORKER_KILLS and not run.wait(chance.between(0, SECONDS / 4)):
