@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.spark.table_formats import (
     Crash,
     Rows,
     crash_at,
+    elsewhere,
     numbers,
     opened,
     rows_of,
@@ -230,3 +232,38 @@ def test_vacuum_takes_what_nobody_needs_and_nothing_else(
     assert opened(spec).append(numbers(spark, 2, 4), writer="w", batch=1) == 0
     table.drop()
     assert not opened(spec).exists()
+
+
+@each_format
+def test_every_type_comes_back_as_it_went_in(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    """Here and elsewhere, whatever time zone the session has."""
+    spec = spec_of(kind, tmp_path, "day", "small")
+    frame = spark.range(1).selectExpr(
+        "id",
+        "date'2026-01-31' as day",
+        "int(7) as small",
+        "timestamp'2026-01-31 12:00:00.123456 UTC' as at",
+        "timestamp_ntz'2026-01-31 12:00:00.5' as local",
+        "cast(1.5 as decimal(10, 2)) as price",
+        "binary('x') as raw",
+        "double(id) as ratio",
+        "float(0.5) as part",
+        "id = 0 as first",
+        "map('k', array(struct(id, 'z' as z))) as nested",
+        "string(null) as `with.dot`",
+    )
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
+    try:
+        opened(spec).append(frame, writer="w", batch=0)
+        (row,) = opened(spec).read(spark).collect()
+        assert row.asDict(recursive=True) == frame.first().asDict(recursive=True)  # type: ignore[union-attr]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    ((*there,),) = elsewhere(spec)
+    assert there[3] == datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)
+    assert there[4] == datetime(2026, 1, 31, 12, 0, 0, 500_000)  # noqa: DTZ001
+    assert there[:3] == [0, date(2026, 1, 31), 7]
+    assert there[5:10] == [Decimal("1.50"), b"x", 0.0, 0.5, True]
+    assert dict(there[10]) == {"k": [{"id": 0, "z": "z"}]}

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -48,6 +47,20 @@ SIMPLE: Final = (
     TimestampNTZType,
     TimestampType,
 )
+_ARROW: Final[dict[type[DataType], pa.DataType]] = {
+    BinaryType: pa.binary(),
+    BooleanType: pa.bool_(),
+    ByteType: pa.int8(),
+    DateType: pa.date32(),
+    DoubleType: pa.float64(),
+    FloatType: pa.float32(),
+    IntegerType: pa.int32(),
+    LongType: pa.int64(),
+    ShortType: pa.int16(),
+    StringType: pa.string(),
+    TimestampNTZType: pa.timestamp("us"),
+    TimestampType: pa.timestamp("us", "UTC"),
+}
 PARTITIONING: Final = (BooleanType, ByteType, DateType, IntegerType, LongType, ShortType)
 """And text: values that every format writes alike."""
 
@@ -138,4 +151,21 @@ def evolved(table: str, there: StructType, wanted: StructType) -> StructType:
 
 def arrow_columns(schema: StructType) -> pa.Schema:
     """As files have them: time in UTC."""
-    return to_arrow_schema(schema, timezone="UTC")
+    return pa.schema([_arrow_field(field) for field in schema.fields])
+
+
+def arrow_type(wanted: DataType) -> pa.DataType:
+    """What Spark has for it, by other calls from version to version."""
+    if isinstance(wanted, ArrayType):
+        return pa.list_(pa.field("element", arrow_type(wanted.elementType)))
+    if isinstance(wanted, MapType):
+        return pa.map_(arrow_type(wanted.keyType), arrow_type(wanted.valueType))
+    if isinstance(wanted, StructType):
+        return pa.struct([_arrow_field(field) for field in wanted.fields])
+    if isinstance(wanted, DecimalType):
+        return pa.decimal128(wanted.precision, wanted.scale)
+    return _ARROW[type(wanted)]
+
+
+def _arrow_field(field: StructField) -> pa.Field:
+    return pa.field(field.name, arrow_type(field.dataType))

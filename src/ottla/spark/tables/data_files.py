@@ -158,13 +158,19 @@ def _text(value: pa.Scalar) -> str | None:
 
 
 def write_frame(frame: "DataFrame", target: Target) -> list[WrittenFile]:
-    """The rows of a DataFrame, by its own tasks: they do not come here."""
+    """The rows of a DataFrame, by its own tasks: they do not come here.
+
+    Columns go by numbers, since ``mapInArrow`` has trouble with dots in names.
+    """
+    names = target.schema.names
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for file in write_batches(batches, target):
+        named = (pa.RecordBatch.from_arrays(batch.columns, names) for batch in batches)
+        for file in write_batches(named, target):
             yield pa.RecordBatch.from_pylist([file._asdict()], schema=_RESULT)
 
-    rows = frame.select(*map(quoted, target.schema.names)).mapInArrow(work, RESULT).collect()
+    numbered = frame.select(*map(quoted, names)).toDF(*(f"_{i}" for i in range(len(names))))
+    rows = numbered.mapInArrow(work, RESULT).collect()
     return [WrittenFile(row[0], row[1], row[2], tuple(row[3]), bytes(row[4])) for row in rows]
 
 

@@ -7,8 +7,8 @@ import pyarrow as pa
 from pyiceberg import types as ice
 from pyiceberg.schema import Schema
 from pyspark.sql import types as spark
-from pyspark.sql.pandas.types import to_arrow_type
 
+from ottla.spark.tables.columns import arrow_type
 from ottla.spark.tables.errors import BadTable
 
 FIELD_ID: Final = b"PARQUET:field_id"
@@ -90,7 +90,7 @@ def _arrow(there: ice.IcebergType) -> pa.DataType:
             _numbered("key", there.key_type, there.key_id, nullable=False),
             _numbered("value", there.value_type, there.value_id),
         )
-    return to_arrow_type(spark_type(there), timezone="UTC")
+    return arrow_type(spark_type(there))
 
 
 def partition_value(there: ice.IcebergType, text: str | None) -> int | str | bool | None:
