@@ -158,16 +158,18 @@ class OttlaReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         from ottla.spark.reader import plan_batch
+        from ottla.spark.worker_heap import settled
 
-        return [RangePartition(each) for each in plan_batch(self._options)]
+        return [RangePartition(each) for each in settled(plan_batch(self._options))]
 
     def read(self, partition: InputPartition | None) -> Iterator["pa.RecordBatch"]:
         from ottla.spark.reader import read_range
+        from ottla.spark.worker_heap import settled
 
         # A query over nothing still has one task: its partition holds None, or is it in Spark 4.1.
         if partition is None or partition.value is None:
             return iter(())
-        return read_range(partition.value, self._options, self._columns)
+        return settled(read_range(partition.value, self._options, self._columns))
 
 
 class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -221,8 +223,9 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         from ottla.spark.reader import read_task
+        from ottla.spark.worker_heap import settled
 
-        return read_task(partition.value, self._options, self._columns)
+        return settled(read_task(partition.value, self._options, self._columns))
 
     def commit(self, end: OffsetsJson) -> None:
         self._stream.commit_offsets(from_json(end))

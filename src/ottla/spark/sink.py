@@ -23,6 +23,7 @@ from ottla.spark.formatted_writes import encoded, gathered
 from ottla.spark.rows import COLUMNS, Rows
 from ottla.spark.sink_options import SinkOptions
 from ottla.spark.stream_writer import MicroBatch, abort_batch, commit_batch, write_task
+from ottla.spark.worker_heap import settled
 from ottla.spark.writer import Written, abort_job, commit, write, write_prepared
 
 # Set by Spark for the tasks of a micro-batch. The query's id is that of its checkpoint.
@@ -87,7 +88,7 @@ class OttlaWriter(DataSourceArrowWriter):
         self._job = f"{options.transactional_id_prefix}-{Chance().bytes(16).hex()}"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        task = _task().partitionId()
+        task, iterator = _task().partitionId(), settled(iterator)
         if not self._options.exactly_once:
             return TaskWritten(write(self._options, task, iterator))
         return TaskWritten(write_prepared(self._options, self._job, task, iterator))
@@ -107,7 +108,7 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        task = _task()
+        task, iterator = _task(), settled(iterator)
         if not self._options.exactly_once:
             return TaskWritten(write(self._options, task.partitionId(), iterator))
         query_id, batch_id = task.getLocalProperty(_QUERY_ID), task.getLocalProperty(_BATCH_ID)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import pyarrow as pa
 
 from ottla.spark import java
+from ottla.spark.worker_heap import settle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,6 +51,7 @@ def run_on_spark(spark: "SparkSession", items: Sequence[T], work: Callable[[T], 
             for item in batch.column(0).to_pylist():
                 done.add([pickle.dumps(work(pickle.loads(item)))])  # noqa: S301 - our own
             yield batch.slice(0, 0)
+        settle()
 
     with ThreadPoolExecutor(1, "ottla-job") as threads:
         under_way = threads.submit(frame.mapInArrow(run, "item binary").collect)
