@@ -7,8 +7,9 @@ knows where the next answer begins.
 import socket
 import ssl
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from io import BufferedReader
+from itertools import islice
 from struct import Struct
 from typing import Final, NamedTuple, TypeVar, cast
 
@@ -29,6 +30,8 @@ SOFTWARE_NAME: Final = "ottla"
 _SIZE: Final = Struct(">i")
 _READ_BUFFER: Final = 64 << 10
 _CORRELATION_ID_MAX: Final = (1 << 31) - 1
+_PIECES_MAX: Final = 256
+"""Of one call; systems take at least this many, most of them more."""
 _HEADER_MAX: Final = 4 << 10
 """Brokers send nothing in the header of an answer but its number; tagged fields may come."""
 
@@ -157,24 +160,54 @@ class Connection:
         self, request: Message, version: int, timeout_seconds: float, *, answered: bool = True
     ) -> None:
         """Send a request; unless it is one without an answer, :meth:`receive` is to follow."""
+        out = self._header(request.API_KEY, version)
+        request.encode(out, version)
+        self._send([frame(out.getvalue())], timeout_seconds)
+        if answered:
+            self._sent.append(Sent(self._correlation_id, request.API_KEY, version))
+
+    def send_parts(
+        self,
+        api_key: int,
+        version: int,
+        parts: Sequence[bytes | bytearray],
+        timeout_seconds: float,
+    ) -> None:
+        """As :meth:`send`, of a body that is encoded already; its pieces are not copied."""
+        header = self._header(api_key, version).getvalue()
+        size = len(header) + sum(map(len, parts))
+        self._send([_SIZE.pack(size) + header, *parts], timeout_seconds)
+        self._sent.append(Sent(self._correlation_id, api_key, version))
+
+    def _header(self, api_key: int, version: int) -> Writer:
+        """Of the next request."""
         self._correlation_id = (self._correlation_id + 1) & _CORRELATION_ID_MAX
         out = Writer()
         encode_request_header(
             out,
-            api_key=request.API_KEY,
+            api_key=api_key,
             version=version,
             correlation_id=self._correlation_id,
             client_id=self._client_id,
         )
-        request.encode(out, version)
+        return out
+
+    def _send(self, pieces: Sequence[bytes | bytearray], timeout_seconds: float) -> None:
         try:
             self._socket.settimeout(timeout_seconds)
-            self._socket.sendall(frame(out.getvalue()))
+            if len(pieces) == 1 or isinstance(self._socket, ssl.SSLSocket):
+                self._socket.sendall(b"".join(pieces) if len(pieces) > 1 else pieces[0])
+                return
+            left = deque(memoryview(piece) for piece in pieces if piece)
+            while left:
+                sent = self._socket.sendmsg(islice(left, _PIECES_MAX))
+                while left and sent >= len(left[0]):
+                    sent -= len(left.popleft())
+                if sent:
+                    left[0] = left[0][sent:]
         except OSError:
             self.close()
             raise
-        if answered:
-            self._sent.append(Sent(self._correlation_id, request.API_KEY, version))
 
     def receive(self, answer: type[M], timeout_seconds: float) -> M:
         """The answer to the oldest request that has none yet."""

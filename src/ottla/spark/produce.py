@@ -27,12 +27,12 @@ from ottla.protocol.generated.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
-from ottla.protocol.generated.produce import (
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
+from ottla.protocol.generated.produce import PartitionProduceResponse, ProduceResponse
+from ottla.protocol.produce_parts import (
+    TOPIC_IDS,
+    Piece,
+    TopicBatches,
+    produce_request_parts,
 )
 from ottla.spark.encoding import EncodedBatch, ProducerIdentity
 from ottla.spark.transactions import PRODUCE_HIGHEST, Transaction
@@ -40,7 +40,6 @@ from ottla.spark.transactions import PRODUCE_HIGHEST, Transaction
 IN_FLIGHT_MAX: Final = 5
 """A leader recognizes as many batches of a producer when they come again."""
 _ALL: Final = -1
-_TOPIC_IDS_FROM: Final = 13
 
 
 class Delivery(NamedTuple):
@@ -197,31 +196,29 @@ class RawProducer:
         version = connection.version(ApiKey.PRODUCE, highest)
         try:
             seconds = self._control.timing.request_timeout_ms / 1000
-            connection.send(self._request(version, batches), version, seconds)
+            parts = self._parts(version, batches)
+            connection.send_parts(ApiKey.PRODUCE, version, parts, seconds)
         except OSError as error:
             raise BrokerUnavailable(
                 f"{connection.address} took no request", [(str(connection.address), str(error))]
             ) from error
         return _Request(connection, batches)
 
-    def _request(self, version: int, batches: list[EncodedBatch]) -> ProduceRequest:
-        topics: dict[str, TopicProduceData] = {}
+    def _parts(self, version: int, batches: list[EncodedBatch]) -> list[Piece]:
+        topics: dict[str, list[tuple[int, Piece]]] = {}
         for (name, partition), data, _, _ in batches:
-            topic = topics.get(name)
-            if topic is None:
-                topic = topics[name] = TopicProduceData()
-                if version >= _TOPIC_IDS_FROM:
-                    topic.topic_id = self._control.metadata.topics[name].topic_id
-                else:
-                    topic.name = name
-            # Compiled code takes nothing for bytes but bytes.
-            topic.partition_data.append(PartitionProduceData(index=partition, records=bytes(data)))
+            topics.setdefault(name, []).append((partition, data))
+        known = self._control.metadata.topics
         transaction = self._transaction
-        return ProduceRequest(
-            transactional_id=None if transaction is None else transaction.prepared.transactional_id,
-            acks=_ALL,
-            timeout_ms=self._control.timing.request_timeout_ms,
-            topic_data=list(topics.values()),
+        return produce_request_parts(
+            version,
+            None if transaction is None else transaction.prepared.transactional_id,
+            _ALL,
+            self._control.timing.request_timeout_ms,
+            [
+                TopicBatches(known[name].topic_id if version >= TOPIC_IDS else name, each)
+                for name, each in topics.items()
+            ],
         )
 
     def _answers(self, request: _Request) -> dict[TopicPartition, ApiError]:
