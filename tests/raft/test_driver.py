@@ -8,9 +8,12 @@ from tests.raft.quorums import DIRECTORY, VOTERS, Quorum, formatted, settings, s
 
 from ottla.common.errors import NotController
 from ottla.raft.control import QuorumUnknown
+from ottla.raft.effects import FetchLog, FetchSnapshot
+from ottla.raft.events import EpochBegun, FetchAnswered, SnapshotAnswered
 from ottla.raft.log import LogBatch
 from ottla.raft.quorum_state import decode_quorum_state
 from ottla.raft.snapshots import SnapshotId, SnapshotRetention
+from ottla.raft.voters import LeaderInfo
 from ottla.records.batch import batches
 from ottla.records.control import ControlType, read_control_type
 from ottla.storage.directories import LogDirFailed
@@ -197,3 +200,34 @@ def test_what_a_crash_left_unfinished_is_removed() -> None:
         filesystem.write(f"{DIRECTORY}/{name}", b"half")
     Quorum(filesystem).lead()
     assert [n for n in filesystem.list_directory(DIRECTORY) if "checkpoint." in n] == []
+
+
+def download(quorum: Quorum, snapshot_id: SnapshotId, leader: LeaderInfo) -> None:
+    """Begin to follow ``leader``, and get a snapshot from it; nothing more happens yet."""
+    driver = quorum.driver
+    effects = driver.step(EpochBegun(driver.now, leader))
+    (fetch,) = (effect for effect in effects if isinstance(effect, FetchLog))
+    effects = driver.step(FetchAnswered(driver.now, fetch, 0, leader, snapshot_id=snapshot_id))
+    (asked,) = (effect for effect in effects if isinstance(effect, FetchSnapshot))
+    data = b"".join(snapshot_batches([NO_OP], epoch=1))
+    driver.step(
+        SnapshotAnswered(driver.now, asked, 0, leader, snapshot_id, len(data), 0, data),
+    )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_snapshot_that_comes_again_while_it_is_checked_is_installed_once(seed: int) -> None:
+    """Seed 52 of the simulation: the later of two checks found no file, and the node ended."""
+    config = settings(
+        controller_quorum_voters="1@localhost:9093,2@localhost:9094,3@localhost:9095",
+        controller_quorum_bootstrap_servers="",
+    )
+    quorum = Quorum(formatted(dynamic=False), seed=seed, config=config)
+    quorum.driver.start()
+    snapshot_id = SnapshotId(1000, 1)
+    download(quorum, snapshot_id, LeaderInfo(1, 2))
+    download(quorum, snapshot_id, LeaderInfo(2, 3))
+    quorum.scheduler.run_for(0.1)
+    assert quorum.failures == []
+    assert quorum.notes.snapshot == snapshot_id
+    assert quorum.driver.end_offset == 1000

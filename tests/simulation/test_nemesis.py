@@ -78,6 +78,23 @@ def test_a_disk_that_fails_ends_its_node_and_a_mended_one_carries_it_again() -> 
     assert leader.is_running
 
 
+@pytest.mark.parametrize("kind", ["full-disk", "bad-disk"])
+def test_a_node_that_starts_on_a_bad_disk_has_a_reason_to_end(kind: str) -> None:
+    """Seed 254: the disk became full while the node was down."""
+    cluster = started(6)
+    faults = Faults(cluster)
+    nodes = list(cluster.nodes.values())
+    nodes[0].kill()
+    end = KINDS[kind](faults, nodes, Chance(5))
+    assert end is not None
+    faults.start(nodes[0])
+    nodes[0].has_served = True
+    assert faults.may_end(nodes[0])
+    end()
+    nodes[0].has_served = True
+    assert not faults.may_end(nodes[0]), "its disk was well when it began"
+
+
 def test_a_slow_disk_delays_what_is_committed() -> None:
     cluster = started(7)
     for node in cluster.nodes.values():

@@ -36,7 +36,10 @@ class Faults:
         self._cluster = cluster
         self._cuts: Counter[tuple[str, str]] = Counter()
         """How many faults have cut each way."""
+        self._ill_disks: set[int] = set()
+        """Those that are full or fail now."""
         self._bad_disks: set[int] = set()
+        """Those, and those that were in this life of their node, which may yet notice."""
         self.tasks: list[Promise[None]] = []
         """What takes its time: rolling restarts, changes of the voters."""
         self.is_over = False
@@ -65,7 +68,8 @@ class Faults:
 
     def start(self, node: SimulatedNode) -> None:
         if node.node is None:
-            self._bad_disks.discard(node.node_id)
+            if node.node_id not in self._ill_disks:
+                self._bad_disks.discard(node.node_id)
             node.start()
 
     def may_end(self, node: SimulatedNode) -> bool:
@@ -220,20 +224,20 @@ class Faults:
     def full_disk(self, nodes: Nodes, chance: Chance) -> End | None:
         if self.is_fragile:
             return None
-        self._bad_disks.add(nodes[0].node_id)
+        self._fall_ill(nodes[0])
         disk.fill(nodes[0], chance)
         return lambda: self._mend_and_start(nodes[0])
 
     def bad_disk(self, nodes: Nodes, chance: Chance) -> End | None:
         if self.is_fragile:
             return None
-        self._bad_disks.add(nodes[0].node_id)
+        self._fall_ill(nodes[0])
         disk.fail(nodes[0], chance)
         return lambda: self._mend_and_start(nodes[0])
 
     def slow_disk(self, nodes: Nodes, _chance: Chance) -> End | None:
         disk.slow(nodes[0])
-        return lambda: disk.mend(nodes[0])
+        return lambda: self._mend(nodes[0])
 
     def new_disk(self, nodes: Nodes, _chance: Chance) -> End | None:
         node = nodes[0]
@@ -244,14 +248,22 @@ class Faults:
         node.wipe()
         return self._starting([node])
 
+    def _fall_ill(self, node: SimulatedNode) -> None:
+        self._ill_disks.add(node.node_id)
+        self._bad_disks.add(node.node_id)
+
+    def _mend(self, node: SimulatedNode) -> None:
+        self._ill_disks.discard(node.node_id)
+        disk.mend(node)
+
     def _mend_disk(self, node: SimulatedNode) -> None:
         node.files.go_on()
         if node.node_id in self._bad_disks or node.has_slow_disk:
-            disk.mend(node)
+            self._mend(node)
 
     def _mend_and_start(self, node: SimulatedNode) -> None:
         """A node that has noticed is down by now; one that has not is restarted, and does."""
-        disk.mend(node)
+        self._mend(node)
         if node.node is not None:
             node.kill()
         self.start(node)
