@@ -25,6 +25,7 @@ from tools.kafka_peer.broker_process import BrokerProcess, apache_kafka  # noqa:
 from tools.kafka_peer.spark_connector import jars  # noqa: E402
 
 from ottla.spark.broker_reads import disconnect  # noqa: E402
+from ottla.spark.worker_directory import quick_workers  # noqa: E402
 from ottla.testing.broker import Broker  # noqa: E402
 
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m"
@@ -34,7 +35,7 @@ BROKER = {"log.retention.ms": "-1"}
 
 
 @pytest.fixture(scope="session")
-def spark() -> "Iterator[SparkSession]":
+def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -54,7 +55,8 @@ def spark() -> "Iterator[SparkSession]":
     }
     for name, value in settings.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    with quick_workers(tmp_path_factory.mktemp("python")):
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 ONCE_ATTEMPTS: Final = 3
+WAITS: Final = "Waiting for data"
+"""Spark's own words for a query that found nothing new."""
 _SYSTEM: Final = SystemTime()
 
 
@@ -90,6 +92,10 @@ class FlowRun:
     def is_idle(self) -> bool:
         """Between two micro-batches."""
         return self.query is None or not self.query.status["isTriggerActive"]
+
+    def waits_for_data(self) -> bool:
+        """Whether it has looked, and there was nothing."""
+        return self.query is not None and self.query.status["message"].startswith(WAITS)
 
     def restart(self) -> None:
         """To read anew what it reads whole."""

@@ -127,6 +127,8 @@ class _Run:
         self._view_runs: dict[str, ViewRun] = {}
         self._started_with: dict[str, dict[str, int]] = {}
         self._clean_at = clock.monotonic() + pipeline.keep_seconds
+        self._filled: set[str] = set()
+        """Tables that flows read whole, with rows of earlier runs."""
 
     def prepare(self, *, refresh: bool) -> None:
         """Evaluate all, and set up what looks after each."""
@@ -181,8 +183,11 @@ class _Run:
         )
 
     def keep_running(self) -> None:
+        whole = {name for flow in self._flow_runs for name in self._graph.reads_whole(flow)}
+        self._filled = {name for name in sorted(whole) if self._has_rows(name)}
         for run in self._flow_runs.values():
-            self._start(run)
+            if self._has_inputs(run):
+                self._start(run)
         self._telling.now(states.RUNNING)
         with ThreadPoolExecutor(1, "views") as pool:
             while not self._wants_to_stop() and not self._all_failed():
@@ -251,11 +256,37 @@ class _Run:
             view.state.status = states.FAILED
         self._telling.now()
 
+    def _has_inputs(self, run: FlowRun) -> bool:
+        """Whether a flow may begin: what it reads whole has been written to, or will not be soon.
+
+        The first rows of a stream that is joined with a new table would find nothing there.
+        """
+        return all(
+            name in self._filled
+            or self._versions[name]
+            or all(self._has_nothing(flow) for flow in self._graph.writers(name))
+            for name in self._graph.reads_whole(run.flow.name)
+        )
+
+    def _has_rows(self, name: str) -> bool:
+        dataset = self._graph.datasets[name]
+        if not dataset.is_stored:
+            return True
+        return not self._tables.open(dataset).read(self._spark).isEmpty()
+
+    def _has_nothing(self, writer: Flow) -> bool:
+        run = self._flow_runs.get(writer.name)
+        return run is not None and (run.is_over or run.waits_for_data())
+
     def _start(self, run: FlowRun) -> None:
         self._started_with[run.flow.name] = self._whole_inputs(run.flow)
         run.start()
 
     def _look(self, run: FlowRun) -> bool:
+        if run.flow.name not in self._started_with:
+            if not self._has_inputs(run):
+                return False
+            self._start(run)
         read = self._whole_inputs(run.flow)
         began = run.started_at
         changed = run.look()
