@@ -23,8 +23,8 @@ $(READY): pyproject.toml setup.py
 	$(BIN)/python -m pip install --quiet --editable '.[dev,fast,spark,lake,jre]'
 	@touch $@
 
-run: $(READY) ## a broker on embedded defaults: `ottla dev`
-	$(BIN)/ottla dev
+run: $(READY) ## the demo: a cluster, a shop's events, a pipeline on Spark: `ottla demo`
+	$(BIN)/ottla demo $(DEMO)
 
 test: check ## check, then unit, property, crash and hostile tests, and real clients
 	$(PYTEST) -m "not slow and not peer" tests

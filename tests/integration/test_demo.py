@@ -76,11 +76,11 @@ def visits(bootstrap_servers: str) -> list[int]:
 
 
 def test_the_shop_opens_goes_on_where_it_stopped_and_leaves_nobody(tmp_path: Path) -> None:
-    words = ("--rate", "300", "--brokers", "2")
+    words = ("--rate", "300", "--brokers", "2", "--no-spark")
     with demo(tmp_path, *words) as started:
         opened = wait_for(started, OPEN)
         assert opened[1] == "a new shop"
-        wait_for(started, r"written [1-9],?\d+ \([1-9]\d*/s\)")
+        wait_for(started, r"written [1-9],?\d+ \([1-9]\d*/s\).*pipeline --no-spark")
         family = psutil.Process(started.pid).children(recursive=True)
         assert len(family) >= 2
         code, rest = interrupt(started)
@@ -99,6 +99,42 @@ def test_the_shop_opens_goes_on_where_it_stopped_and_leaves_nobody(tmp_path: Pat
     wrong = CliRunner().invoke(cli, ["demo", "--directory", str(tmp_path / "shop")])
     assert wrong.exit_code == 2
     assert "is of 2 nodes" in wrong.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_orders_come_back_from_spark_and_a_second_run_goes_on(tmp_path: Path) -> None:
+    words = ("--rate", "200")
+    back = r"enriched ([\d,]*[1-9][\d,]*) \("
+    seen = 0
+    for begins in ("a new shop", "going on with visit"):
+        with demo(tmp_path, *words) as started:
+            assert wait_for(started, OPEN)[1].startswith(begins)
+            wait_for(started, "the first enriched orders are back")
+            count = int(wait_for(started, back)[1].replace(",", ""))
+            assert count > seen
+            seen = count
+            family = psutil.Process(started.pid).children(recursive=True)
+            assert any("java" in each.name() for each in family)
+            code, rest = interrupt(started)
+            assert (code, "Traceback" in rest) == (0, False), rest
+            psutil.wait_procs(family, 30)
+            assert [each for each in family if each.is_running()] == []
+    log = (tmp_path / "shop" / "pipeline.log").read_text()
+    assert "Traceback" not in log, log
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_demo_that_is_killed_leaves_nobody(tmp_path: Path) -> None:
+    with demo(tmp_path) as started:
+        wait_for(started, OPEN)
+        family = psutil.Process(started.pid).children(recursive=True)
+        assert len(family) >= 4
+        started.kill()
+        started.wait()
+        _, left = psutil.wait_procs(family, 120)
+    assert left == []
 
 
 def test_a_port_that_is_taken_is_said_before_anything_is_started(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ DEFAULT_DIRECTORY: Final = ".ottla-demo"
     show_default=True,
     help="Events per second.",
 )
+@click.option("--no-spark", is_flag=True, help="Without the pipeline.")
 @click.option(
     "--seed",
     type=click.IntRange(0, 2**63),
@@ -61,16 +62,29 @@ def demo(
     port: int,
     any_port: bool,
     rate: float,
+    no_spark: bool,
     seed: int,
     seconds: float | None,
 ) -> None:
-    """Start a cluster and a shop whose events never end, and watch them until Ctrl-C."""
+    """Start a cluster, a shop whose events never end, and a pipeline on Spark; until Ctrl-C.
+
+    Orders are enriched and counted by windows, the latest state of each is kept, and the enriched
+    orders come back to a topic. Needs pip install 'ottla[spark]' and Java 17 or later; where they
+    are missing, that is said, and the rest runs.
+    """
+    from ottla.demo.requirements import missing
     from ottla.demo.running import Demo, DemoFailed, Options
     from ottla.demo.terminal import Display
     from ottla.server.local_nodes import UnsuitablePlaces
 
     options = Options(
-        Path(directory).resolve(), brokers, None if any_port else port, rate, seed, seconds
+        Path(directory).resolve(),
+        brokers,
+        None if any_port else port,
+        rate,
+        seed,
+        seconds,
+        without_spark="--no-spark" if no_spark else "; ".join(missing()),
     )
     try:
         ctx.exit(Demo(options, Display(sys.stdout)).run())

@@ -10,7 +10,7 @@ from ottla.cli.output import Output, broken_pipe, current_output
 
 COMMANDS: Final = {
     "dev": ("ottla.cli.dev:dev", "Start a broker without any configuration."),
-    "demo": ("ottla.cli.demo:demo", "Start a cluster and a shop whose events never end."),
+    "demo": ("ottla.cli.demo:demo", "Start a cluster, a shop's events, a pipeline on Spark."),
     "server": ("ottla.cli.server:server", "Start a node from a server.properties file."),
     "storage": ("ottla.cli.storage:storage", "Prepare the directories of a node."),
     "topics": ("ottla.cli.topics:topics", "List, describe, create, change and delete topics."),
