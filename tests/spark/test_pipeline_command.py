@@ -137,7 +137,7 @@ def test_the_command_of_spark_runs_the_same_file(topics: Topics, tmp_path: Path)
     program = Path(sys.executable).with_name("spark-pipelines")
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(
-        [program, "--master", "local[2]", "run", "--spec", spec],
+        [program, "run", "--spec", spec],
         env=environment,
         cwd=words.directory,
         stdout=subprocess.PIPE,

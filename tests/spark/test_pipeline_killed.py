@@ -57,7 +57,7 @@ class Command:
     def wait_for(self, place: Path, count: int) -> None:
         """Until it has made so many steps, or has nothing to do any more."""
         first = steps(place)
-        for _ in range(2_000):
+        for _ in range(9_000):
             assert self.wait(0.1) is None, self.said
             if steps(place) >= first + count:
                 return

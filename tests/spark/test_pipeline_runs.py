@@ -49,7 +49,7 @@ class Query:
         self.run_id = f"run{number}"
         self.isActive = True
         self.recentProgress: list[Told] = []
-        self.status = {"isTriggerActive": False}
+        self.status = {"isTriggerActive": False, "message": "Initializing sources"}
         self.failed: str | None = None
 
     def exception(self) -> str | None:
@@ -167,6 +167,15 @@ def test_once_through_ends_by_itself_or_after_three_attempts() -> None:
         run.look()
     assert run.state.status == states.FAILED
     assert len(started.queries) == 3
+
+
+def test_a_flow_begins_until_its_query_has_opened_its_sources() -> None:
+    run, started, _ = flow_run()
+    assert run.is_beginning()
+    started.queries[0].status["message"] = "Waiting for data to arrive"
+    assert not run.is_beginning()
+    run.stop()
+    assert not run.is_beginning()
 
 
 def test_a_restart_begins_a_new_query_and_keeps_what_was_counted() -> None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 ONCE_ATTEMPTS: Final = 3
 WAITS: Final = "Waiting for data"
 """Spark's own words for a query that found nothing new."""
+INITIALIZING: Final = "Initializing sources"
+"""What a query of Spark says at first."""
 _SYSTEM: Final = SystemTime()
 
 
@@ -88,6 +90,11 @@ class FlowRun:
         self.state.rows += rows
         self.state.updated_ms = self._clock.wall_ms()
         self._failures = 0
+
+    def is_beginning(self) -> bool:
+        """Its sources are not open yet."""
+        query = self.query
+        return query is not None and query.isActive and query.status["message"] == INITIALIZING
 
     def is_idle(self) -> bool:
         """Between two micro-batches."""

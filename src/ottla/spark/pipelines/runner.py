@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 EVERY_SECONDS: Final = 0.2
 ATTEMPTS: Final = 3
+BEGIN_SECONDS: Final = 10.0
 STOP_SECONDS: Final = 10.0
 """How long a micro-batch may take to end by itself when the run is to stop."""
 
@@ -188,6 +189,7 @@ class _Run:
         for run in self._flow_runs.values():
             if self._has_inputs(run):
                 self._start(run)
+                self._let_begin(run)
         self._telling.now(states.RUNNING)
         with ThreadPoolExecutor(1, "views") as pool:
             while not self._wants_to_stop() and not self._all_failed():
@@ -281,6 +283,12 @@ class _Run:
     def _start(self, run: FlowRun) -> None:
         self._started_with[run.flow.name] = self._whole_inputs(run.flow)
         run.start()
+
+    def _let_begin(self, run: FlowRun) -> None:
+        """Wait a moment: each flow starts processes, and Spark gives these ten seconds."""
+        until = self._clock.monotonic() + BEGIN_SECONDS
+        while run.is_beginning() and self._clock.monotonic() < until and not self._stop.is_set():
+            self._stop.wait(EVERY_SECONDS / 4)
 
     def _look(self, run: FlowRun) -> bool:
         if run.flow.name not in self._started_with:
