@@ -128,6 +128,7 @@ def good():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("x = 1", "define no flow"),
         ("x = 1 +", r"all\.py:1: SyntaxError"),
         (f"{GOOD}\nraise ValueError('no')", r"all\.py:7: ValueError: no"),
         (

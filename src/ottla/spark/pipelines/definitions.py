@@ -51,6 +51,8 @@ def define(pipeline: Pipeline, spark: "SparkSession") -> Graph:
                 _import(file, spark)
             else:
                 registry.register_sql(file.read_text(encoding="utf-8"), file)
+    if not registry.flows:
+        raise PipelineError(f"{pipeline.directory}: the files of this pipeline define no flow")
     datasets = [*pipeline.datasets, *registry.datasets]
     check(datasets, registry.flows)
     return Graph(

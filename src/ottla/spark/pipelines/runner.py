@@ -74,8 +74,11 @@ def run(
             session.conf.set(BOOTSTRAP, pipeline.bootstrap_servers)
             made = _Run(pipeline, session, telling, once, stop or threading.Event(), clock)
             telling.now()
-            made.prepare(refresh=refresh)
-            made.once() if once else made.keep_running()
+            try:
+                made.prepare(refresh=refresh)
+                made.once() if once else made.keep_running()
+            finally:
+                made.stop_flows()
         except BaseException as error:
             state.error = brief(text_of(error))
             telling.now(states.FAILED)
@@ -200,7 +203,7 @@ class _Run:
                 self._clean_up(pool)
                 self._stop.wait(EVERY_SECONDS)
             self._telling.now(states.STOPPING)
-            self._stop_flows()
+            self.stop_flows()
         for view in self._view_runs.values():
             view.look()
             view.end(states.STOPPED)
@@ -231,7 +234,7 @@ class _Run:
                     self._finish(self._flow_runs[flow.name])
                 elif flow.name in self._view_runs:
                     self._finish_view(self._view_runs[flow.name], pool)
-        self._stop_flows()
+        self.stop_flows()
         flows = self._telling.state.flows.values()
         failed = any(flow.status == states.FAILED for flow in flows)
         over = all(flow.status == states.FINISHED for flow in flows)
@@ -323,8 +326,11 @@ class _Run:
             view.begin(self._versions, pool)
         return before != (view.state.status, view.state.batch)
 
-    def _stop_flows(self) -> None:
-        """Let micro-batches end, so that the next run need not repeat them; not forever."""
+    def stop_flows(self) -> None:
+        """Let micro-batches end, so that the next run need not repeat them; not forever.
+
+        Nothing happens to flows that are over.
+        """
         until = self._clock.monotonic() + STOP_SECONDS
         for run in self._flow_runs.values():
             while not run.is_idle() and self._clock.monotonic() < until:
