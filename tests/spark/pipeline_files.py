@@ -119,9 +119,7 @@ storage: file://{self.directory}/spark-storage
 libraries: [{{glob: {{include: transformations/**}}}}]
 configuration:
   spark.ottla.bootstrap.servers: "{self.topics.address}"
-  spark.sql.warehouse.dir: "{self.directory}/warehouse"
   spark.sql.shuffle.partitions: "2"
-  spark.ui.enabled: "false"
 """
         )
         return spec

@@ -135,9 +135,11 @@ def test_the_command_of_spark_runs_the_same_file(topics: Topics, tmp_path: Path)
     words.write(["a", "b", "a"])
     spec = words.write_spec_of_spark()
     program = Path(sys.executable).with_name("spark-pipelines")
+    static = ["--conf", "spark.ui.enabled=false"]
+    static += ["--conf", f"spark.sql.warehouse.dir={words.directory}/warehouse"]
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(
-        [program, "run", "--spec", spec],
+        [program, *static, "run", "--spec", spec],
         env=environment,
         cwd=words.directory,
         stdout=subprocess.PIPE,

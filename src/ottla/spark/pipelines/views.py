@@ -6,6 +6,7 @@ in between: so result and changes are computed and kept aside first (``staging``
 stored under one number, then what was kept aside goes. A later run finishes what it finds there.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from ottla.client.system_time import SystemTime
@@ -35,7 +36,9 @@ class Views:
         evaluation: Evaluation,
         spark: "SparkSession",
         clock: Clock = _SYSTEM,
+        at_step: Callable[[str], None] = lambda _: None,
     ) -> None:
+        """``at_step`` is told what was just done, so that tests can crash there."""
         self._pipeline = pipeline
         self._graph = graph
         self._tables = tables
@@ -43,6 +46,7 @@ class Views:
         self._spark = spark
         self._files = Directories(spark)
         self._clock = clock
+        self._at = at_step
         self._last = 0
 
     def refresh(self, flow: Flow) -> int:
@@ -69,10 +73,12 @@ class Views:
     def _stage(self, view: Dataset, frame: "DataFrame", batch: int) -> None:
         content, changes = self._place(view, batch, "content"), self._place(view, batch, "changes")
         frame.write.parquet(content)
+        self._at("computed")
         before = self._tables.open(view)
         staged = self._spark.read.parquet(content)
         new = staged.exceptAll(before.read(self._spark)) if before.exists() else staged
         new.write.parquet(changes)
+        self._at("staged")
 
     def _finish(self, view: Dataset, batch: int) -> int:
         """May be repeated: both tables take a batch once."""
@@ -82,7 +88,9 @@ class Views:
         writer = self._writer(view)
         if not changes.isEmpty():
             self._tables.changes(view).append(changes, writer=writer, batch=batch)
+        self._at("changes told")
         rows = self._tables.open(view).replace(content, writer=writer, batch=batch)
+        self._at("replaced")
         self._files.delete(self._place(view, batch))
         return rows
 
