@@ -357,6 +357,24 @@ def test_a_snapshot_of_records_that_were_truncated_is_not_used_again(
     assert sorted(log.producers.producers) == [1, 3, 4]
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_producer_is_known_after_a_restart_though_all_its_records_have_expired(
+    files: MemoryFilesystem, clean: bool
+) -> None:
+    """Its answer may have been lost: what it sends again is written once."""
+    settings = logs.settings(retention_ms=1000)
+    log = logs.open_log(files, settings)
+    produce(log, 0, 3)
+    log.set_high_watermark(3)
+    log.delete_old_segments(logs.NOW + 5000)
+    assert (log.log_start_offset, log.log_end_offset) == (3, 3)
+    for _ in range(2):
+        log.close(logs.NOW)
+        log = logs.open_log(files, settings, clean=clean)
+        produce(log, 0, 3)
+        assert log.log_end_offset == 3
+
+
 def test_snapshots_of_no_segment_are_removed_except_the_last(files: MemoryFilesystem) -> None:
     log = logs.open_log(files)
     for sequence in range(10):

@@ -121,7 +121,7 @@ class ProducerSnapshots:
     ) -> None:
         """Fill ``state`` from the latest sound one in that range; without one it is empty."""
         for offset in reversed(list(self.offsets)):
-            if start_offset < offset <= end_offset:
+            if start_offset <= offset <= end_offset:
                 try:
                     entries = self.read(offset)
                 except (CorruptSnapshot, FileNotFoundError):
@@ -134,8 +134,12 @@ class ProducerSnapshots:
         self._last_taken = start_offset
 
     def keep_between(self, low: int, high: int) -> None:
-        """Remove those at ``low`` or below and above ``high``."""
-        for offset in [o for o in self.offsets if o <= low or o > high]:
+        """Remove those below ``low`` and above ``high``.
+
+        The one at the start of a log tells of producers whose records have all gone by retention:
+        what they send again must still be known. Kafka removes that one too.
+        """
+        for offset in [o for o in self.offsets if o < low or o > high]:
             self.remove(offset)
 
     def remove_strays(self, base_offsets: list[int]) -> None:

@@ -125,7 +125,7 @@ class LogLoader:
         self._epochs.truncate_from_start(self._log_start_offset)
         self._snapshots.remove_strays(segments.base_offsets)
         self._snapshots.keep_between(log_start_offset, log_end_offset)
-        if self._has_walked and self._producers.end_offset == log_end_offset > log_start_offset:
+        if self._has_walked and self._producers.end_offset == log_end_offset >= log_start_offset:
             self._producers.remove_expired(self._now_ms)
         else:
             self._load_producers(log_start_offset, log_end_offset)
@@ -440,7 +440,7 @@ def rebuild_producers(
     now_ms: int,
 ) -> None:
     """Bring ``state`` to ``end_offset``: from the latest snapshot, and the batches behind it."""
-    if end_offset <= start_offset:
+    if end_offset < start_offset:
         state.clear(end_offset)
         snapshots.started_at(end_offset)
         return
