@@ -1,8 +1,8 @@
 """What a Python worker of Spark holds for the whole of its life, kept out of garbage collection.
 
 Spark collects garbage after each task (``pyspark.daemon``), before the worker takes the next. Of
-the half million objects that numba and pyarrow bring none is ever garbage, and to look at each of
-them took four fifths of the time of tasks that read a segment. So they are set apart once, when
+the hundred thousand objects and more that numba and pyarrow bring none is ever garbage, and to look
+at each took four fifths of the time of tasks that read a segment. So they are set apart once, when
 the first task of a worker is done and all that it needs is loaded.
 """
 
