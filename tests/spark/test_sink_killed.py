@@ -91,11 +91,8 @@ class Run:
     def kill_a_worker(self, chance: Chance) -> bool:
         """One of the processes that run tasks, or plan, or make such processes."""
         with suppress(psutil.NoSuchProcess):
-            workers = [
-                each
-                for each in psutil.Process(self.process.pid).children(recursive=True)
-                if "pyspark.daemon" in " ".join(each.cmdline())
-            ]
+            everyone = psutil.Process(self.process.pid).children(recursive=True)
+            workers = [each for each in everyone if _is_worker(each)]
             if workers:
                 chance.choose(workers).kill()
                 return True
@@ -108,6 +105,12 @@ class Run:
         finally:
             self.kill()
             self.process.communicate()
+
+
+def _is_worker(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):  # also of one that has ended and still has an entry
+        return "pyspark.daemon" in process.cmdline()
+    return False
 
 
 def check(topics: Topics, target: str, rows: int, killed: object) -> None:
