@@ -196,6 +196,20 @@ def test_values_in_a_format_become_columns_of_a_table(
     assert values == [{"id": 1, "note": "a"}, {"id": 2, "note": None}]
 
 
+def test_values_in_a_format_become_columns_of_parquet_files(
+    broker: Tiered, files: Topics, tmp_path: Path
+) -> None:
+    name = made(files)
+    fill(files, name, [Row(0, b"k", b'{"id": 1, "note": "a"}'), Row(0, None, b'{"id": 2}')])
+    options = ["valueFormat=json", "valueSchema=id bigint, note string", "keyFormat=string"]
+    given = [part for each in options for part in ("--option", each)]
+    done = invoked(broker, "export", name, str(tmp_path), *given)
+    assert done.exit_code == 0, done.output
+    rows = pq.read_table(tmp_path).sort_by("offset").to_pydict()
+    assert rows["value"] == [{"id": 1, "note": "a"}, {"id": 2, "note": None}]
+    assert rows["key"] == ["k", None]
+
+
 def test_of_a_workers_traceback_the_reason_is_said() -> None:
     text = """An exception was thrown from the Python worker:
     Traceback (most recent call last):

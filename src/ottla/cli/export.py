@@ -4,7 +4,6 @@ Parquet files are named by their offsets, so that a range that is done again rep
 Delta and Iceberg tables everything is committed in one step, and each offset only once.
 """
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -139,7 +138,6 @@ def _to_table(
     from ottla.spark.reader import plan_batch
     from ottla.spark.tables.table import open_table
 
-    options = replace(options, formats=options.formats.reading())
     table = open_table(spec)
     planned = plan_batch(options)
     left = export_table.left_to_do(planned, table.log.newest())

@@ -6,6 +6,7 @@
 import importlib.util
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
@@ -122,13 +123,15 @@ def run(master: str, name: str, items: Sequence[T], work: Callable[[T], R]) -> I
 def source_options(
     topic: str, named: tuple[str, ...], client: "ClientSettings", **fixed: str
 ) -> "SourceOptions":
-    """The options of the Spark source, for a job on one topic."""
+    """The options of the Spark source, for a job on one topic; schemas are found, too."""
     from ottla.spark.errors import BadOption
     from ottla.spark.options import SourceOptions
+    from ottla.spark.registry import RegistryError
 
     given = parse_assignments(named, "--option")
     kept = {"kafka.bootstrap.servers": client.bootstrap_servers, "subscribe": topic, **fixed}
     try:
-        return SourceOptions.parse({**given, **kept, "includeHeaders": "true"})
-    except BadOption as error:
+        parsed = SourceOptions.parse({**given, **kept, "includeHeaders": "true"})
+        return replace(parsed, formats=parsed.formats.reading())
+    except (BadOption, RegistryError) as error:
         raise click.UsageError(str(error)) from None

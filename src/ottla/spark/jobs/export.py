@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from ottla.spark.formatted_reads import formatted_schema
 from ottla.spark.options import SourceOptions
 from ottla.spark.ranges import OffsetRange
 from ottla.spark.reader import read_range
@@ -47,9 +48,10 @@ def export_range(wanted: OffsetRange, options: SourceOptions, target: Target) ->
     partial = f"{folder}/.{wanted.start:020d}-{wanted.end:020d}.part"
     files.create_dir(folder, recursive=True)
     columns = Columns(target.columns)
+    schema = formatted_schema(columns, options.formats.values)
     codec = None if target.codec == "none" else target.codec
     rows = 0
-    with pq.ParquetWriter(partial, columns.schema, filesystem=files, compression=codec) as writer:
+    with pq.ParquetWriter(partial, schema, filesystem=files, compression=codec) as writer:
         for table in read_range(wanted, options, columns):
             writer.write_batch(table)
             rows += table.num_rows
