@@ -1,5 +1,7 @@
 """What a node answers to the requests of others: Kafka's checks and errors, in all versions."""
 
+import errno
+
 import pytest
 from tests.raft.cluster import CLUSTER_ID, Cluster, Node, key_of
 
@@ -395,3 +397,48 @@ def test_an_update_of_a_voter_is_refused(
     assert isinstance(response, UpdateRaftVoterResponse)
     assert response.error_code == error
     assert response.current_leader.leader_id == leader.node_id
+
+
+# A disk that cannot be read
+
+
+def led_cluster() -> tuple[Cluster, Node]:
+    """One of its own, since its leader does not outlive the test."""
+    cluster = Cluster(1, 3)
+    leader = cluster.elect()
+    cluster.append()
+    cluster.run_for(1.0)
+    leader.take_snapshot()
+    cluster.run_for(1.0)
+    return cluster, leader
+
+
+def read_fails(cluster: Cluster, node: Node, ending: str) -> None:
+    node.may_fail = True
+    cluster.disks[node.node_id].fail = lambda what, path: (
+        OSError(errno.EIO, "broken") if what == "read" and path.endswith(ending) else None
+    )
+
+
+def test_a_read_that_fails_for_a_replica_ends_the_leader_and_not_the_append() -> None:
+    cluster, leader = led_cluster()
+    request = fetch_request(leader, 18, max_wait_ms=500)
+    answer = leader.answer(request, 18)
+    assert not answer.done
+    read_fails(cluster, leader, ".log")
+    leader.append(b"what the replica waits for")
+    response = answer.result()
+    assert isinstance(response, FetchResponse)
+    error = response.responses[0].partitions[0].error_code
+    assert error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert leader.driver.is_down
+
+
+def test_a_snapshot_that_cannot_be_read_ends_the_leader() -> None:
+    cluster, leader = led_cluster()
+    read_fails(cluster, leader, ".checkpoint")
+    response = ask(cluster, leader, snapshot_request(leader), 1)
+    assert isinstance(response, FetchSnapshotResponse)
+    error = response.topics[0].partitions[0].error_code
+    assert error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert leader.driver.is_down

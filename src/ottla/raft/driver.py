@@ -299,6 +299,27 @@ class RaftDriver:
         self._take_down()
         self._on_failure(error)
 
+    # Reading
+
+    def read(self, offset: int) -> bytes | None:
+        """What a replica gets that has the log up to ``offset``; None as this ends the node.
+
+        Whoever asked is not to blame for our disk, nor is he whose append made us read.
+        """
+        try:
+            return self.log.read(offset, self.settings.fetch_bytes_max)
+        except LogDirFailed as error:
+            self._fail(error)
+            return None
+
+    def read_snapshot(self, snapshot_id: SnapshotId, position: int, count: int) -> bytes | None:
+        """A part of a snapshot that is there; None as this ends the node."""
+        try:
+            return self.snapshots.read_chunk(snapshot_id, position, count)
+        except OSError as error:
+            self._fail(error)
+            return None
+
     # Appending
 
     def append(self, values: Iterable[bytes], now_ms: int) -> int:

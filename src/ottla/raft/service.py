@@ -253,9 +253,11 @@ class RaftService:
             return fetch_response(
                 self._leader, asker, error=error or ErrorCode.NOT_LEADER_OR_FOLLOWER
             )
-        records = b""
-        if asked.fetch_offset < driver.log.end_offset:
-            records = driver.log.read(asked.fetch_offset, driver.settings.fetch_bytes_max)
+        has_more = asked.fetch_offset < driver.log.end_offset
+        records = driver.read(asked.fetch_offset) if has_more else b""
+        if records is None:
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return fetch_response(self._leader, asker, error=error)
         return fetch_response(
             self._leader,
             asker,
@@ -353,7 +355,10 @@ class RaftService:
             error = ErrorCode.POSITION_OUT_OF_RANGE
             return snapshot_response(self._leader, asker, error=error)
         count = max(0, min(request.max_bytes, driver.settings.snapshot_bytes_max))
-        data = driver.snapshots.read_chunk(snapshot_id, asked.position, count)
+        data = driver.read_snapshot(snapshot_id, asked.position, count)
+        if data is None:
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return snapshot_response(self._leader, asker, error=error)
         key = ReplicaKey(request.replica_id, asked.replica_directory_id)
         driver.step(ReplicaSeen(driver.now, key))
         return snapshot_response(
