@@ -195,7 +195,6 @@ def run_seed(
     scenario = draw_scenario(seed, name, seconds)
     report = Report(seed, str(scenario))
     # What is made in a run is mostly needed to its end; looking for what is not costs a tenth.
-    # At the end all of it is of the youngest generation, and goes at once.
     gc.disable()
     began = time.process_time()
     try:
@@ -203,7 +202,7 @@ def run_seed(
         whole.cluster.trace.tells_deliveries = tells_deliveries
         _go(whole, report)
         del whole
-        gc.collect(0)
+        gc.collect()
     finally:
         gc.enable()
     report.cpu_seconds = round(time.process_time() - began, 3)
