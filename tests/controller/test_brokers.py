@@ -17,7 +17,9 @@ from ottla.common.errors import (
     StaleBrokerEpoch,
     UnsupportedVersion,
 )
+from ottla.controller.result import ControllerResult
 from ottla.metadata.records import MetadataRecord
+from ottla.metadata.topics import NO_LEADER
 from ottla.protocol.generated import metadata_records as r
 from ottla.protocol.generated.controller_registration import (
     ControllerRegistrationRequest,
@@ -289,28 +291,47 @@ def test_a_heartbeat_of_another_life_is_refused() -> None:
         controller.heartbeat(1)
 
 
-def test_a_directory_that_fails_takes_its_replicas_out_of_sync() -> None:
+DIRECTORIES = [b"first directory.", b"second directory"]
+
+
+def with_two_directories() -> Controller:
+    """Broker 1 has the first replica of a topic in the first of its two directories."""
     controller = Controller()
     request = controller.registration(1)
-    request.log_dirs = [b"first directory.", b"second directory"]
+    request.log_dirs = list(DIRECTORIES)
     controller.register(request)
     controller.heartbeat(1)
     controller.start_broker(2)
     controller.create(assignments=[[1, 2]])
     topic_id = controller.image.topics.by_name["t"].topic_id
     placed = r.PartitionChangeRecord(
-        partition_id=0, topic_id=topic_id, directories=[b"first directory.", directory_of(2)]
+        partition_id=0, topic_id=topic_id, directories=[DIRECTORIES[0], directory_of(2)]
     )
-    offset = len(controller.records)
-    for machine in (controller.machine, controller.other):
-        machine.replay([placed], base_offset=offset, epoch=1, timestamp_ms=0)
-    controller.records.append(placed)
-    controller.heartbeat(1, offline=[b"first directory."])
+    controller.apply(ControllerResult(None, [placed]))
+    return controller
+
+
+def test_a_directory_that_fails_takes_its_replicas_out_of_sync() -> None:
+    controller = with_two_directories()
+    controller.heartbeat(1, offline=DIRECTORIES[:1])
     assert controller.image.brokers[1].log_dirs == (b"second directory",)
     assert (controller.partition().leader, controller.partition().isr) == (2, (2,))
     before = len(controller.records)
-    controller.heartbeat(1, offline=[b"first directory."])
+    controller.heartbeat(1, offline=DIRECTORIES[:1])
     assert len(controller.records) == before
+
+
+def test_a_directory_that_fails_while_its_broker_starts_leads_nothing() -> None:
+    controller = with_two_directories()
+    controller.heartbeat(2, want_shut_down=True)
+    controller.heartbeat(1, want_shut_down=True)
+    assert controller.heartbeat(1, want_shut_down=True).should_shut_down
+    request = controller.registration(1, controller.epochs[1])
+    request.log_dirs = list(DIRECTORIES)
+    controller.register(request)
+    assert controller.heartbeat(1, offline=DIRECTORIES[:1]).is_fenced
+    assert not controller.heartbeat(1, offline=DIRECTORIES[:1]).is_fenced
+    assert controller.partition().leader == NO_LEADER
 
 
 def test_a_broker_is_unregistered() -> None:

@@ -178,9 +178,12 @@ class BrokersManager:
         session = self._state.heartbeats.touch(broker_id, epoch, now)
         session.metadata_offset = request.current_metadata_offset
         records: list[MetadataRecord] = []
+        offline = self._newly_offline(request, broker)
         if broker.fenced:
             if request.want_shut_down:
                 response.should_shut_down = True
+            elif offline:
+                pass  # it must not be elected for what is in them: that is written first
             elif caught_up and not (request.want_fence or broker.in_controlled_shutdown):
                 records += self._unfenced(broker)
                 response.is_fenced = False
@@ -200,7 +203,7 @@ class BrokersManager:
             else:
                 records += self._fenced(broker)
                 response.is_fenced = response.should_shut_down = True
-        records += self._directory_changes(request, broker)
+        records += self._directory_changes(request, broker, offline)
         if response.should_shut_down:
             # It goes for good, and is fenced: its next life need not wait for the session to end.
             self._state.heartbeats.remove(broker_id)
@@ -241,13 +244,19 @@ class BrokersManager:
         )
         return [change, *self._partitions.broker_leaves(broker_id)]
 
-    def _directory_changes(
+    def _newly_offline(
         self, request: bh.BrokerHeartbeatRequest, broker: BrokerImage
+    ) -> frozenset[bytes]:
+        if not versions.directory_assignment_supported(self._state.metadata_version):
+            return frozenset()
+        return frozenset(request.offline_log_dirs) & frozenset(broker.log_dirs)
+
+    def _directory_changes(
+        self, request: bh.BrokerHeartbeatRequest, broker: BrokerImage, offline: frozenset[bytes]
     ) -> list[MetadataRecord]:
         """Directories that went offline, or take no new replicas any more."""
         records: list[MetadataRecord] = []
-        offline = frozenset(request.offline_log_dirs) & frozenset(broker.log_dirs)
-        if offline and versions.directory_assignment_supported(self._state.metadata_version):
+        if offline:
             remaining = [each for each in broker.log_dirs if each not in offline]
             records += self._partitions.leader_changes(
                 self._in_directories(broker.node_id, offline),
