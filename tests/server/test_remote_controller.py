@@ -81,7 +81,7 @@ def test_a_refusal_is_the_answer(asking: Asking) -> None:
     assert len(asking.channel.asked) == 1
 
 
-@pytest.mark.parametrize("how", ["refused", "unreachable"])
+@pytest.mark.parametrize("how", ["refused", "unreachable", "of another version"])
 def test_who_is_no_controller_is_asked_again_until_the_time_is_over(
     asking: Asking, how: str
 ) -> None:
@@ -92,8 +92,10 @@ def test_who_is_no_controller_is_asked_again_until_the_time_is_over(
                 continue
             if how == "refused":
                 promise.fulfil(AllocateProducerIdsResponse(error_code=NotController.code))
-            else:
+            elif how == "unreachable":
                 promise.fail(ConnectionRefusedError())
+            else:
+                promise.fail(ValueError("it does not speak our versions"))
         asking.cluster.run_for(0.1)
     assert asking.cluster.scheduler.now - begun == pytest.approx(TIMEOUT_MS / 1000, abs=0.5)
     assert len(asking.channel.asked) > 10

@@ -1,8 +1,9 @@
 """The active controller, wherever it is: in this process, or the one that the quorum follows.
 
 Rules:
-1. While no controller is known, or the one that was asked is not it any more, or cannot be reached,
-   the request is tried again until its time is over; then it fails with REQUEST_TIMED_OUT.
+1. While no controller is known, or the one that was asked is not it any more, cannot be reached, or
+   does not speak our version of the request, it is tried again until its time is over; then it
+   fails with REQUEST_TIMED_OUT.
 2. Who waits for a controller that is replaced asks the new one, and does not wait for the old.
 3. Whatever else a controller refuses is the answer, as the ``ApiError`` that it was there.
 """
@@ -146,7 +147,10 @@ class RemoteController:
             left = deadline - self._scheduler.monotonic()
         if not answered.done:
             raise NotController("The controller has been replaced, or is silent.")
-        response = answered.result()
+        try:
+            response = answered.result()
+        except ValueError as error:  # of a version that is none
+            raise NotController(str(error)) from error
         check(response)
         return response
 
