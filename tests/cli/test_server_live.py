@@ -1,64 +1,13 @@
 """``ottla server`` and ``ottla dev`` as processes: they start, serve and stop as they are told."""
 
-import os
-import re
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner
+from tests.cli.command_process import command_process, stop, wait_for
 
-import ottla
 from ottla.cli.main import cli
 from ottla.client.admin import Admin
-
-SOURCE = str(Path(ottla.__file__).parents[1])
-
-
-@contextmanager
-def process(
-    *words: str, directory: Path, variables: dict[str, str] | None = None
-) -> Iterator["subprocess.Popen[str]"]:
-    """``ottla`` with these words, in a directory of its own."""
-    plain = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
-    started = subprocess.Popen(
-        [sys.executable, "-m", "ottla", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        cwd=directory,
-        env={**plain, "PYTHONPATH": SOURCE, **(variables or {})},
-    )
-    try:
-        yield started
-    finally:
-        if started.poll() is None:
-            started.kill()
-        started.communicate()
-
-
-def wait_for(started: "subprocess.Popen[str]", pattern: str) -> "re.Match[str]":
-    """The first line that matches; a failure when the process ends before."""
-    assert started.stdout is not None
-    lines = []
-    for line in started.stdout:
-        lines.append(line)
-        match = re.search(pattern, line)
-        if match is not None:
-            return match
-    pytest.fail(f"no line like {pattern!r} in:\n{''.join(lines)}")
-
-
-def stop(started: "subprocess.Popen[str]", number: int) -> tuple[int, str]:
-    """Send a signal; the exit code, and what was still written."""
-    assert started.stdout is not None
-    started.send_signal(number)
-    rest = started.stdout.read()
-    return started.wait(30), rest
 
 
 def topics(bootstrap: str) -> list[str]:
@@ -72,7 +21,7 @@ def create(bootstrap: str, name: str) -> None:
 
 
 def test_dev_serves_at_once_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    with process("dev", "--any-port", directory=tmp_path) as started:
+    with command_process("dev", "--any-port", directory=tmp_path) as started:
         match = wait_for(started, r"bootstrap\.servers=(\S+)\s+data (\S+) \(temporary\)")
         create(match[1], "events")
         assert topics(match[1]) == ["events"]
@@ -86,7 +35,7 @@ def test_dev_serves_at_once_and_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_dev_keeps_data_that_has_a_name(tmp_path: Path) -> None:
     for expected in ([], ["events"]):
-        with process("dev", "--any-port", "--name", "mine", directory=tmp_path) as started:
+        with command_process("dev", "--any-port", "--name", "mine", directory=tmp_path) as started:
             match = wait_for(started, r"bootstrap\.servers=(\S+)\s+data (\S+) \(kept\)")
             assert match[2] == str(tmp_path / ".ottla" / "mine")
             assert topics(match[1]) == expected
@@ -97,7 +46,7 @@ def test_dev_keeps_data_that_has_a_name(tmp_path: Path) -> None:
 
 def test_dev_takes_settings_and_says_what_has_no_effect(tmp_path: Path) -> None:
     words = ("--override", "num.partitions=3", "--override", "num.partition=3")
-    with process("dev", "--any-port", *words, directory=tmp_path) as started:
+    with command_process("dev", "--any-port", *words, directory=tmp_path) as started:
         wait_for(
             started, r"unknown setting num\.partition is ignored; did you mean num\.partitions"
         )
@@ -117,13 +66,13 @@ def test_a_server_runs_from_its_file(tmp_path: Path) -> None:
         "controller.quorum.bootstrap.servers=127.0.0.1:9093\n"
         f"log.dirs={tmp_path}/data\n"
     )
-    with process("server", str(file), directory=tmp_path) as started:
+    with command_process("server", str(file), directory=tmp_path) as started:
         rest, _ = started.communicate(timeout=30)
         assert started.returncode == 1, "it is not formatted"
         assert "format" in rest
     done = CliRunner().invoke(cli, ["storage", "format", "-t", "c", "-c", str(file), "-s"])
     assert done.exit_code == 0, done.output
-    with process("server", str(file), "--log-json", directory=tmp_path) as started:
+    with command_process("server", str(file), "--log-json", directory=tmp_path) as started:
         line = wait_for(started, r"\[KafkaServer id=7\] started").string
         assert line.startswith('{"time"')
         code, rest = stop(started, signal.SIGTERM)
@@ -143,7 +92,7 @@ def test_a_container_needs_only_variables(tmp_path: Path) -> None:
         "KAFKA_LOG4J_ROOT_LOGLEVEL": "INFO",
         "CLUSTER_ID": "4L6g3nShT-eMCtK--X86sw",
     }
-    with process("server", "--env", directory=tmp_path, variables=variables) as started:
+    with command_process("server", "--env", directory=tmp_path, variables=variables) as started:
         wait_for(started, r"\[KafkaServer id=3\] started.*Kafka Server started")
         assert stop(started, signal.SIGTERM)[0] == 0
     assert "4L6g3nShT-eMCtK--X86sw" in (tmp_path / "data" / "meta.properties").read_text()
@@ -164,9 +113,9 @@ def test_a_server_wants_settings(tmp_path: Path) -> None:
 
 
 def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
-    with process("dev", "--any-port", directory=tmp_path) as first:
+    with command_process("dev", "--any-port", directory=tmp_path) as first:
         port = wait_for(first, r"bootstrap\.servers=\S+:(\d+)")[1]
-        with process("dev", "--port", port, directory=tmp_path) as second:
+        with command_process("dev", "--port", port, directory=tmp_path) as second:
             rest, _ = second.communicate(timeout=30)
             assert second.returncode == 1
             assert "Traceback" not in rest

@@ -1,66 +1,34 @@
 """``ottla demo`` as a process: the shop opens, goes on where it stopped, and leaves nobody."""
 
 import json
-import os
 import re
 import signal
 import socket
 import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import psutil
 import pytest
 from click.testing import CliRunner
+from tests.cli.command_process import command_process, stop, wait_for
 
-import ottla
 from ottla.cli.main import cli
 from ottla.client.consumer import Consumer
 from ottla.demo.shop import PAGE_VIEWS
 
-SOURCE = str(Path(ottla.__file__).parents[1])
 pytestmark = pytest.mark.timeout(240)
 OPEN = r"the shop is open \((.*)\)   bootstrap\.servers=(\S+)"
 
 
-@contextmanager
-def demo(directory: Path, *words: str) -> Iterator["subprocess.Popen[str]"]:
-    started = subprocess.Popen(
-        [sys.executable, "-m", "ottla", "demo", "--any-port", "--directory", "shop", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        cwd=directory,
-        env={**os.environ, "PYTHONPATH": SOURCE},
-        start_new_session=True,
-    )
-    try:
-        yield started
-    finally:
-        if started.poll() is None:
-            started.kill()
-        started.communicate()
-
-
-def wait_for(started: "subprocess.Popen[str]", pattern: str) -> "re.Match[str]":
-    assert started.stdout is not None
-    lines = []
-    for line in started.stdout:
-        lines.append(line)
-        match = re.search(pattern, line)
-        if match is not None:
-            return match
-    pytest.fail(f"no line like {pattern!r} in:\n{''.join(lines)}")
+def demo(directory: Path, *words: str) -> AbstractContextManager["subprocess.Popen[str]"]:
+    every = ("demo", "--any-port", "--directory", "shop")
+    return command_process(*every, *words, directory=directory, own_session=True)
 
 
 def interrupt(started: "subprocess.Popen[str]") -> tuple[int, str]:
     """As a terminal does it: the signal goes to all of the process group."""
-    assert started.stdout is not None
-    os.killpg(started.pid, signal.SIGINT)
-    rest = started.stdout.read()
-    return started.wait(120), rest
+    return stop(started, signal.SIGINT, whole=True, seconds=120)
 
 
 def visits(bootstrap_servers: str) -> list[int]:

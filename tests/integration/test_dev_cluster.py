@@ -1,58 +1,30 @@
 """``ottla dev -n 3`` as a process: three brokers from one command, and none behind."""
 
 import os
-import re
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.cli.command_process import command_process, stop, wait_for
 from tests.integration.admin import eventually
 
-import ottla
 from ottla.cli.main import cli
 from ottla.client.admin import Admin
 from ottla.client.consumer import Consumer
 from ottla.client.producer import Producer
 from ottla.common.topic_partition import TopicPartition
 
-SOURCE = str(Path(ottla.__file__).parents[1])
 pytestmark = pytest.mark.timeout(120)
 
 
-@contextmanager
-def dev(*words: str, directory: Path) -> Iterator["subprocess.Popen[str]"]:
-    started = subprocess.Popen(
-        [sys.executable, "-m", "ottla", "dev", "--any-port", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        cwd=directory,
-        env={**os.environ, "PYTHONPATH": SOURCE, "TMPDIR": str(directory)},
-        start_new_session=True,
-    )
-    try:
-        yield started
-    finally:
-        if started.poll() is None:
-            started.kill()
-        started.communicate()
-
-
-def wait_for(started: "subprocess.Popen[str]", pattern: str) -> "re.Match[str]":
-    assert started.stdout is not None
-    lines = []
-    for line in started.stdout:
-        lines.append(line)
-        match = re.search(pattern, line)
-        if match is not None:
-            return match
-    pytest.fail(f"no line like {pattern!r} in:\n{''.join(lines)}")
+def dev(*words: str, directory: Path) -> AbstractContextManager["subprocess.Popen[str]"]:
+    temporary = {"TMPDIR": str(directory)}
+    every = ("dev", "--any-port", *words)
+    return command_process(*every, directory=directory, variables=temporary, own_session=True)
 
 
 def children(pid: int) -> list[int]:
@@ -65,13 +37,6 @@ def is_node(pid: int) -> bool:
         return b"server.properties" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
-
-
-def stop(started: "subprocess.Popen[str]", number: int) -> tuple[int, str]:
-    assert started.stdout is not None
-    started.send_signal(number)
-    rest = started.stdout.read()
-    return started.wait(60), rest
 
 
 def test_three_brokers_serve_stop_cleanly_and_start_again_on_their_data(tmp_path: Path) -> None:
