@@ -1,8 +1,8 @@
 """Data files: written out of Arrow by whoever has the rows, executors above all.
 
 A file has a name that no other has, and is of no table until a commit names it: a task that is run
-twice leaves a file that vacuum removes. The footer travels to the driver with the name, since the
-formats keep statistics of their own.
+twice leaves a file that vacuum removes. It is on the disk before anybody hears of it. The footer
+travels to the driver with the name, since the formats keep statistics of their own.
 """
 
 import io
@@ -99,6 +99,7 @@ class _OpenFile:
         footer = io.BytesIO()
         self._writer.writer.metadata.write_metadata_file(footer)
         store = self.target.store
+        store.sync(self.path)
         size = store.files.get_file_info(store.full(self.path)).size
         return WrittenFile(self.path, self.rows, size, self.partition, footer.getvalue())
 

@@ -1,7 +1,8 @@
 """The log of a Delta table, kept by deltalake: no jar, on every version of Spark.
 
 The batch of each writer is Delta's own ``txn`` action, as Spark's Delta sink has it. The library's
-own retries are off: whether a commit may be repeated upon another version is decided above.
+own retries are off: whether a commit may be repeated upon another version is decided above. Nor
+does the library wait for the disk: a commit is made durable once it is there.
 """
 
 import json
@@ -30,6 +31,7 @@ from ottla.spark.tables.errors import BadTable, CommitConflict, SchemaMismatch, 
 from ottla.spark.tables.spec import TableSpec
 from ottla.spark.tables.store import Store
 
+LOG: Final = "_delta_log"
 READER_FEATURES: Final = {"timestampNtz"}
 """With others the files alone do not tell what is in the table."""
 TEXT_MAX: Final = 32
@@ -144,10 +146,12 @@ class DeltaLog:
                     [Field.from_json(json.dumps(each.jsonValue())) for each in new],
                     commit_properties=CommitProperties(max_commit_retries=0),
                 )
+                self._sync(there.version + 1)
             except CommitFailedError:
                 continue
 
     def _create(self, schema: StructType) -> None:
+        self._store.make_directory(LOG)
         place = self._store.root if self._store.is_local else self._store.url
         create_table_with_add_actions(
             place,
@@ -159,6 +163,7 @@ class DeltaLog:
             storage_options=_storage_options(self._spec),
             commit_properties=CommitProperties(max_commit_retries=0),
         )
+        self._sync(0)
 
     def commit(self, base: Snapshot, change: Change) -> None:
         table = self._opened
@@ -202,6 +207,10 @@ class DeltaLog:
             )
         except CommitFailedError as error:
             raise CommitConflict(f"table {self._spec.name}: {error}") from error
+        self._sync(base.version + 1)
+
+    def _sync(self, version: int) -> None:
+        self._store.sync(f"{LOG}/{version:020d}.json")
 
     def vacuum(self, before_ms: int) -> list[str]:
         table = self._look()

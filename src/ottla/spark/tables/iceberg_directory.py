@@ -99,8 +99,23 @@ class DirectoryCatalog(NoopCatalog):
         )
 
     def _put(self, metadata: TableMetadata, version: int) -> None:
+        self._sync(metadata)
         self._store.put_new(_path(version), metadata.model_dump_json().encode())
         self._store.put(HINT, str(version).encode())
+
+    def _sync(self, metadata: TableMetadata) -> None:
+        """What pyiceberg has written for the newest snapshot; it does not wait for the disk."""
+        snapshot = metadata.current_snapshot()
+        if snapshot is None:
+            return
+        io = self._load_file_io(metadata.properties, self._store.url)
+        made = [
+            each.manifest_path
+            for each in snapshot.manifests(io)
+            if each.added_snapshot_id == snapshot.snapshot_id
+        ]
+        for address in (*made, snapshot.manifest_list):
+            self._store.sync(address.removeprefix(f"{self._store.url}/"))
 
     def _table(self, identifier: str | Identifier, metadata: TableMetadata, version: int) -> Table:
         location = self._location(version)

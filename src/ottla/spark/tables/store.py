@@ -2,12 +2,14 @@
 
 Data is read and written by Arrow. What Arrow cannot do is to make a file only if there is none of
 that name, which is how a commit is decided: in a directory that is a hard link, in an object store
-a conditional put by ``obstore``.
+a conditional put by ``obstore``. Nor does it wait for the disk: what a commit names is made durable
+(``sync``) before the commit is.
 """
 
 import os
 import urllib.parse
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -81,7 +83,13 @@ class Store:
 
     def make_directory(self, path: str) -> None:
         if self.is_local:
-            self.files.create_dir(self.full(path), recursive=True)
+            _make_directories(self.full(path))
+
+    def sync(self, path: str) -> None:
+        """When this returns, a file is on the disk, also under its name; a bucket needs no word."""
+        if self.is_local:
+            _sync(self.full(path))
+            _sync(os.path.dirname(self.full(path)))  # noqa: PTH120
 
     def read(self, path: str) -> bytes:
         with self.files.open_input_stream(self.full(path)) as stream:
@@ -128,7 +136,7 @@ class Store:
 def _link_new(path: str, data: bytes) -> None:
     """A name of its own first, then the real one, which is refused if it is taken."""
     directory, name = os.path.split(path)
-    os.makedirs(directory, exist_ok=True)  # noqa: PTH103
+    _make_directories(directory)
     partial = f"{directory}/.{name}.{os.urandom(8).hex()}"
     try:
         with open(partial, "xb") as file:  # noqa: PTH123
@@ -138,8 +146,23 @@ def _link_new(path: str, data: bytes) -> None:
         os.link(partial, path)
     finally:
         os.unlink(partial)  # noqa: PTH108
-    parent = os.open(directory, os.O_RDONLY)
+    _sync(directory)
+
+
+def _make_directories(path: str) -> None:
+    """Those that are missing; a name is durable when the directory around it is."""
+    if os.path.isdir(path):  # noqa: PTH112
+        return
+    around = os.path.dirname(path)  # noqa: PTH120
+    _make_directories(around)
+    with suppress(FileExistsError):
+        os.mkdir(path)  # noqa: PTH102
+    _sync(around)
+
+
+def _sync(path: str) -> None:
+    opened = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(parent)
+        os.fsync(opened)
     finally:
-        os.close(parent)
+        os.close(opened)
