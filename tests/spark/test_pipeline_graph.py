@@ -120,7 +120,14 @@ def test_what_a_temporary_view_reads_is_read_by_who_reads_the_view() -> None:
 
 def test_a_view_that_is_read_as_a_stream_is_followed() -> None:
     made = graph({"v": [], "w": [whole("v")], "x": [stream("w")]}, {"v": Kind.VIEW, "w": Kind.VIEW})
-    assert made.streamed_views() == ["w"]
+    assert [each.name for each in made.followers("w")] == ["x"]
+    assert made.followers("v") == []
+
+
+def test_who_follows_a_view_through_a_temporary_view_is_a_follower() -> None:
+    kinds = {"v": Kind.VIEW, "t": Kind.TEMPORARY}
+    made = graph({"v": [], "t": [stream("v")], "x": [stream("t")]}, kinds)
+    assert [each.name for each in made.followers("v")] == ["x"]
 
 
 def test_a_flow_to_a_sink_that_reads_a_table_whole_gets_a_table_of_its_own() -> None:

@@ -6,30 +6,34 @@ from typing import TYPE_CHECKING, Self
 
 import pytest
 from tests.spark.pipeline_files import WordCount
+from tests.spark.synced_files import SyncedFiles
 from tests.spark.topics import Topics, until
 
 from ottla.spark.pipelines import state as states
+from ottla.spark.pipelines.model import Pipeline
 from ottla.spark.pipelines.runner import run
 from ottla.spark.pipelines.state import RunState
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+CHECKPOINT_AND_LOG = ("checkpoints/words", "tables/words/_log")
+
 
 class Background:
     """A pipeline that runs until it is stopped."""
 
-    def __init__(self, words: WordCount, spark: "SparkSession") -> None:
+    def __init__(self, pipeline: Pipeline, spark: "SparkSession") -> None:
         self.state: RunState | None = None
         self.error: BaseException | None = None
         self._stop = threading.Event()
-        self._words = words
+        self._pipeline = pipeline
         self._spark = spark
         self._thread = threading.Thread(target=self._run)
 
     def _run(self) -> None:
         try:
-            self.state = run(self._words.pipeline, spark=self._spark, stop=self._stop)
+            self.state = run(self._pipeline, spark=self._spark, stop=self._stop)
         except BaseException as error:  # noqa: BLE001 - told to the test
             self.error = error
 
@@ -55,13 +59,22 @@ def has_come(words: WordCount) -> bool:
 
 @pytest.mark.parametrize("in_sql", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_pipeline_goes_on_where_it_stopped(
-    topics: Topics, spark: "SparkSession", tmp_path: Path, in_sql: bool
+    topics: Topics,
+    spark: "SparkSession",
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    in_sql: bool,
 ) -> None:
+    synced = SyncedFiles(monkeypatch)
     words = WordCount(topics, tmp_path / "p", in_sql=in_sql, per_batch=100)
     words.write(["a", "b", "a"])
     first = run(words.pipeline, spark=spark, once=True)
     assert first.status == states.FINISHED, first
     words.check()
+    checkpoint, log = (words.directory / "storage" / each for each in CHECKPOINT_AND_LOG)
+    first_rows = synced.first(log / f"{1:020d}.json")
+    assert synced.first(checkpoint / "metadata") < first_rows
+    assert synced.first(checkpoint / "offsets" / "0") < first_rows
     words.write(["a", "c"])
     second = run(words.pipeline, spark=spark, once=True)
     assert second.status == states.FINISHED, second
@@ -74,7 +87,7 @@ def test_a_pipeline_runs_until_it_is_asked_to_stop(
 ) -> None:
     words = WordCount(topics, tmp_path / "p", in_sql=False, per_batch=100)
     place = words.pipeline.state_directory
-    with Background(words, spark) as background:
+    with Background(words.pipeline, spark) as background:
         words.write(["a", "b"])
         until(lambda: has_come(words), 200)
         words.write(["a", "c"])

@@ -10,6 +10,7 @@ A table that does not exist yet is made without rows, with the columns of its fi
 can begin in any order.
 """
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 STREAM_PREFIX: Final = "__stream_of_"
 NOT_FOUND: Final = "TABLE_OR_VIEW_NOT_FOUND"
+_WORD: Final = re.compile(r"\w+")
 
 
 class Evaluation:
@@ -57,13 +59,15 @@ class Evaluation:
         It reads tables as they are now. Leave this context when its query has begun.
         """
         with self._lock, self._settings(flow):
-            for view in sorted(self._views):
-                self._spark.catalog.dropTempView(view)
-            self._views.clear()
-            self._read.clear()
-            with active(self._spark), self._resolving():
-                frame = self._evaluate(flow)
-            yield frame
+            try:
+                with active(self._spark), self._resolving():
+                    frame = self._evaluate(flow)
+                yield frame
+            finally:  # whoever uses the session later must not find what was read now
+                for view in sorted(self._views):
+                    self._spark.catalog.dropTempView(view)
+                self._views.clear()
+                self._read.clear()
 
     def _evaluate(self, flow: Flow) -> DataFrame:
         with self._graph.evaluating(flow):
@@ -196,6 +200,7 @@ class Evaluation:
 
     def _run_sql(self, original: Callable[..., Any], query: str, *args: Any, **named: Any) -> Any:
         text = replace_streams(query, self._stream_view)
+        self._hide_others(text)
         seen: set[str] = set()
         while True:
             try:
@@ -207,6 +212,15 @@ class Evaluation:
                 if name not in self._graph.datasets or name in seen:
                     raise self._graph.missing(name) from error
                 seen.add(name)
+                self._view(name)
+
+    def _hide_others(self, text: str) -> None:
+        """Names of the pipeline go before those that the session or its catalog has, too."""
+        for name in sorted(set(_WORD.findall(text))):
+            dataset = self._graph.datasets.get(name)
+            if dataset is None or dataset.kind is Kind.SINK or name in self._views:
+                continue
+            if self._spark.catalog.tableExists(name):
                 self._view(name)
 
     def _found(self, look: Callable[[], Any]) -> Any:

@@ -159,14 +159,14 @@ class Graph:
                 found[each] = None
         return list(found)
 
-    def streamed_views(self) -> list[str]:
-        """Materialized views whose changes somebody follows."""
-        found: dict[str, None] = {}
-        for flow in self.flows:
-            for each in self.inputs.get(flow, {}):
-                if each.streaming and self.datasets[each.dataset].kind is Kind.VIEW:
-                    found[each.dataset] = None
-        return list(found)
+    def followers(self, view: str) -> list[Flow]:
+        """Flows that read the changes of a view, also through temporary views."""
+        return [
+            flow
+            for flow in self.flows.values()
+            if self.datasets[flow.target].kind is not Kind.TEMPORARY
+            and Input(view, streaming=True) in self.stored_inputs(flow.name)
+        ]
 
     def order(self) -> list[Flow]:
         """Flows so that each comes after those that write what it reads."""

@@ -24,6 +24,15 @@ class Directories:
             return []
         return sorted(each.getPath().getName() for each in files.listStatus(place))
 
+    def read(self, path: str) -> str:
+        """A small file of text."""
+        place, files = self._at(path)
+        stream = files.open(place)
+        try:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
     def delete(self, path: str) -> None:
         """With all that is in it; nothing if it is not there."""
         place, files = self._at(path)

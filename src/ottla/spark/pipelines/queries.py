@@ -12,6 +12,7 @@ from ottla.spark.pipelines.evaluation import Evaluation
 from ottla.spark.pipelines.graph import Graph
 from ottla.spark.pipelines.model import Dataset, Flow, Kind, LatestState, Pipeline
 from ottla.spark.pipelines.stored import StoredTables, shaped
+from ottla.spark.tables.store import Store
 from ottla.spark.tables.table import Table
 
 if TYPE_CHECKING:
@@ -77,15 +78,26 @@ class Queries:
         table = self._tables.open(target)
 
         def write(rows: "DataFrame", batch: int) -> None:
+            self._settle(flow, batch)
             query = rows.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
             writer = f"{self._pipeline.name}.{flow.name}.{query}"
             if flow.latest is not None:
-                count = _upsert(table, flow.latest, rows, writer, batch)
+                with self._tables.rewriting(target):
+                    count = _upsert(table, flow.latest, rows, writer, batch)
             else:
                 count = table.append(self._tables.fitted(target, rows), writer=writer, batch=batch)
             self._written(flow, count)
 
         return frame.writeStream.foreachBatch(write)
+
+    def _settle(self, flow: Flow, batch: int) -> None:
+        """What belongs to a batch is on the disk before its rows are; Spark does not wait for it.
+
+        If that was lost with the power, other rows under the same number would not be taken.
+        """
+        checkpoint = Store(self._pipeline.path("checkpoints", flow.name), {})
+        for path in ("metadata", f"offsets/{batch}"):
+            checkpoint.sync(path)
 
 
 def _upsert(table: Table, latest: LatestState, rows: "DataFrame", writer: str, batch: int) -> int:

@@ -5,6 +5,7 @@ while nothing is written yet. Then one loop looks after all: flows (:mod:`flow_r
 (:mod:`view_run`), the state file, the wish to stop.
 """
 
+import logging
 import os
 import threading
 import uuid
@@ -24,7 +25,7 @@ from ottla.spark.pipelines.failures import brief, may_pass, pause_seconds, text_
 from ottla.spark.pipelines.flow_run import FlowRun
 from ottla.spark.pipelines.graph import Graph
 from ottla.spark.pipelines.hadoop_files import Directories
-from ottla.spark.pipelines.model import Flow, Kind, Pipeline
+from ottla.spark.pipelines.model import Dataset, Flow, Kind, Pipeline
 from ottla.spark.pipelines.queries import Queries
 from ottla.spark.pipelines.sessions import BOOTSTRAP, open_session
 from ottla.spark.pipelines.state import RunState
@@ -41,7 +42,9 @@ BEGIN_SECONDS: Final = 10.0
 STOP_SECONDS: Final = 10.0
 """How long a micro-batch may take to end by itself when the run is to stop."""
 
+FOLLOW_SECONDS: Final = 10.0
 _SYSTEM: Final = SystemTime()
+_log = logging.getLogger(__name__)
 
 Show = Callable[[RunState], None]
 
@@ -219,9 +222,25 @@ class _Run:
         if now < self._clean_at:
             return
         self._clean_at = now + self._pipeline.keep_seconds
-        for dataset in self._graph.datasets.values():
-            if self._graph.is_rewritten(dataset):
-                pool.submit(self._tables.clean, dataset)
+        for dataset in self._rewritten():
+            pool.submit(self._clean, dataset, FOLLOW_SECONDS)
+
+    def _rewritten(self) -> list[Dataset]:
+        return [each for each in self._graph.datasets.values() if self._graph.is_rewritten(each)]
+
+    def _clean(self, dataset: Dataset, patience: float) -> None:
+        """Followers of a view have so many seconds to read what was just told."""
+        try:
+            self._tables.clean(dataset)
+            if dataset.kind is not Kind.VIEW:
+                return
+            until = self._clock.monotonic() + patience
+            while not self._views.forget_read(dataset) and self._clock.monotonic() < until:
+                if self._wants_to_stop():
+                    return
+                self._stop.wait(EVERY_SECONDS)
+        except Exception as error:  # noqa: BLE001 - next time, perhaps
+            _log.warning("table %s: old files could not be removed: %s", dataset.name, error)
 
     def once(self) -> None:
         """Each flow until it has done what was there when it began, those before it first."""
@@ -235,6 +254,8 @@ class _Run:
                 elif flow.name in self._view_runs:
                     self._finish_view(self._view_runs[flow.name], pool)
         self.stop_flows()
+        for dataset in self._rewritten():
+            self._clean(dataset, 0)
         flows = self._telling.state.flows.values()
         failed = any(flow.status == states.FAILED for flow in flows)
         over = all(flow.status == states.FINISHED for flow in flows)

@@ -4,7 +4,7 @@ A view is replaced whole; who reads it as a stream follows its changes instead: 
 different since the last time, in a table of their own beside it.
 """
 
-import logging
+import threading
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.types import StructType
 
 from ottla.spark.pipelines.model import Dataset, Flow, LatestState, Pipeline
+from ottla.spark.tables.logged_table import LoggedTable
 from ottla.spark.tables.spec import TableSpec
 from ottla.spark.tables.table import Table, open_table
 
@@ -19,14 +20,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CHANGES: Final = "__changes"
-_log = logging.getLogger(__name__)
-
 BEGINNING: Final = "beginning"
 
 
 class StoredTables:
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
+        self._locks: dict[str, threading.Lock] = {}
 
     def open(self, dataset: Dataset) -> Table:
         return open_table(self.spec(dataset))
@@ -43,27 +43,35 @@ class StoredTables:
             options={**options, **dataset.options},
         )
 
-    def changes(self, view: Dataset) -> Table:
+    def changes(self, view: Dataset) -> LoggedTable:
         """Always of our own format: nobody else reads it."""
         name = f"{view.name}{CHANGES}"
         return open_table(TableSpec(name, "parquet", self._pipeline.path("tables", name)))
+
+    def rewriting(self, dataset: Dataset) -> threading.Lock:
+        """Held while rows of a table that is cleaned are written.
+
+        Files that are yet to be committed are not to be taken for those of a writer that died.
+        """
+        return self._locks.setdefault(dataset.name, threading.Lock())
 
     def clean(self, dataset: Dataset) -> None:
         """Remove files of old versions, and of writers that died.
 
         Not of tables that streams follow: they need the commits since they were last at work.
         """
-        older_than = timedelta(seconds=self._pipeline.keep_seconds)
-        try:
-            self.open(dataset).vacuum(older_than)
-        except OSError as error:  # next time, perhaps
-            _log.warning("table %s: old files could not be removed: %s", dataset.name, error)
+        with self.rewriting(dataset):
+            self.vacuum(self.open(dataset))
+
+    def vacuum(self, table: Table) -> None:
+        table.vacuum(timedelta(seconds=self._pipeline.keep_seconds))
 
     def follow(self, view: Dataset, spark: "SparkSession") -> "DataFrame":
         """All rows that a view has now, and later those that are new or different."""
+        content = self.open(view).read(spark)
         changes = self.changes(view)
-        if not changes.exists():
-            content = self.open(view).read(spark)
+        newest = changes.log.newest()
+        if newest is None or (not newest.files and newest.compacted < 0):  # nothing was told yet
             changes.append(content, writer=BEGINNING, batch=0)
         return changes.read_stream(spark)
 

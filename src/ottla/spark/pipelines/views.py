@@ -4,25 +4,27 @@ The result replaces the content in one step. If somebody follows the view as a s
 are new or different go to the table of its changes as well. Both must happen, once, whatever dies
 in between: so result and changes are computed and kept aside first (``staging``), then both are
 stored under one number, then what was kept aside goes. A later run finishes what it finds there.
+
+Changes that all followers have read give way to the content of the view, which is what a follower
+begins with who comes later.
 """
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from ottla.client.system_time import SystemTime
-from ottla.common.clock import Clock
 from ottla.spark.pipelines.evaluation import Evaluation
+from ottla.spark.pipelines.followers import Followers
 from ottla.spark.pipelines.graph import Graph
 from ottla.spark.pipelines.hadoop_files import Directories
 from ottla.spark.pipelines.model import Dataset, Flow, Pipeline
 from ottla.spark.pipelines.stored import StoredTables
+from ottla.spark.tables.data_files import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 STAGING: Final = "staging"
 DONE: Final = "_SUCCESS"
-_SYSTEM: Final = SystemTime()
 
 
 class Views:
@@ -35,7 +37,6 @@ class Views:
         tables: StoredTables,
         evaluation: Evaluation,
         spark: "SparkSession",
-        clock: Clock = _SYSTEM,
         at_step: Callable[[str], None] = lambda _: None,
     ) -> None:
         """``at_step`` is told what was just done, so that tests can crash there."""
@@ -45,14 +46,14 @@ class Views:
         self._evaluation = evaluation
         self._spark = spark
         self._files = Directories(spark)
-        self._clock = clock
+        self._followers = Followers(pipeline, graph, self._files)
         self._at = at_step
-        self._last = 0
 
     def refresh(self, flow: Flow) -> int:
         """Compute a view anew; how many rows it has now."""
         view = self._graph.datasets[flow.target]
-        followed = view.name in self._graph.streamed_views()
+        # Who followed it once may come back: the changes in between are told, too.
+        followed = bool(self._graph.followers(view.name)) or self._tables.changes(view).exists()
         if followed:
             self._finish_staged(view)
         else:
@@ -64,9 +65,12 @@ class Views:
 
     def _store(self, view: Dataset, frame: "DataFrame", followed: bool) -> int:
         frame = self._tables.fitted(view, frame)
-        batch = self._next_batch()
+        tables = [self._tables.open(view), *([self._tables.changes(view)] if followed else [])]
+        batch = 1 + max(table.last_batch(self._writer(view)) for table in tables)
         if not followed:
-            return self._tables.open(view).replace(frame, writer=self._writer(view), batch=batch)
+            return tables[0].replace(frame, writer=self._writer(view), batch=batch)
+        for table in tables:  # columns that do not fit are refused while nothing is kept aside
+            table.create(frame.schema)
         self._stage(view, frame, batch)
         return self._finish(view, batch)
 
@@ -74,10 +78,11 @@ class Views:
         content, changes = self._place(view, batch, "content"), self._place(view, batch, "changes")
         frame.write.parquet(content)
         self._at("computed")
-        before = self._tables.open(view)
-        staged = self._spark.read.parquet(content)
-        new = staged.exceptAll(before.read(self._spark)) if before.exists() else staged
-        new.write.parquet(changes)
+        before = self._tables.open(view).read(self._spark)
+        same = [before[quoted(each.name)].cast(each.dataType) for each in frame.schema]
+        names = frame.schema.names
+        staged = self._spark.read.parquet(content).select(*map(quoted, names))
+        staged.exceptAll(before.select(*same).toDF(*names)).write.parquet(changes)
         self._at("staged")
 
     def _finish(self, view: Dataset, batch: int) -> int:
@@ -107,7 +112,19 @@ class Views:
     def _writer(self, view: Dataset) -> str:
         return f"{self._pipeline.name}.{view.name}"
 
-    def _next_batch(self) -> int:
-        """Greater than any before, also of earlier runs: the time."""
-        self._last = max(self._last + 1, self._clock.wall_ms())
-        return self._last
+    def forget_read(self, view: Dataset) -> bool:
+        """Make the table of changes small again; False when somebody has not read all of it.
+
+        While this is done nothing is told, so that what all have read is all that there is, and
+        comes to the content of the view.
+        """
+        changes = self._tables.changes(view)
+        newest = changes.log.newest()
+        if newest is None or self._files.names(self._pipeline.address(STAGING, view.name)):
+            return True
+        if not self._followers.have_read(view.name, changes.spec.name, newest.version):
+            return False
+        if newest.compacted < newest.version:
+            changes.compact(self._tables.open(view).read(self._spark), newest)
+        self._tables.vacuum(changes)
+        return True

@@ -31,6 +31,8 @@ class Snapshot(NamedTuple):
     files: tuple[DataFile, ...]
     last_batch: Callable[[str], int | None]
     """Of a writer."""
+    compacted: int = -1
+    """The last version that only says anew what was there, for streams that begin later."""
 
 
 class Change(NamedTuple):

@@ -107,24 +107,28 @@ class TableStreamReader(_FileReader, DataSourceStreamReader, SupportsTriggerAvai
             self._opened = TableStream(self._spec, SystemTime())
         return self._opened
 
-    def initialOffset(self) -> dict[str, int]:
+    def initialOffset(self) -> dict[str, Any]:
         from ottla.spark.tables.table_stream import START
 
-        return {"version": START}
+        return self._offset(START)
 
-    def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:  # noqa: ARG002
-        return {"version": self._stream.latest()}
+    def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, Any]:  # noqa: ARG002
+        return self._offset(self._stream.latest())
+
+    def _offset(self, version: int) -> dict[str, Any]:
+        """The table is named for those who look into a checkpoint."""
+        return {"version": version, "table": self._spec.name}
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._stream.freeze()
 
-    def partitions(self, start: Mapping[str, int], end: Mapping[str, int]) -> list[InputPartition]:
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
         from ottla.spark.tables.table_stream import tasks
 
         files = self._stream.files(start["version"], end["version"])
         return [InputPartition(each) for each in tasks(files)]
 
-    def commit(self, end: Mapping[str, int]) -> None:
+    def commit(self, end: Mapping[str, Any]) -> None:
         """The checkpoint is all that there is."""
 
     def stop(self) -> None:

@@ -17,8 +17,9 @@ from ottla.common.clock import Clock
 from ottla.spark.tables.columns import evolved, table_columns
 from ottla.spark.tables.commits import Change, CommitLog, DataFile, Snapshot
 from ottla.spark.tables.data_files import Target, WrittenFile, quoted, write_frame
-from ottla.spark.tables.errors import CommitConflict, SchemaMismatch, TableNotFound
-from ottla.spark.tables.spec import SOURCE, TableSpec
+from ottla.spark.tables.errors import BadTable, CommitConflict, SchemaMismatch, TableNotFound
+from ottla.spark.tables.parquet_log import COMPACT
+from ottla.spark.tables.spec import PARQUET, SOURCE, TableSpec
 from ottla.spark.tables.store import Store
 
 if TYPE_CHECKING:
@@ -55,6 +56,11 @@ class LoggedTable:
 
     def create(self, schema: StructType) -> None:
         self.log.prepare(self._columns(schema))
+
+    def last_batch(self, writer: str) -> int:
+        newest = self.log.newest()
+        last = None if newest is None else newest.last_batch(writer)
+        return -1 if last is None else last
 
     # Writing
 
@@ -105,6 +111,22 @@ class LoggedTable:
             return rows if self._commit(base, change) else 0
         finally:
             new.unpersist()
+
+    def compact(self, frame: "DataFrame", base: Snapshot) -> bool:
+        """Say anew what was there, in these rows: for streams that begin later.
+
+        Those that have read all of ``base`` pass over it, others fail: the caller knows that there
+        are none. False, and nothing done, when ``base`` is not the newest version any more.
+        """
+        if self.spec.format != PARQUET:
+            raise BadTable(f"table {self.spec.name}: only Parquet tables can be compacted")
+        added = self._write(frame, base)
+        try:
+            self.log.commit(base, Change(COMPACT, added, base.files, {}))
+        except CommitConflict:
+            return False
+        self._at("committed")
+        return True
 
     def _columns(self, schema: StructType) -> StructType:
         made = table_columns(self.spec.name, schema, self.spec.partition_by)

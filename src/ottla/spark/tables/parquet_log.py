@@ -24,6 +24,8 @@ from ottla.spark.tables.store import Store
 LOG: Final = "_log"
 FORMAT_VERSION: Final = 1
 CHECKPOINT_INTERVAL: Final = 10
+COMPACT: Final = "compact"
+"""The operation of a commit that streams pass over."""
 KEPT_MS: Final = 24 * 60 * 60 * 1000
 """The number of a commit is not free again as long as somebody may be about to take it."""
 _NAME: Final = re.compile(r"_log/(\d{20})(\.checkpoint)?\.json")
@@ -37,6 +39,7 @@ class _State(NamedTuple):
     partition_by: list[str]
     batches: Mapping[str, int]
     files: Mapping[str, DataFile]
+    compacted: int = -1
 
     def after(self, commit: Mapping[str, Any]) -> "_State":
         removed = set(commit["removed"])
@@ -48,11 +51,13 @@ class _State(NamedTuple):
             self.partition_by,
             {**self.batches, **commit["batches"]},
             files,
+            commit["version"] if commit["operation"] == COMPACT else self.compacted,
         )
 
     def snapshot(self) -> Snapshot:
+        files = tuple(self.files.values())
         schema = StructType.fromJson(self.schema)
-        return Snapshot(self.version, schema, tuple(self.files.values()), self.batches.get)
+        return Snapshot(self.version, schema, files, self.batches.get, self.compacted)
 
 
 class ParquetLog:

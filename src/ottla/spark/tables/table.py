@@ -35,6 +35,10 @@ class Table(Protocol):
         """Make it without rows, so that it can be read; one that exists gets new columns."""
         ...
 
+    def last_batch(self, writer: str) -> int:
+        """The last batch of a writer that is there; -1 when there is none."""
+        ...
+
     def append(self, frame: "DataFrame", *, writer: str, batch: int) -> int:
         """Add rows; how many they were, none when the batch was there already."""
         ...

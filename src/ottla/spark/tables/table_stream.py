@@ -2,7 +2,8 @@
 
 The offset of a stream is the version of the table. What came between two versions are the files
 that the later has and the earlier has not; if a file of the earlier is missing in the later, rows
-were replaced, and a stream of rows that were added cannot tell of that.
+were replaced, and a stream of rows that were added cannot tell of that. A commit that compacts the
+table (:meth:`LoggedTable.compact`) is passed over by a stream that had read all before it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 
 from ottla.client.system_time import Deadline
 from ottla.common.clock import Clock
-from ottla.spark.tables.commits import DataFile
+from ottla.spark.tables.commits import DataFile, Snapshot
 from ottla.spark.tables.errors import TableChanged
 from ottla.spark.tables.logs import open_log
 from ottla.spark.tables.spec import TableSpec
@@ -52,9 +53,15 @@ class TableStream:
 
     def files(self, start: int, end: int) -> list[DataFile]:
         """What was added after ``start``, up to ``end``."""
-        after = self._log.at(end).files if end > START else ()
-        before = {file.path for file in self._log.at(start).files} if start > START else set()
-        gone = before - {file.path for file in after}
+        if end == START:
+            return []
+        newest = self._log.at(end)
+        if START < start < newest.compacted:
+            self._check_all_read(start, newest.compacted)
+            start = newest.compacted
+        after = newest.files
+        before = _paths(self._log.at(start)) if start > START else set()
+        gone = before - _paths(newest)
         if gone:
             raise TableChanged(
                 f"table {self._spec.name}: between versions {start} and {end} rows were replaced "
@@ -62,6 +69,19 @@ class TableStream:
                 "only appended to: read this one as a whole, or begin anew with a new checkpoint"
             )
         return [file for file in after if file.path not in before]
+
+    def _check_all_read(self, start: int, compacted: int) -> None:
+        unread = _paths(self._log.at(compacted - 1)) - _paths(self._log.at(start))
+        if unread:
+            raise TableChanged(
+                f"table {self._spec.name}: version {compacted} has put together what this stream, "
+                f"at version {start}, had not read yet ({len(unread)} files): begin anew with a "
+                "new checkpoint"
+            )
+
+
+def _paths(snapshot: Snapshot) -> set[str]:
+    return {file.path for file in snapshot.files}
 
 
 def tasks(files: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:
