@@ -6,11 +6,15 @@ from itertools import count
 from typing import NamedTuple
 
 from confluent_kafka import Producer as Librdkafka
+from pyspark.sql.datasource import DataSourceStreamReader
 
 from ottla.client.admin import Admin
 from ottla.client.descriptions import NewTopic
 from ottla.client.producer import Producer
 from ottla.common.topic_partition import TopicPartition
+
+HAS_LIMITS = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
+"""Since Spark 4.2; before, ``availableNow`` is one micro-batch, and be it the one of a crash."""
 
 _numbers = count(1)
 
