@@ -30,7 +30,7 @@ from ottla.spark.formats.values import (
     decoded_type,
     encode_column,
 )
-from ottla.spark.registry import RegistrySettings, RegistryUnavailable
+from ottla.spark.registry import RegistryError, RegistrySettings, RegistryUnavailable
 
 DDL = (
     "id bigint, small int, name string, price double, ok boolean, day date, at timestamp, "
@@ -439,6 +439,29 @@ def test_a_schema_of_json_that_is_none_is_refused(text: str) -> None:
         decoded_type(FormatSpec("json", text))
 
 
+NOTHING_BY_NAME = json.dumps(
+    {
+        "type": "record",
+        "name": "R",
+        "fields": [
+            {"name": "nothing", "type": {"type": "fixed", "name": "F", "size": 0}},
+            {
+                "name": "many",
+                "type": {
+                    "type": "array",
+                    "items": {
+                        "type": "record",
+                        "name": "X",
+                        "fields": [{"name": "nothing", "type": "F"}],
+                    },
+                },
+            },
+        ],
+    }
+)
+"""An array of records whose only field takes no bytes, which only its definition tells."""
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -450,6 +473,7 @@ def test_a_schema_of_json_that_is_none_is_refused(text: str) -> None:
         '{"type": "array", "items": "null"}',
         '{"type": "array", "items": {"type": "record", "name": "E", "fields": []}}',
         '{"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}',
+        NOTHING_BY_NAME,
         "[" * 10_000,
     ],
 )
@@ -568,6 +592,30 @@ def test_a_registry_that_is_silent_kills_no_record() -> None:
     spec = FormatSpec("avro", '"string"', registry=settings)
     with pytest.raises(RegistryUnavailable):
         decode([frame(1) + b"\0"], spec)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        FormatSpec("avro", '"string"'),
+        FormatSpec("json", "id bigint"),
+        FormatSpec("protobuf", None, descriptors(), "shop.Order"),
+    ],
+    ids=lambda spec: spec.format,
+)
+def test_a_registry_that_refuses_kills_no_record(spec: FormatSpec) -> None:
+    with RegistryServer() as server:
+        server.credentials = "me:secret"
+        settings = RegistrySettings((server.url,))
+        with pytest.raises(RegistryError, match="status 401 Unauthorized"):
+            decode([frame(1) + b"\0"], replace(spec, registry=settings))
+
+
+def test_a_schema_that_refers_to_too_much_kills_only_its_record(server: RegistryServer) -> None:
+    number = server.add("s", "AVRO", '"S"', [{"name": "S", "subject": "s", "version": 1}])
+    spec = FormatSpec("avro", '"string"', registry=RegistrySettings((server.url,)))
+    _, dead = decode([frame(number) + b"\0"], spec)
+    assert dead.column("errorClass").to_pylist() == ["UnknownSchema"]
 
 
 def test_protobuf_behind_a_frame_names_its_message(server: RegistryServer) -> None:

@@ -1,9 +1,9 @@
 """Schemas from a registry that speaks Confluent's REST interface.
 
 What an id or a version stands for never changes, so it is asked for once per process. An id that
-the registry does not know is an answer (``SchemaNotFound``: the record that names it is bad); a
-registry that does not answer is trouble (``RegistryUnavailable``: no record is to blame, the task
-fails and is tried again).
+the registry does not know is an answer (``BadSchema``: the record that names it is bad); a registry
+that does not answer, or refuses to, is trouble (any other ``RegistryError``: no record is to blame,
+the task fails and is tried again).
 """
 
 import base64
@@ -29,7 +29,11 @@ class RegistryError(Exception):
     """The registry's answer is none that can be worked with."""
 
 
-class SchemaNotFound(RegistryError):
+class BadSchema(RegistryError):
+    """Whatever names this schema is bad, however often it is asked for."""
+
+
+class SchemaNotFound(BadSchema):
     """The registry knows no such id, subject or version."""
 
 
@@ -225,7 +229,7 @@ class _Budget:
     def spend(self) -> None:
         self._left -= 1
         if self._left < 0:
-            raise RegistryError(f"a schema with more than {REFERENCES_MAX} references")
+            raise BadSchema(f"a schema with more than {REFERENCES_MAX} references")
 
 
 def _depth_first(schema: RegisteredSchema) -> Iterator[RegisteredSchema]:

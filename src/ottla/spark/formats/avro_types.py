@@ -120,7 +120,7 @@ class AvroSchema:
             inner = (*within, name)
             return struct_of((e["name"], self._type(e["type"], inner)) for e in schema["fields"])
         if kind == "array":
-            if self._width(schema["items"]) == 0:
+            if not self._takes_bytes(schema["items"]):
                 raise FormatError("Avro: an array of elements without bytes has no bound")
             return list_of(self._type(schema["items"], (*within, "")))
         if kind == "map":
@@ -141,20 +141,17 @@ class AvroSchema:
             raise FormatError("Avro: a union of several types is no column; with null it is one")
         return kinds[0]
 
-    def _width(self, schema: Any) -> int:
-        """The least bytes that a value takes; only whether there are any matters."""
+    def _takes_bytes(self, schema: Any, within: tuple[str, ...] = ()) -> bool:
+        """Whether every value takes any."""
         if isinstance(schema, str) and schema in self._names:
             schema = self._names[schema]
         if isinstance(schema, dict) and schema["type"] in {"record", "error"}:
-            # A record within itself is refused elsewhere; here any part of it is enough.
-            plain = [e["type"] for e in schema["fields"]]
-            return sum(
-                self._width(each) if not isinstance(each, str) or each not in self._names else 1
-                for each in plain
-            )
+            name = schema["name"]
+            fields = () if name in within else schema["fields"]  # within itself it adds nothing
+            return any(self._takes_bytes(each["type"], (*within, name)) for each in fields)
         if isinstance(schema, dict) and schema["type"] == "fixed":
-            return int(schema["size"])
-        return 0 if _name(schema) == "null" else 1
+            return int(schema["size"]) > 0
+        return _name(schema) != "null"
 
 
 def final_type(kind: pa.DataType) -> pa.DataType:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from ottla.spark.formats.avro_types import KEPT, KEPT_ON_CHANGE, AvroSchema, final_type
 from ottla.spark.formats.framing import BadFrame, frame, read_frame
 from ottla.spark.formats.spec import DecodedColumn, EncodeError, Fault, FormatError, FormatSpec
-from ottla.spark.registry import RegistryError, RegistryUnavailable, registry
+from ottla.spark.registry import BadSchema, RegistryError, registry
 
 Read = Callable[[BytesIO], Any]
 
@@ -46,7 +46,7 @@ class AvroCodec:
             if value is not None:
                 try:
                     made = self._read(value, unknown)
-                except (RegistryUnavailable, MemoryError):
+                except (RegistryError, MemoryError):
                     raise
                 except (BadFrame, UnknownSchema) as error:
                     faults.append(Fault(row, type(error).__name__, str(error)))
@@ -88,9 +88,7 @@ class AvroCodec:
             if found.kind != "AVRO":
                 raise UnknownSchema(f"schema {schema_id} is one of {found.kind}, not of AVRO")
             return self._reader_of(AvroSchema(each.text for each in found.in_order()))
-        except RegistryUnavailable:
-            raise
-        except (RegistryError, FormatError) as error:
+        except (BadSchema, FormatError) as error:
             raise UnknownSchema(f"schema {schema_id}: {error}") from error
 
     def _reader_of(self, writer: AvroSchema) -> Read:

@@ -22,7 +22,7 @@ from ottla.spark.formats.json_rows import RowReader
 from ottla.spark.formats.json_schema import columns_of
 from ottla.spark.formats.spec import DecodedColumn, EncodeError, Fault, FormatError, FormatSpec
 from ottla.spark.kernels import Bytes, Ints
-from ottla.spark.registry import Registry, RegistryError, RegistryUnavailable, registry
+from ottla.spark.registry import BadSchema, Registry, registry
 
 BYTES_AT_ONCE: Final = 1 << 28
 
@@ -179,9 +179,7 @@ class _Lines:
 def _verdict(known: Registry, schema_id: int) -> str:
     try:
         kind = known.by_id(schema_id).kind
-    except RegistryUnavailable:
-        raise
-    except RegistryError as error:
+    except BadSchema as error:
         return str(error)
     return "" if kind == "JSON" else f"schema {schema_id} is one of {kind}, not of JSON"
 

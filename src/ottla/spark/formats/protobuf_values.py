@@ -27,12 +27,7 @@ from ottla.spark.formats.protobuf_types import (
 )
 from ottla.spark.formats.protobuf_types import indexes_of as place_of
 from ottla.spark.formats.spec import DecodedColumn, EncodeError, Fault, FormatError, FormatSpec
-from ottla.spark.registry import (
-    RegistryError,
-    RegistryUnavailable,
-    SchemaNotFound,
-    registry,
-)
+from ottla.spark.registry import BadSchema, RegistryError, registry
 
 Write = Callable[[Any], Any]
 
@@ -76,7 +71,7 @@ class ProtobufCodec:
                         raise ValueError(f"required and missing: {', '.join(missing)}")
                 except (BadFrame, WrongMessage) as error:
                     faults.append(Fault(row, type(error).__name__, str(error)))
-                except (RegistryUnavailable, FormatError, MemoryError):
+                except (RegistryError, FormatError, MemoryError):
                     raise
                 except Exception as error:  # noqa: BLE001 (whatever the parser finds)
                     faults.append(Fault(row, "BadProtobuf", str(error)[:500] or "cut or garbled"))
@@ -100,11 +95,7 @@ class ProtobufCodec:
         if schema_id not in self._files:
             try:
                 found = self._registry.by_id(schema_id)
-            except SchemaNotFound as error:
-                return str(error)
-            except RegistryUnavailable:
-                raise
-            except RegistryError as error:
+            except BadSchema as error:
                 return f"schema {schema_id}: {error}"
             if found.kind != "PROTOBUF":
                 return f"schema {schema_id} is one of {found.kind}, not of PROTOBUF"
