@@ -98,6 +98,7 @@ def test_a_whole_topic_may_be_named_instead_of_its_partitions() -> None:
         ({"startingOffsets": '{"t":{"zero":1}}'}, "is no number"),
         ({"startingOffsets": '{"t":{"0":true}}'}, "is no number"),
         ({"startingTimestamp": "yesterday"}, "expected a number"),
+        ({"startingOffsetsByTimestamp": '{"t":{"0":-1}}'}, "-1 is no time of t-0"),
         ({"startingOffsetsByTimestampStrategy": "earliest"}, "error or latest"),
         ({"startingOffsets": "group"}, "commitGroup"),
         ({"minPartitions": "0"}, "at least 1"),

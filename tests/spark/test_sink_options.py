@@ -67,6 +67,11 @@ def test_equal_options_are_equal_wherever_they_are() -> None:
         ({**HERE, "kafka.security.protocol": "SSL"}, "not there yet"),
         ({**HERE, "kafka.acks": "2"}, "kafka.acks: expected all or"),
         ({**HERE, "exactlyOnce": "yes"}, "expected true or false"),
+        (
+            {**HERE, "kafka.transaction.timeout.ms": "3000000000"},
+            "kafka.transaction.timeout.ms: expected a number from 1 to 2147483647",
+        ),
+        ({**HERE, "kafka.request.timeout.ms": "3000000000"}, "from 1 to 2147483647"),
     ],
 )
 def test_an_option_that_is_wrong_is_refused_by_name(given: dict[str, str], text: str) -> None:

@@ -119,6 +119,9 @@ def parse_timestamps(text: str, option: str) -> AtTimestamps:
     stamps: dict[TopicPartition, int] = {}
     for topic, value in _topics(text, option).items():
         stamps.update(_numbers(topic, value, option))
+    for partition, stamp in stamps.items():
+        if stamp < 0:
+            raise BadOption(f"{option}: {stamp} is no time of {partition}")
     return AtTimestamps(tuple(sorted(stamps.items())))
 
 

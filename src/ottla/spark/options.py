@@ -111,18 +111,26 @@ class Given:
         return _TRUTHS[text.strip().lower()]
 
     @overload
-    def number(self, name: str, default: int, *, least: int = 1) -> int: ...
+    def number(
+        self, name: str, default: int, *, least: int = 1, most: int | None = None
+    ) -> int: ...
 
     @overload
-    def number(self, name: str, default: None = None, *, least: int = 1) -> int | None: ...
+    def number(
+        self, name: str, default: None = None, *, least: int = 1, most: int | None = None
+    ) -> int | None: ...
 
-    def number(self, name: str, default: int | None = None, *, least: int = 1) -> int | None:
+    def number(
+        self, name: str, default: int | None = None, *, least: int = 1, most: int | None = None
+    ) -> int | None:
         text = self.text(name)
         if text is None:
             return default
-        if not re.fullmatch(r"-?\d{1,18}", text.strip()) or int(text) < least:
-            raise BadOption(f"{name}: expected a number of at least {least}, got {text!r}")
-        return int(text)
+        number = int(text) if re.fullmatch(r"-?\d{1,18}", text.strip()) else None
+        if number is None or number < least or (most is not None and number > most):
+            wanted = f"of at least {least}" if most is None else f"from {least} to {most}"
+            raise BadOption(f"{name}: expected a number {wanted}, got {text!r}")
+        return number
 
     def milliseconds(self, name: str, default: str) -> int:
         """A time as Spark writes it: ``15m``, ``30s``; a number alone is of milliseconds."""

@@ -117,29 +117,27 @@ class SinkOptions:
         # Weaker wishes are fulfilled by doing better: every write is idempotent, with acks=all.
         given.word("kafka.acks", _ACKS)
         given.truth("kafka.enable.idempotence", default=True)
-        request_bytes_max = given.number("kafka.max.request.size", _DELIVERY.request_bytes_max)
+        request_bytes_max = _number(given, "max.request.size", _DELIVERY.request_bytes_max)
         return SinkOptions(
             bootstrap_servers=servers,
             topic=_topic(given),
             exactly_once=given.truth("exactlyOnce", default=False),
             transactional_id_prefix=given.text("transactionalIdPrefix") or "ottla-spark",
-            transaction_timeout_ms=given.number(
-                "kafka.transaction.timeout.ms", TRANSACTION_TIMEOUT_MS
-            ),
+            transaction_timeout_ms=_number(given, "transaction.timeout.ms", TRANSACTION_TIMEOUT_MS),
             client_id=given.text("kafka.client.id") or "ottla-spark-sink",
             batching=_batching(given, request_bytes_max),
             delivery=Delivery(
                 request_bytes_max=request_bytes_max,
                 in_flight_max=min(
-                    given.number("kafka.max.in.flight.requests.per.connection", IN_FLIGHT_MAX),
+                    _number(given, "max.in.flight.requests.per.connection", IN_FLIGHT_MAX),
                     IN_FLIGHT_MAX,
                 ),
-                timeout_ms=given.number("kafka.delivery.timeout.ms", _DELIVERY.timeout_ms),
-                topic_timeout_ms=given.number("kafka.max.block.ms", _DELIVERY.topic_timeout_ms),
+                timeout_ms=_number(given, "delivery.timeout.ms", _DELIVERY.timeout_ms),
+                topic_timeout_ms=_number(given, "max.block.ms", _DELIVERY.topic_timeout_ms),
             ),
             timing=Timing(
                 *(
-                    given.number(f"kafka.{TIMING[field]}", default)
+                    _number(given, TIMING[field], default)
                     for field, default in PATIENCE._asdict().items()
                 )
             ),
@@ -160,6 +158,11 @@ class SinkOptions:
         )
 
 
+def _number(given: Given, name: str, default: int, *, least: int = 1) -> int:
+    """Of 32 bits, as they are sent."""
+    return given.number(f"{PREFIX}{name}", default, least=least, most=0x7FFF_FFFF)
+
+
 def _topic(given: Given) -> str | None:
     topic = given.text("topic")
     if topic is not None and not topic.strip():
@@ -178,5 +181,5 @@ def _batching(given: Given, request_bytes_max: int) -> Batching:
         if not text.strip().removeprefix("-").isdecimal():
             raise BadOption(f"kafka.compression.{codec}.level: expected a number, got {text!r}")
         level = int(text)
-    size = given.number("kafka.batch.size", BATCH_BYTES, least=0)
+    size = _number(given, "batch.size", BATCH_BYTES, least=0)
     return Batching(min(size, request_bytes_max), CODECS[codec], level, request_bytes_max)
