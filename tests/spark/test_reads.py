@@ -3,15 +3,21 @@
 They give the rows that a consumer gets, or an error that says what is lost.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 from tests.spark.topics import Row, Topics, numbered
 
+from ottla.client.connection import Connection
+from ottla.common.errors import ErrorCode
 from ottla.common.topic_partition import TopicPartition
-from ottla.spark.broker_reads import connected
+from ottla.protocol.generated.metadata import MetadataResponse
+from ottla.spark.broker_reads import BrokerReads, Refused, connected, disconnect
 from ottla.spark.errors import BadOption, DataLoss
+from ottla.spark.offsets import Offsets
 from ottla.spark.options import SourceOptions
+from ottla.spark.positions import Positions
 from ottla.spark.ranges import OffsetRange
 from ottla.spark.reader import plan_batch, read_range
 from ottla.spark.schema import TYPES, Columns
@@ -178,6 +184,48 @@ def test_a_namesake_is_never_read_in_place_of_a_deleted_topic(topics: Topics) ->
     with pytest.raises(DataLoss, match=rf"{topic}-0: topic {topic} was deleted and made anew"):
         list(rows_of(wanted, careful))
     assert list(rows_of(wanted, careless)) == []
+
+
+def test_a_broker_that_has_not_heard_of_the_topic_yet_loses_no_row(
+    topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = topics.make()
+    topics.fill(topic, numbered(0, 20))
+    careless = options_of(topics, topic, failOnDataLoss="false")
+    wanted = planned(careless)
+    receive, behind = Connection.receive, [2]
+
+    def late(self: Connection, answer: type[Any], timeout_seconds: float) -> Any:
+        found = receive(self, answer, timeout_seconds)
+        if isinstance(found, MetadataResponse) and found.topics and behind[0]:
+            behind[0] -= 1
+            for each in found.topics:
+                each.error_code, each.partitions = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, []
+        return found
+
+    disconnect()
+    monkeypatch.setattr(Connection, "receive", late)
+    assert list(rows_of(wanted, careless)) == list(range(20))
+    assert behind == [0]
+
+
+def test_what_retention_removes_while_a_query_is_planned_is_not_missed(topics: Topics) -> None:
+    topic = topics.make()
+    topics.fill(topic, numbered(0, 20))
+    options = options_of(topics, topic)
+
+    class Retaining(BrokerReads):
+        def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> tuple[Offsets, Refused]:
+            listed = super().list_offsets(wanted)
+            topics.cut(topic, 5)
+            return listed
+
+    reads = Retaining(options.kafka)
+    try:
+        earliest = Positions(options, reads).starting([TopicPartition(topic, 0)])
+    finally:
+        reads.close()
+    assert earliest == {TopicPartition(topic, 0): 0}
 
 
 def test_aborted_records_never_appear_to_readers_of_what_is_committed(topics: Topics) -> None:

@@ -11,7 +11,9 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from tests.spark.small_segments import fill, made
 from tests.spark.topics import HAS_LIMITS, Row, Topics, numbered, until
 
+from ottla.client.system_time import SystemTime
 from ottla.common.topic_partition import TopicPartition
+from ottla.spark.broker_reads import connected
 from ottla.spark.errors import DataLoss
 from ottla.spark.offsets import OffsetsJson, from_json, to_json, topic_ids_of
 from ottla.spark.options import SourceOptions
@@ -293,6 +295,25 @@ def test_less_than_before_is_told_even_after_a_restart(topics: Topics) -> None:
     end = restarted.latest(start)
     with pytest.raises(DataLoss, match=f"{topic}-0 has only offsets up to 4, .* at 9"):
         restarted.tasks(start, end)
+
+
+def test_a_topic_that_a_broker_has_not_heard_of_for_a_moment_is_not_gone(topics: Topics) -> None:
+    name = f"late-{topics.make()}"
+
+    class Meanwhile(SystemTime):
+        def wait(self, seconds: float) -> None:
+            if name not in topics.admin.list_topics():
+                topics.make(name=name)
+            super().wait(seconds)
+
+    stream = stream_of(topics, name)
+    reads = connected(stream.options.kafka)
+    reads.cluster.clock, before = Meanwhile(), reads.cluster.clock
+    try:
+        start = {name: {"0": 0}}
+        assert from_json(TopicStream(stream.options).latest(start)) == from_json(start)
+    finally:
+        reads.cluster.clock = before
 
 
 def test_a_deleted_topic_is_told_with_its_offset(topics: Topics) -> None:

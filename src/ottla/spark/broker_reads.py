@@ -35,6 +35,8 @@ from ottla.spark.offsets import Offsets
 Refused = dict[TopicPartition, ApiError]
 _BYTES_MAX: Final = 100 << 20
 """Of one answer, below what a connection takes at most."""
+_LOOKS: Final = 4
+"""How often a topic must not be there before it is gone: a broker may not have heard of it yet."""
 
 
 class Fetched(NamedTuple):
@@ -160,18 +162,19 @@ class PartitionFetch:
                     raise
                 error = refused
             attempt += 1
-            self._refresh(deadline)
+            self._refresh(deadline, last=attempt >= _LOOKS)
             if deadline.passed:
                 raise error
             if attempt > 1:
                 self._cluster.pause(attempt, deadline)
 
-    def _refresh(self, deadline: Deadline) -> None:
-        """Look for the leader anew, and whether the topic is still the same."""
+    def _refresh(self, deadline: Deadline, *, last: bool) -> None:
+        """Look for the leader anew, and at ``last`` whether the topic is still the same."""
         topic = self._partition.topic
         known = self._cluster.refresh([topic], deadline=deadline).topics.get(topic)
         gone = known is None or known.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if gone or (known is not None and known.exists and known.topic_id != self._topic_id):
+        anew = known is not None and known.exists and known.topic_id != self._topic_id
+        if last and (gone or anew):
             raise UnknownTopicId(f"topic {topic} was deleted" + ("" if gone else " and made anew"))
 
     def _send(self, offset: int, deadline: Deadline) -> None:

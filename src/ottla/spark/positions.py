@@ -70,13 +70,11 @@ class Positions:
 
     def starting(self, partitions: list[TopicPartition]) -> Offsets:
         """Where a new query begins."""
-        offsets = self._resolve(self._options.starting, partitions, starting=True)
-        return self._within(offsets, "startingOffsets")
+        return self._resolve(self._options.starting, partitions, starting=True)
 
     def ending(self, partitions: list[TopicPartition]) -> Offsets:
         """Where a batch query ends."""
-        offsets = self._resolve(self._options.ending, partitions, starting=False)
-        return self._within(offsets, "endingOffsets")
+        return self._resolve(self._options.ending, partitions, starting=False)
 
     def at(self, where: int, partitions: list[TopicPartition]) -> Offsets:
         """EARLIEST or LATEST of each partition; those that are gone meanwhile are left out."""
@@ -92,27 +90,28 @@ class Positions:
     def _resolve(
         self, limit: Limit, partitions: list[TopicPartition], *, starting: bool
     ) -> Offsets:
+        which = "starting" if starting else "ending"
         match limit:
             case Everywhere(at):
                 return self.at(at, partitions)
             case Specific():
-                return self._specific(limit, partitions)
+                return self._specific(limit, partitions, f"{which}Offsets")
             case OfGroup():
                 return self._of_group(partitions)
             case AtTimestamp(stamp):
                 return self._at_times(dict.fromkeys(partitions, stamp), starting=starting)
             case AtTimestamps(stamps):
-                which = "starting" if starting else "ending"
                 _check_all(dict(stamps), partitions, f"{which}OffsetsByTimestamp")
                 return self._at_times(dict(stamps), starting=starting)
 
-    def _specific(self, limit: Specific, partitions: list[TopicPartition]) -> Offsets:
+    def _specific(self, limit: Specific, partitions: list[TopicPartition], option: str) -> Offsets:
         topics = dict(limit.topics)
         wanted = {each: topics[each.topic] for each in partitions if each.topic in topics}
         wanted |= dict(limit.offsets)
-        _check_all(wanted, partitions, "startingOffsets or endingOffsets")
+        _check_all(wanted, partitions, option)
         special = {each: offset for each, offset in wanted.items() if offset < 0}
-        return dict(sorted((wanted | self._list(special)).items()))
+        named = {each: offset for each, offset in wanted.items() if offset >= 0}
+        return dict(sorted((self._within(named, option) | self._list(special)).items()))
 
     def _of_group(self, partitions: list[TopicPartition]) -> Offsets:
         group = self._options.group
@@ -120,7 +119,8 @@ class Positions:
         committed = self._reads.committed(group)
         rest = [each for each in partitions if each not in committed]
         offsets = {each: committed[each].offset for each in partitions if each in committed}
-        return dict(sorted((offsets | self.at(EARLIEST, rest)).items()))
+        named = self._within(offsets, "startingOffsets")
+        return dict(sorted((named | self.at(EARLIEST, rest)).items()))
 
     def _at_times(self, stamps: Mapping[TopicPartition, int], *, starting: bool) -> Offsets:
         found = self._list(stamps)

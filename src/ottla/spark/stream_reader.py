@@ -158,7 +158,9 @@ class TopicStream:
         self._fresh_until = Deadline(self._clock, age)
 
     def _look_latest(self, known: Offsets, ids: TopicIds) -> Offsets:
-        """The end of each partition. One before what is known may be a broker that lags."""
+        """The end of each partition. One that is missing, or before what is known, may be so only
+        for a broker that lags.
+        """
         attempt = 0
         while True:
             if self._fresh_until.passed:
@@ -166,8 +168,8 @@ class TopicStream:
             self._compare(ids, self._topic_ids, known)
             latest = self._positions.at(LATEST, self._partitions)
             behind = any(
-                offset < known.get(each, 0) and each.topic not in self._recreated
-                for each, offset in latest.items()
+                latest.get(each, -1) < offset and each.topic not in self._recreated
+                for each, offset in known.items()
             )
             if attempt == self.options.retries:
                 return latest
