@@ -189,6 +189,23 @@ def test_fewer_tasks_than_before_are_refused_if_a_missing_one_was_committed(topi
     assert committed_values(topics.address, topic) == wanted
 
 
+def test_of_several_runs_that_did_not_end_the_one_with_most_tasks_counts(topics: Topics) -> None:
+    topic = topics.make(2)
+    to, batch = sink(topics, topic), MicroBatch(new_query(), 0)
+
+    def half_done(tasks: int, partition: int) -> None:
+        """All are noted; the last is committed, and nothing else is."""
+        last = table(tasks, tasks + 1).append_column("partition", pa.array([partition], pa.int32()))
+        others = [Written(task, 0, query_id=batch.query_id) for task in range(tasks - 1)]
+        commit_batch(to, 0, [*others, write_task(to, batch, tasks - 1, [last])])
+
+    half_done(9, 0)
+    half_done(10, 1)
+    others = [Written(task, 0, query_id=batch.query_id) for task in range(9)]
+    with pytest.raises(OtherRows, match="task 9 of 10 has committed its rows"):
+        commit_batch(to, 0, others)
+
+
 def test_fewer_tasks_are_fine_if_none_of_the_missing_was_committed(topics: Topics) -> None:
     topic = topics.make(2)
     to, batch = sink(topics, topic), MicroBatch(new_query(), 0)

@@ -121,7 +121,7 @@ def commit_batch(options: SinkOptions, batch_id: int, written: Sequence[Written]
         _refuse_other_tasks(control, options, batch, len(written))
         prepared = [each for each in written if each.prepared is not None]
         if prepared and prepared[0].first is not None:
-            note = Marker(batch_id, f"{_TASKS}{len(written)}")
+            note = Marker(batch_id, f"{_TASKS}{len(written):09d}")  # the largest is read
             write_marker(control, group, prepared[0].first, note)
         for each in prepared:
             assert each.prepared is not None
