@@ -209,6 +209,19 @@ def test_a_broker_that_has_not_heard_of_the_topic_yet_loses_no_row(
     assert behind == [0]
 
 
+def test_a_partition_that_goes_while_a_query_is_planned_is_told(topics: Topics) -> None:
+    kept, gone = topics.make(), topics.make()
+    careful, careless = (
+        options_of(topics, f"{kept},{gone}", failOnDataLoss=each) for each in ("true", "false")
+    )
+    partitions, _ = Positions(careful, connected(careful.kafka)).assigned()
+    topics.delete(gone)
+    with pytest.raises(DataLoss, match=f"{gone}-0: its starting offset is not known"):
+        Positions(careful, connected(careful.kafka)).starting(partitions)
+    left = Positions(careless, connected(careless.kafka)).ending(partitions)
+    assert left == {TopicPartition(kept, 0): 0}
+
+
 def test_what_retention_removes_while_a_query_is_planned_is_not_missed(topics: Topics) -> None:
     topic = topics.make()
     topics.fill(topic, numbered(0, 20))

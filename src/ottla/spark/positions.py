@@ -70,11 +70,26 @@ class Positions:
 
     def starting(self, partitions: list[TopicPartition]) -> Offsets:
         """Where a new query begins."""
-        return self._resolve(self._options.starting, partitions, starting=True)
+        return self._all(self._options.starting, partitions, starting=True)
 
     def ending(self, partitions: list[TopicPartition]) -> Offsets:
         """Where a batch query ends."""
-        return self._resolve(self._options.ending, partitions, starting=False)
+        return self._all(self._options.ending, partitions, starting=False)
+
+    def _all(self, limit: Limit, partitions: list[TopicPartition], *, starting: bool) -> Offsets:
+        """Of every partition. A broker may not have heard of one yet: it is asked again."""
+        for left in reversed(range(self._options.retries + 1)):
+            offsets = self._resolve(limit, partitions, starting=starting)
+            missing = sorted(set(partitions) - set(offsets))
+            if not missing:
+                break
+            if left:
+                self._reads.cluster.clock.wait(self._options.retry_interval_ms / 1000)
+            else:
+                which = "starting" if starting else "ending"
+                listed = ", ".join(str(each) for each in missing)
+                self.lost(f"{listed}: its {which} offset is not known to any broker any more")
+        return offsets
 
     def at(self, where: int, partitions: list[TopicPartition]) -> Offsets:
         """EARLIEST or LATEST of each partition; those that are gone meanwhile are left out."""
