@@ -303,6 +303,22 @@ def test_a_batch_that_is_lost_behind_others_is_answered_by_reading_the_log_again
     assert world.now().result() is None
 
 
+def test_who_asks_again_as_soon_as_it_hears_of_the_loss_is_told_to_wait(world: World) -> None:
+    world.log.hold = True
+    again: list[Promise[int]] = []
+    world.add().when_done(lambda _: again.append(world.add()))
+    world.turn()
+    world.add()
+    world.turn()
+    world.log.lose_uncommitted(TOPIC, 0, NotLeaderOrFollower())
+    assert [code_of(each) for each in again] == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    world.log.hold = False
+    world.turn()
+    assert world.add().done is False
+    world.turn()
+    assert world.committed() == 1
+
+
 def test_when_somebody_else_wrote_to_the_log_it_is_read_again(world: World) -> None:
     other = World()
     other.runtime.elected(0, 0)

@@ -190,6 +190,7 @@ class CoordinatorPartition(Generic[S]):
 
     def _reload(self, error: ApiError) -> None:
         """Begin again from the log, of which we do not know any more what it holds."""
+        self.state = PartitionState.LOADING  # who is told of the error may ask again at once
         self._unload(error)
         self._start_over()
         self._outside.scheduler.call_soon(self.load)
