@@ -78,18 +78,19 @@ class Positions:
 
     def _all(self, limit: Limit, partitions: list[TopicPartition], *, starting: bool) -> Offsets:
         """Of every partition. A broker may not have heard of one yet: it is asked again."""
-        for left in reversed(range(self._options.retries + 1)):
+        left = self._options.retries
+        while True:
             offsets = self._resolve(limit, partitions, starting=starting)
             missing = sorted(set(partitions) - set(offsets))
             if not missing:
-                break
-            if left:
-                self._reads.cluster.clock.wait(self._options.retry_interval_ms / 1000)
-            else:
+                return offsets
+            if not left:
                 which = "starting" if starting else "ending"
                 listed = ", ".join(str(each) for each in missing)
                 self.lost(f"{listed}: its {which} offset is not known to any broker any more")
-        return offsets
+                return offsets
+            left -= 1
+            self._reads.cluster.clock.wait(self._options.retry_interval_ms / 1000)
 
     def at(self, where: int, partitions: list[TopicPartition]) -> Offsets:
         """EARLIEST or LATEST of each partition; those that are gone meanwhile are left out."""
