@@ -14,16 +14,19 @@ from tests.controller.replicas_model import ReplicasModel
 from tests.metadata.samples import image_of
 
 from ottla.common.errors import DuplicateBrokerRegistration, ErrorCode, StaleBrokerEpoch
+from ottla.common.identifiers import LOST_DIRECTORY
 from ottla.controller.partition_index import PartitionIndex
 from ottla.controller.result import ControllerResult
 from ottla.metadata.snapshot import image_to_records
 from ottla.metadata.topics import NO_LEADER, RECOVERED, PartitionImage, TopicImage
 from ottla.protocol.generated import alter_partition as ap
 from ottla.protocol.generated import alter_partition_reassignments as apr
+from ottla.protocol.generated import assign_replicas_to_dirs as ard
 from ottla.protocol.generated import create_partitions as cp
 from ottla.protocol.generated import elect_leaders as el
 from ottla.protocol.generated import incremental_alter_configs as iac
 from ottla.protocol.generated.allocate_producer_ids import AllocateProducerIdsRequest
+from ottla.protocol.generated.broker_registration import BrokerRegistrationRequest
 from ottla.protocol.generated.delete_topics import DeleteTopicsRequest
 from ottla.protocol.generated.unregister_broker import UnregisterBrokerRequest
 from ottla.protocol.generated.update_features import FeatureUpdateKey, UpdateFeaturesRequest
@@ -54,13 +57,19 @@ class ControllerWalk(RuleBasedStateMachine):
 
     # Brokers
 
+    def _registration(self, broker_id: int, previous: int) -> BrokerRegistrationRequest:
+        """A broker begins with one directory, and has two from its second life on."""
+        request = self.controller.registration(broker_id, previous)
+        request.log_dirs.append(b"another of no %02d" % broker_id)
+        return request
+
     @rule(broker_id=broker_ids, clean=st.booleans())
     def register(self, broker_id: int, clean: bool) -> None:
         controller = self.controller
         previous = controller.epochs.get(broker_id, -1) if clean else -1
         epochs = dict(controller.epochs)
         try:
-            controller.register(controller.registration(broker_id, previous))
+            controller.register(self._registration(broker_id, previous))
         except DuplicateBrokerRegistration:
             assert not controller.image.brokers[broker_id].in_controlled_shutdown
             return
@@ -93,7 +102,34 @@ class ControllerWalk(RuleBasedStateMachine):
         """A directory of several; the last one would end the broker."""
         broker = self.controller.image.brokers.get(broker_id)
         if broker is not None and len(broker.log_dirs) > 1:
-            self.controller.heartbeat(broker_id, offline=[broker.log_dirs[0]])
+            lost = broker.log_dirs[0]
+            self.controller.heartbeat(broker_id, offline=[lost])
+            assert lost not in self.controller.image.brokers[broker_id].log_dirs
+
+    @rule(broker_id=broker_ids, directory=st.integers(0, 2))
+    def tell_directories(self, broker_id: int, directory: int) -> None:
+        """All replicas of a broker lie in one of its directories, or in one that is lost."""
+        broker = self.controller.image.brokers.get(broker_id)
+        if broker is None:
+            return
+        topics = [
+            ard.AssignReplicasToDirsRequestTopicData(
+                topic_id=topic.topic_id,
+                partitions=[
+                    ard.AssignReplicasToDirsRequestPartitionData(partition_index=each)
+                    for each in topic.partitions
+                ],
+            )
+            for topic in self.controller.image.topics
+        ]
+        where = [*broker.log_dirs, LOST_DIRECTORY][directory % (len(broker.log_dirs) + 1)]
+        request = ard.AssignReplicasToDirsRequest(
+            broker_id=broker_id,
+            broker_epoch=broker.epoch,
+            directories=[ard.AssignReplicasToDirsRequestDirectoryData(id=where, topics=topics)],
+        )
+        manager = self.controller.machine.partitions
+        self.controller.apply(manager.assign_replicas_to_dirs(request))
 
     @rule()
     def fail_over(self) -> None:
@@ -302,6 +338,8 @@ class ControllerWalk(RuleBasedStateMachine):
                 if partition.leader != NO_LEADER:
                     assert partition.leader in partition.isr
                     assert all(image.is_active(each) for each in partition.isr)
+                    directory = partition.directory_of(partition.leader)
+                    assert image.brokers[partition.leader].has_online_directory(directory)
                 key = (topic.topic_id, partition_id)
                 epochs = (partition.leader_epoch, partition.partition_epoch)
                 old = self.epochs.get(key, (-1, -1))
@@ -337,7 +375,8 @@ class ControllerWalk(RuleBasedStateMachine):
         for broker_id in BROKERS:
             controller.now += 20.0
             controller.expire()
-            controller.start_broker(broker_id, controller.epochs.get(broker_id, -1))
+            controller.register(self._registration(broker_id, controller.epochs.get(broker_id, -1)))
+            assert not controller.heartbeat(broker_id).is_fenced
             for other in range(1, broker_id):
                 controller.heartbeat(other)
         for topic in list(controller.image.topics):
