@@ -1,5 +1,7 @@
 """Replication on whole simulated brokers: equal files, through the loss of leaders."""
 
+from errno import EIO
+
 from ottla.common.errors import ErrorCode
 from ottla.common.promise import Promise, run
 from ottla.observability.metrics import Meter
@@ -161,3 +163,40 @@ def test_a_leader_that_loses_its_power_and_is_back_at_once_does_not_lead_with_le
     produce(cluster, "b", 5)
     data = levelled(cluster)
     assert all(b"a %d" % number in data for number in range(10))
+
+
+def test_a_disk_that_fails_takes_its_leaderships_elsewhere_and_no_others() -> None:
+    cluster = started(1, partitions=4, log_dirs="/data/a,/data/b", metadata_log_dir="/data/a")
+    for index in range(4):
+        produce(cluster, f"a{index}", 3, index)
+    assert cluster.run_until(cluster.is_in_sync, 60), cluster.unrest()
+    leaders = [leader(cluster, index) for index in range(4)]
+    node = next(each for index, each in enumerate(leaders) if lies_in(each, index) == "/data/b")
+    lost = {index for index in range(4) if lies_in(node, index) == "/data/b"}
+    node.files.fail = lambda operation, path: (
+        OSError(EIO, "") if operation == "write" and path.startswith("/data/b") else None
+    )
+    for index in range(4):
+        produce(cluster, f"b{index}", 3, index)
+    assert node.is_running
+    assert len(cluster.newest_image().brokers[node.node_id].log_dirs) == 1
+    for index, before in enumerate(leaders):
+        moves = before is node and index in lost
+        assert (leader(cluster, index) is not before) == moves
+    node.kill()
+    node.files.fail = lambda _operation, _path: None
+    node.start()
+    assert cluster.run_until(cluster.is_in_sync, 120), cluster.unrest()
+    for index in range(4):
+        segments = {
+            each.files.read(f"{lies_in(each, index)}/{TOPIC}-{index}/{0:020d}.log")
+            for each in cluster.brokers
+        }
+        assert len(segments) == 1
+        assert all(b"%s%d 2" % (name, index) in min(segments) for name in (b"a", b"b"))
+
+
+def lies_in(node: SimulatedNode, index: int) -> str:
+    """The log directory of a replica."""
+    (log,) = [each.log for each in node.partitions() if (each.topic, each.index) == (TOPIC, index)]
+    return log.directory.rpartition("/")[0]
