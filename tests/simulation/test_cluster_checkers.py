@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ottla.metadata.delta import MetadataDelta
+from ottla.protocol.generated.metadata_records import PartitionRecord, TopicRecord
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.simulation.checkers.committed import CommittedLog
@@ -47,6 +48,38 @@ def test_images_that_differ_at_one_offset_are_found() -> None:
     node.metadata.publish(image, MetadataDelta(image))
     with pytest.raises(Violation, match="equal-images"):
         cluster.run_for(5)
+
+
+@pytest.mark.parametrize(
+    ("isr", "eligible", "is_found"),
+    [
+        ([1, 2], [], False),
+        ([2, 3], [], True),
+        ([1, 9], [], True),
+        ([1, 2], [2], True),
+        ([1], [9], True),
+    ],
+)
+def test_a_partition_that_breaks_the_rules_is_found(
+    isr: list[int], eligible: list[int], is_found: bool
+) -> None:
+    cluster, _ = checked(1)
+    node = cluster.nodes[1]
+    delta = MetadataDelta(node.image)
+    delta.replay(TopicRecord(name="t", topic_id=b"the topic's id.."))
+    delta.replay(
+        PartitionRecord(
+            topic_id=b"the topic's id..",
+            replicas=[1, 2, 3],
+            isr=isr,
+            leader=1,
+            eligible_leader_replicas=eligible,
+            directories=[b"one directory..."] * 3,
+        )
+    )
+    node.metadata.publish(delta.apply(node.image.offset + 1, 1, 0), delta)
+    kinds = [violation.kind for violation in cluster.violations]
+    assert kinds == (["valid-isr"] if is_found else [])
 
 
 def test_a_second_leader_of_an_epoch_is_found() -> None:

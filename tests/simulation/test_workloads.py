@@ -1,6 +1,8 @@
 """Workloads on a small simulated cluster that nothing troubles: all goes well, and is checked."""
 
 from ottla.common.promise import run
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import MetadataImage
 from ottla.simulation.checkers.suite import check
 from ottla.simulation.cluster import SimulatedCluster
 from ottla.simulation.history import (
@@ -105,6 +107,25 @@ def test_copies() -> None:
 
 def test_administration() -> None:
     perform(Administration, 1)
+
+
+def test_administration_moves_replicas_where_there_is_a_broker_more() -> None:
+    cluster = SimulatedCluster(1, nodes=4, settings=SETTINGS)
+    cluster.start()
+    moved: set[tuple[str, int]] = set()
+
+    def look(_image: MetadataImage, delta: MetadataDelta) -> None:
+        for topic in delta.topics.changed.values():
+            for index, partition in topic.changed.items():
+                before = topic.before(index)
+                if before is not None and before.removing_replicas and not partition.is_reassigning:
+                    moved.add((topic.name, index))
+
+    cluster.nodes[1].metadata.on_image(look)
+    workload = Administration(cluster, History(lambda: cluster.scheduler.now))
+    workload.start()
+    assert cluster.run_until(lambda: len(moved) > 2, 60)
+    workload.stop()
 
 
 def test_the_same_seed_gives_the_same_history() -> None:

@@ -99,6 +99,7 @@ class Run:
         self.scenario = scenario
         self.cluster = SimulatedCluster(
             seed,
+            scenario.brokers,
             settings=scenario.settings,
             roles=scenario.roles,
             static_quorum=scenario.static_quorum,

@@ -30,6 +30,8 @@ SCENARIOS: Final[dict[str, tuple[str, ...]]] = {
 }
 """The faults of each, by name."""
 SECONDS: Final = 45.0
+BROKERS: Final = (3, 4)
+"""With one more than replicas a reassignment has somewhere to go."""
 COMPACTED: Final = CompactedRecords.NAME
 
 
@@ -39,6 +41,7 @@ class Scenario:
     faults: tuple[str, ...]
     seconds: float
     """How long faults go on."""
+    brokers: int = 3
     roles: Roles = "combined"
     static_quorum: bool = False
     clock_rates: tuple[float, float] = (1.0, 1.0)
@@ -50,7 +53,8 @@ class Scenario:
     def __str__(self) -> str:
         quorum = "static" if self.static_quorum else "dynamic"
         faults = ", ".join(self.faults) or "no faults"
-        return f"{self.name}: {self.roles}, {quorum} quorum; {faults}; {', '.join(self.workloads)}"
+        cluster = f"{self.brokers} brokers, {self.roles}, {quorum} quorum"
+        return f"{self.name}: {cluster}; {faults}; {', '.join(self.workloads)}"
 
 
 def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) -> Scenario:
@@ -77,6 +81,7 @@ def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) ->
         leisure=chance.choose((4.0, 8.0, 16.0)),
         settings={**SETTINGS, **_settings(chance), **cleaner},
         features={"eligible.leader.replicas.version": int(chance.below(4) > 0 or is_lossy)},
+        brokers=chance.choose(BROKERS) if Administration.NAME in workloads else BROKERS[0],
     )
 
 

@@ -1,7 +1,8 @@
 """What must hold of the metadata log and of what nodes make of it, at every moment.
 
 One leader per epoch; epochs and high watermarks only grow; what is committed is the same on all
-nodes and is there for every later leader; and all nodes have equal images at equal offsets.
+nodes and is there for every later leader; and all nodes have equal images at equal offsets. In each
+image a leader is in the ISR, all of which is alive, and eligible replicas are none of it.
 """
 
 from collections import OrderedDict
@@ -9,6 +10,7 @@ from typing import Final
 
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
+from ottla.metadata.topics import NO_LEADER
 from ottla.raft.driver import RaftDriver
 from ottla.raft.log import MetadataLog
 from ottla.simulation.checkers.committed import CommittedLog, read_between
@@ -67,9 +69,10 @@ class MetadataChecker:
 
     # Images
 
-    def _published(self, node: SimulatedNode, image: MetadataImage, _delta: MetadataDelta) -> None:
+    def _published(self, node: SimulatedNode, image: MetadataImage, delta: MetadataDelta) -> None:
         known = self._images.get(image.offset)
         if known is None:
+            self._check_partitions(image, delta)
             self._images[image.offset] = (node.node_id, image)
             if len(self._images) > IMAGES_KEPT:
                 self._images.popitem(last=False)
@@ -78,6 +81,20 @@ class MetadataChecker:
             if known[1] != image:
                 what = f"nodes {known[0]} and {node.node_id} differ at offset {image.offset}"
                 self._cluster.violation("equal-images", what)
+
+    def _check_partitions(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """What has changed is as the controller's rules want it (ValidControllerIsrAndElr)."""
+        for topic in delta.topics.changed.values():
+            for index, partition in topic.changed.items():
+                replicas, isr = set(partition.replicas), set(partition.isr)
+                is_led = partition.leader == NO_LEADER or (
+                    partition.leader in isr and all(map(image.is_active, isr))
+                )
+                if not (is_led and isr | set(partition.elr) <= replicas) or isr & set(
+                    partition.elr
+                ):
+                    what = f"{topic.name}-{index} at offset {image.offset}: {partition}"
+                    self._cluster.violation("valid-isr", what)
 
     # The log
 
@@ -131,5 +148,5 @@ class MetadataChecker:
             anomaly = self.committed.compare(str(watched.node), data, end_offset)
             if anomaly is not None:
                 self._cluster.violation(*anomaly)
-            self.committed.commit(data, raft.high_watermark)
+            self.committed.commit(data, min(end_offset, raft.high_watermark))
             watched.checked_to = end_offset

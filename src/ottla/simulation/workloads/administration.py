@@ -72,7 +72,7 @@ class Administration(Workload):
             self._elect,
         ]
         while not self.is_stopping:
-            await client.pause(0.0, 6.0)
+            await client.pause(0.0, 0.5)
             try:
                 await self._look(client)
                 await client.chance.choose(acts)(client)
