@@ -54,9 +54,9 @@ from ottla.protocol.generated import (
 )
 from ottla.raft.channel import RaftChannel
 from ottla.raft.describe import describe_quorum as described_quorum
-from ottla.raft.driver import open_raft
 from ottla.raft.image_snapshots import ImageSnapshots, image_of
 from ottla.raft.log import LogBatch
+from ottla.raft.opening import open_raft
 from ottla.raft.service import RaftService
 from ottla.raft.snapshots import SnapshotId
 from ottla.raft.voter_changes import VoterChanges

@@ -20,7 +20,6 @@ from ottla.common.chance import Chance
 from ottla.common.environment import Cancellable, Scheduler
 from ottla.common.errors import CorruptMessage, NotController
 from ottla.common.promise import Promise
-from ottla.config.broker import BrokerConfig
 from ottla.metadata.snapshot import SnapshotContent
 from ottla.observability.logging import logger
 from ottla.raft.channel import RaftChannel, Unconnected
@@ -54,12 +53,12 @@ from ottla.raft.events import (
 from ottla.raft.following import CommittedTruncation
 from ottla.raft.leader_change import leader_change
 from ottla.raft.listener import RaftListener
-from ottla.raft.log import BATCH_BYTES_MAX, LogBatch, MetadataLog, RaftLog, read_batches
+from ottla.raft.log import BATCH_BYTES_MAX, LogBatch, RaftLog, read_batches
 from ottla.raft.node import RaftNode, RaftTimeouts
 from ottla.raft.outgoing import Outgoing
 from ottla.raft.quorum_state import QuorumState, decode_quorum_state, encode_quorum_state
 from ottla.raft.roles import Follower, Resigned
-from ottla.raft.settings import RaftSettings, raft_settings
+from ottla.raft.settings import RaftSettings
 from ottla.raft.snapshots import (
     BOOTSTRAP_SNAPSHOT,
     SnapshotId,
@@ -67,7 +66,7 @@ from ottla.raft.snapshots import (
     SnapshotStore,
     snapshots_to_remove,
 )
-from ottla.raft.voters import ReplicaKey, VoterEndpoint, VoterSet, static_voters
+from ottla.raft.voters import ReplicaKey, VoterEndpoint, VoterSet
 from ottla.records.batch import batches
 from ottla.records.builder import BatchBuilder
 from ottla.records.control import ControlType, control_batch
@@ -570,32 +569,3 @@ def _os_error(sync: Promise[None]) -> OSError | None:
     except OSError as error:
         return error
     return None
-
-
-def open_raft(
-    config: BrokerConfig,
-    *,
-    cluster_id: str,
-    directory_id: bytes,
-    filesystem: Filesystem,
-    scheduler: Scheduler,
-    chance: Chance,
-    listener: RaftListener,
-    on_failure: Callable[[BaseException], None],
-    channel: RaftChannel | None,
-) -> RaftDriver:
-    """A node of the quorum on the metadata log dir that ``config`` names, voter or observer."""
-    voters = config.controller_quorum_voters
-    names = config.controller_listener_names
-    return RaftDriver(
-        key=ReplicaKey(config.node_id, directory_id),
-        settings=raft_settings(config, cluster_id),
-        static_voters=static_voters(voters, names[0]) if voters else None,
-        log=MetadataLog.open(filesystem, config.metadata_log_dir, config, scheduler.wall_ms()),
-        filesystem=filesystem,
-        scheduler=scheduler,
-        chance=chance,
-        listener=listener,
-        on_failure=on_failure,
-        channel=channel,
-    )

@@ -16,9 +16,9 @@ from ottla.metadata.image import EMPTY_IMAGE
 from ottla.metadata.replay import MetadataReplay
 from ottla.metadata.snapshot import SnapshotContent
 from ottla.raft.channel import RaftChannel
-from ottla.raft.driver import open_raft
 from ottla.raft.image_snapshots import ImageSnapshots, image_of
 from ottla.raft.log import LogBatch
+from ottla.raft.opening import open_raft
 from ottla.raft.snapshots import SnapshotId
 from ottla.storage.files import Filesystem
 
