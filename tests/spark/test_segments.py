@@ -1,6 +1,7 @@
 """Ranges read from segment files give the rows that the broker gives, come what may."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,12 +10,16 @@ from tests.spark.small_segments import Tiered, Writer, fill, log_of, made
 from tests.spark.topics import Row, Topics, numbered, until
 
 from ottla.client.descriptions import ConfigChange, ConfigResource
+from ottla.common.topic_partition import TopicPartition
+from ottla.spark.broker_reads import BrokerReads, Refused
 from ottla.spark.errors import BadOption, DataLoss
+from ottla.spark.offsets import Offsets
 from ottla.spark.options import SourceOptions
 from ottla.spark.ranges import OffsetRange
 from ottla.spark.reader import plan_batch, read_range
 from ottla.spark.schema import TYPES, Columns
 from ottla.spark.segment_files import LocalSegment, RemoteSegment
+from ottla.spark.segment_placement import place_ranges
 from ottla.spark.segments import SegmentRange
 from ottla.tiered.segments import EpochStart
 
@@ -156,6 +161,28 @@ def test_a_segment_that_retention_removes_is_lost_as_the_broker_says(
     assert values == [b"%d" % i for i in range(int(values[0]), 900)]  # type: ignore[call-overload]
     assert 0 < int(values[0]) <= 500  # type: ignore[call-overload]
     compared(files, topic)
+
+
+def test_what_retention_removes_while_files_are_looked_for_is_asked_of_the_broker(
+    files: Topics,
+) -> None:
+    topic = made(files)
+    fill(files, topic, numbered(0, 200))
+    level = {"kafka_isolation_level": "read_committed"}
+    options = options_of(files, topic, readFrom="segments", **level)
+    wanted = plan_batch(options_of(files, topic, readFrom="broker", **level))
+
+    class Retaining(BrokerReads):
+        def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> tuple[Offsets, Refused]:
+            listed = super().list_offsets(wanted)
+            files.cut(topic, 200)
+            return listed
+
+    reads = Retaining(options.kafka)
+    try:
+        assert place_ranges(options, reads, wanted) == wanted
+    finally:
+        reads.close()
 
 
 def test_what_is_rolled_and_written_while_reading_is_not_part_of_the_query(files: Topics) -> None:

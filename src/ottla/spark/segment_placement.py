@@ -22,7 +22,7 @@ from ottla.client.consumer import Consumer
 from ottla.client.leader_epochs import leader_epochs
 from ottla.client.offsets import EARLIEST, LATEST, READ_COMMITTED
 from ottla.client.remote_segments import RemoteSegments
-from ottla.common.errors import ApiError, CorruptMessage
+from ottla.common.errors import ApiError, CorruptMessage, OffsetOutOfRange
 from ottla.common.topic_partition import TopicPartition
 from ottla.spark.broker_reads import BrokerReads, connected
 from ottla.spark.errors import BadOption
@@ -108,6 +108,8 @@ class _Placements:
             if placement is None or self._options.kafka.isolation_level != READ_COMMITTED:
                 return placement
             return replace(placement, aborted=self._aborted(wanted, placement))
+        except OffsetOutOfRange:
+            return None  # retention was faster: the broker tells what is left
         except (ApiError, OSError, CorruptMessage, RemoteStoreError):
             if self._options.read_from != "auto":
                 raise
