@@ -426,7 +426,8 @@ def test_ddl_json_of_spark_and_json_schema_say_the_same() -> None:
     ["", "a", "a strin", "a int b int", "a struct<>", "a array<int", "a int, a int", "a int;",
      "a decimal(40, 2)", "{", '{"type": "struct"}', "a " + "array<" * 100 + "int" + ">" * 100,
      '{"type": "string"}', '{"type": "object"}', '{"$ref": "#"}', '{"$ref": "#/a", "a": 1}',
-     '{"properties": {"a": {"$ref": "#"}}}'],
+     '{"properties": {"a": {"$ref": "#"}}}', '{"oneOf": 5}', '{"properties": 5}', '{"enum": 5}',
+     '{"type": {}}'],
 )  # fmt: skip
 def test_a_schema_of_json_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(FormatError):
@@ -468,6 +469,7 @@ NOTHING_BY_NAME = json.dumps(
         '{"type": "array", "items": {"type": "record", "name": "E", "fields": []}}',
         '{"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}',
         NOTHING_BY_NAME,
+        '{"type": "bytes", "logicalType": "decimal"}',
         "[" * 10_000,
     ],
 )

@@ -126,7 +126,7 @@ class AvroSchema:
         if kind == "map":
             return map_of(pa.string(), self._type(schema["values"], (*within, "")))
         if schema.get("logicalType") == "decimal" and kind in {"bytes", "fixed"}:
-            return decimal_of(int(schema["precision"]), int(schema.get("scale", 0)))
+            return decimal_of(int(schema.get("precision", 0)), int(schema.get("scale", 0)))
         if kind == "fixed":
             return pa.binary()
         if kind == "enum":

@@ -39,7 +39,10 @@ def columns_of(text: str) -> pa.DataType:
         raise FormatError(f"the schema is no JSON: {error}") from error
     if schema.get("type") == "struct":
         return parse_columns(stripped)
-    kind = _type_of(schema, schema, 0)
+    try:
+        kind = _type_of(schema, schema, 0)
+    except (TypeError, AttributeError) as error:
+        raise FormatError(f"no JSON Schema: {error}") from error
     if not pa.types.is_struct(kind):
         raise FormatError("the JSON Schema describes no object with properties")
     return kind
