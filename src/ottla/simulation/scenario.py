@@ -30,8 +30,8 @@ SCENARIOS: Final[dict[str, tuple[str, ...]]] = {
 }
 """The faults of each, by name."""
 SECONDS: Final = 45.0
-BROKERS: Final = (3, 4)
-"""With one more than replicas a reassignment has somewhere to go."""
+BROKERS: Final = (3, 3, 3, 4)
+"""With one more than replicas a reassignment has somewhere to go; it costs a third more."""
 COMPACTED: Final = CompactedRecords.NAME
 
 

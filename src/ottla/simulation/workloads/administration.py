@@ -39,6 +39,9 @@ from ottla.simulation.history import History
 from ottla.simulation.workloads.workload import Workload
 
 OWN_TOPICS: Final = 4
+PAUSE_SECONDS_MAX: Final = 6.0
+MOVES_FACTOR: Final = 12
+"""How much busier it is where replicas can move."""
 TOPIC: Final = 2
 """Of a resource with configs."""
 
@@ -71,8 +74,10 @@ class Administration(Workload):
             self._reassign,
             self._elect,
         ]
+        can_move = len(self.world.bootstrap) > self.replication_factor
+        longest = PAUSE_SECONDS_MAX / (MOVES_FACTOR if can_move else 1)
         while not self.is_stopping:
-            await client.pause(0.0, 0.5)
+            await client.pause(0.0, longest)
             try:
                 await self._look(client)
                 await client.chance.choose(acts)(client)
