@@ -97,7 +97,7 @@ def test_everything_is_there_once_however_often_a_pipeline_is_killed(
     topics: Topics, tmp_path: Path
 ) -> None:
     chance = Chance(SEED)
-    words = WordCount(topics, tmp_path / "p", in_sql=False, per_batch=20)
+    words = WordCount(topics, tmp_path / "p", in_sql=False, per_batch=20, keep="1 second")
     place = words.pipeline.state_directory
     started: list[Command] = []
     seen: list[int] = []

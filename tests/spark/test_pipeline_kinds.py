@@ -123,6 +123,7 @@ from pyspark import pipelines as dp
 def good():
     return spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
 """
+TABLE = "@dp.table({})\ndef t():\n    return spark.readStream.table('good')"
 
 
 @pytest.mark.parametrize(
@@ -159,6 +160,12 @@ def good():
             + "@dp.table\ndef u():\n    return spark.readStream.table('t')",
             "t -> u -> t is a circle",
         ),
+        (GOOD + TABLE.format("format='orc'"), r"all\.py:6: t: table t: format is 'orc', expected"),
+        (
+            GOOD + TABLE.format("table_properties={'codecs': 'none'}"),
+            "option codecs is unknown; did you mean codec",
+        ),
+        (GOOD + TABLE.format("schema='id bigint, name'"), r"all\.py:6: t: \[PARSE_SYNTAX_ERROR\]"),
         (GOOD + "dp.create_streaming_table('empty')", "nothing writes to streaming table empty"),
     ],
 )

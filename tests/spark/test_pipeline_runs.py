@@ -169,6 +169,17 @@ def test_once_through_ends_by_itself_or_after_three_attempts() -> None:
     assert len(started.queries) == 3
 
 
+def test_a_batch_that_is_only_repeated_is_no_success() -> None:
+    run, started, clock = flow_run(Kind.TABLE, once=True)
+    for _ in range(3):
+        run.wrote(0)
+        started.queries[-1].fail(PASSING)
+        run.look()
+        clock.now += 100
+        run.look()
+    assert run.state.status == states.FAILED
+
+
 def test_a_flow_begins_until_its_query_has_opened_its_sources() -> None:
     run, started, _ = flow_run()
     assert run.is_beginning()

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 from tests.spark.pipeline_files import read_rows
+from tests.spark.test_pipeline_runs import AtOnce, Hands
 
 from ottla.client.system_time import SystemTime
+from ottla.spark.pipelines.cleaning import Cleaning
 from ottla.spark.pipelines.evaluation import Evaluation
-from ottla.spark.pipelines.followers import NOTHING, read_up_to
+from ottla.spark.pipelines.followers import NOTHING, Followers, read_up_to
 from ottla.spark.pipelines.graph import Graph, Input
+from ottla.spark.pipelines.hadoop_files import Directories
 from ottla.spark.pipelines.model import Dataset, Flow, Kind, Pipeline, Place
 from ottla.spark.pipelines.stored import StoredTables
 from ottla.spark.pipelines.views import Views
@@ -43,6 +46,7 @@ class Followed:
             {"v": self.flow, "f": follower},
             {"f": {Input("v", streaming=True): None}},
         )
+        self.followers = Followers(self.pipeline, self.graph, Directories(spark))
         self.tables.open(self.view).create(self._query().schema)
         self.tables.follow(self.view, spark)
 
@@ -54,7 +58,7 @@ class Followed:
         """Of a new run."""
         evaluation = Evaluation(self.pipeline, self.graph, self.tables, self.spark)
         parts = (self.pipeline, self.graph, self.tables, evaluation, self.spark)
-        return Views(*parts, at_step=at_step)
+        return Views(*parts, self.followers, at_step=at_step)
 
     def compute(self, rows: Rows) -> None:
         self.rows = rows
@@ -144,6 +148,32 @@ def test_changes_that_all_have_read_give_way_to_the_content(
     followed.has_read(followed.version(), batch=2)
     assert followed.views().forget_read(followed.view)
     assert followed.follow(START) == [("a", 2), ("c", 2)]
+
+
+def test_cleaning_comes_after_a_while_and_does_not_pile_up(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    followed = Followed(spark, tmp_path)
+    followed.compute([("a", 1)])
+    followed.compute([("a", 2)])
+    followed.has_read(followed.version())
+    clock, pool = Hands(), AtOnce()
+    parts = (followed.pipeline, followed.graph, followed.tables, followed.views())
+    cleaning = Cleaning(*parts, followed.followers, clock, lambda: False)
+    cleaning.begin_if_due(pool)
+    assert not pool.waiting
+    for _ in range(3):
+        clock.now += followed.pipeline.keep_seconds
+        cleaning.begin_if_due(pool)
+        assert len(pool.waiting) == 1
+    pool.work()
+    assert followed.stored("v__changes") == [("a", 2)]
+    cleaning.begin_if_due(pool)
+    assert len(pool.waiting) == 1, "the time came again meanwhile"
+    followed.has_read(followed.version(), batch=1)  # or it would be waited for
+    pool.work()
+    cleaning.begin_if_due(pool)
+    assert not pool.waiting
 
 
 @pytest.mark.parametrize(

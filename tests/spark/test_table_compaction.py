@@ -13,6 +13,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from ottla.client.system_time import SystemTime
 from ottla.spark.tables.commits import Change
 from ottla.spark.tables.data_files import WrittenFile
+from ottla.spark.tables.datasource import TableStreamReader
 from ottla.spark.tables.errors import TableChanged
 from ottla.spark.tables.parquet_log import COMPACT, ParquetLog
 from ottla.spark.tables.spec import TableSpec
@@ -133,3 +134,16 @@ def test_a_stream_that_had_not_read_all_is_told_so(tmp_path: Path) -> None:
         table.read(1, 3)
     table.append()
     assert table.read(2, 4) == table.read(3, 4) == [2]
+
+
+@pytest.mark.parametrize("start", [{"version": 0, "table": "other"}, {"topic": {"0": 7}}])
+def test_a_checkpoint_of_another_source_is_refused(
+    tmp_path: Path, start: dict[str, object]
+) -> None:
+    table = Followed(str(tmp_path))
+    table.append()
+    reader = TableStreamReader(table.spec, SCHEMA)
+    assert len(reader.partitions({"version": 0}, reader.latestOffset())) == 1
+    assert len(reader.partitions(reader.initialOffset(), reader.latestOffset())) == 1
+    with pytest.raises(TableChanged, match="table t: the checkpoint of this query is of another"):
+        reader.partitions(start, reader.latestOffset())

@@ -4,6 +4,7 @@ import json
 import shutil
 import tempfile
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 from hypothesis import settings
@@ -130,3 +131,30 @@ def test_a_log_of_another_time_is_refused(tmp_path: Path) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), "formatVersion": 2}))
     with pytest.raises(BadTable, match="has format version 2, and this program knows 1 only"):
         ParquetLog(spec, Store(str(tmp_path), {}), SystemTime()).newest()
+
+
+def test_who_asks_for_the_newest_version_does_not_look_through_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = TableSpec("t", "parquet", str(tmp_path))
+    one, other = (ParquetLog(spec, Store(str(tmp_path), {}), SystemTime()) for _ in range(2))
+    base = one.prepare(SCHEMA)
+    assert (other.version(), other.newest()) == (0, base._replace(last_batch=ANY))
+    with monkeypatch.context() as without_lists:
+        without_lists.delattr(Store, "list")
+        for batch in range(3):
+            one.commit(base, Change("any", [], (), {"w": batch}))
+            newest = other.newest()
+            assert newest is not None
+            assert (newest.version, newest.last_batch("w"), other.version()) == (
+                batch + 1,
+                batch,
+                batch + 1,
+            )
+            base = newest
+    one.drop()
+    assert (other.version(), other.newest()) == (-1, None)
+    one.prepare(WIDER)
+    again = other.newest()
+    assert again is not None
+    assert (again.version, again.schema) == (0, WIDER)

@@ -89,7 +89,8 @@ class FlowRun:
         """Told by the query itself, from its own thread."""
         self.state.rows += rows
         self.state.updated_ms = self._clock.wall_ms()
-        self._failures = 0
+        if rows:  # a batch that is only repeated is no success: it may fail behind this for ever
+            self._failures = 0
 
     def is_beginning(self) -> bool:
         """Its sources are not open yet."""

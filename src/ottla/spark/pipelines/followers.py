@@ -1,4 +1,4 @@
-"""How far the flows that follow a view have come, as their checkpoints tell.
+"""How far the flows that follow a table have come, as their checkpoints tell.
 
 A micro-batch that is in ``commits`` is not run again; its ``offsets`` name the version up to which
 it has read each table. What cannot be understood has not been read.
@@ -22,11 +22,10 @@ class Followers:
         self._graph = graph
         self._files = files
 
-    def have_read(self, view: str, table: str, version: int) -> bool:
-        """Whether all that follow a view have read its table of changes up to a version."""
-        return all(
-            self._read_up_to(flow.name, table) >= version for flow in self._graph.followers(view)
-        )
+    def read_by_all(self, dataset: str, table: str) -> int | None:
+        """The version of a table that all who follow a dataset have read; None if nobody does."""
+        followers = self._graph.followers(dataset)
+        return min((self._read_up_to(flow.name, table) for flow in followers), default=None)
 
     def _read_up_to(self, flow: str, table: str) -> int:
         checkpoint = self._pipeline.address("checkpoints", flow)

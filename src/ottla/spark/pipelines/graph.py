@@ -159,13 +159,13 @@ class Graph:
                 found[each] = None
         return list(found)
 
-    def followers(self, view: str) -> list[Flow]:
-        """Flows that read the changes of a view, also through temporary views."""
+    def followers(self, dataset: str) -> list[Flow]:
+        """Flows that read it as a stream, also through temporary views."""
         return [
             flow
             for flow in self.flows.values()
             if self.datasets[flow.target].kind is not Kind.TEMPORARY
-            and Input(view, streaming=True) in self.stored_inputs(flow.name)
+            and Input(dataset, streaming=True) in self.stored_inputs(flow.name)
         ]
 
     def order(self) -> list[Flow]:

@@ -33,6 +33,11 @@ class Directories:
         finally:
             stream.close()
 
+    def create(self, path: str) -> None:
+        """An empty file, with the directories around it."""
+        place, files = self._at(path)
+        files.create(place, True).close()
+
     def delete(self, path: str) -> None:
         """With all that is in it; nothing if it is not there."""
         place, files = self._at(path)

@@ -5,7 +5,6 @@ while nothing is written yet. Then one loop looks after all: flows (:mod:`flow_r
 (:mod:`view_run`), the state file, the wish to stop.
 """
 
-import logging
 import os
 import threading
 import uuid
@@ -19,11 +18,13 @@ from typing import TYPE_CHECKING, Final
 from ottla.client.system_time import SystemTime
 from ottla.common.clock import Clock
 from ottla.spark.pipelines import state as states
+from ottla.spark.pipelines.cleaning import Cleaning
 from ottla.spark.pipelines.definitions import define
 from ottla.spark.pipelines.evaluation import Evaluation
 from ottla.spark.pipelines.failures import brief, may_pass, pause_seconds, text_of
 from ottla.spark.pipelines.flow_run import FlowRun
-from ottla.spark.pipelines.graph import Graph
+from ottla.spark.pipelines.followers import Followers
+from ottla.spark.pipelines.graph import ROWS, Graph
 from ottla.spark.pipelines.hadoop_files import Directories
 from ottla.spark.pipelines.model import Dataset, Flow, Kind, Pipeline
 from ottla.spark.pipelines.queries import Queries
@@ -36,15 +37,15 @@ from ottla.spark.pipelines.views import STAGING, Views
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+REFRESHING: Final = "refreshing"
+"""A file in the storage while tables and checkpoints are forgotten."""
 EVERY_SECONDS: Final = 0.2
 ATTEMPTS: Final = 3
 BEGIN_SECONDS: Final = 10.0
 STOP_SECONDS: Final = 10.0
 """How long a micro-batch may take to end by itself when the run is to stop."""
 
-FOLLOW_SECONDS: Final = 10.0
 _SYSTEM: Final = SystemTime()
-_log = logging.getLogger(__name__)
 
 Show = Callable[[RunState], None]
 
@@ -128,19 +129,28 @@ class _Run:
         self._tables = StoredTables(pipeline)
         self._evaluation = Evaluation(pipeline, self._graph, self._tables, spark)
         self._queries = Queries(pipeline, self._graph, self._tables, self._evaluation, self._wrote)
-        self._views = Views(pipeline, self._graph, self._tables, self._evaluation, spark)
+        followers = Followers(pipeline, self._graph, Directories(spark))
+        stored = (pipeline, self._graph, self._tables)
+        self._views = Views(*stored, self._evaluation, spark, followers)
+        self._cleaning = Cleaning(*stored, self._views, followers, clock, self._wants_to_stop)
         self._versions: Counter[str] = Counter()
         self._flow_runs: dict[str, FlowRun] = {}
         self._view_runs: dict[str, ViewRun] = {}
         self._started_with: dict[str, dict[str, int]] = {}
-        self._clean_at = clock.monotonic() + pipeline.keep_seconds
         self._filled: set[str] = set()
         """Tables that flows read whole, with rows of earlier runs."""
 
     def prepare(self, *, refresh: bool) -> None:
         """Evaluate all, and set up what looks after each."""
-        if refresh:
-            self._forget()
+        for dataset in self._graph.datasets.values():
+            if dataset.is_stored:
+                self._tables.check(dataset)
+        files = Directories(self._spark)
+        marker = self._pipeline.address(REFRESHING)
+        if refresh or files.exists(marker):
+            files.create(marker)  # who dies here has forgotten one half, which would not fit
+            self._forget(files)
+            files.delete(marker)
         for flow in list(self._graph.flows.values()):
             self._evaluate(flow)
         self._graph.put_tables_before_sinks()
@@ -169,11 +179,15 @@ class _Run:
                     raise
                 self._stop.wait(pause_seconds(failures))
 
-    def _forget(self) -> None:
-        for dataset in self._graph.datasets.values():
+    def _forget(self, files: Directories) -> None:
+        between = [
+            Dataset(f"{flow.name}{ROWS}", Kind.TABLE, flow.place)
+            for flow in self._graph.flows.values()
+            if self._graph.datasets[flow.target].kind is Kind.SINK
+        ]
+        for dataset in (*self._graph.datasets.values(), *between):
             if dataset.is_stored:
                 self._tables.open(dataset).drop()
-        files = Directories(self._spark)
         for name in ("tables", "checkpoints", STAGING):
             files.delete(self._pipeline.address(name))
 
@@ -193,7 +207,7 @@ class _Run:
         whole = {name for flow in self._flow_runs for name in self._graph.reads_whole(flow)}
         self._filled = {name for name in sorted(whole) if self._has_rows(name)}
         for run in self._flow_runs.values():
-            if self._has_inputs(run):
+            if self._has_inputs(run) and not self._wants_to_stop():
                 self._start(run)
                 self._let_begin(run)
         self._telling.now(states.RUNNING)
@@ -203,7 +217,7 @@ class _Run:
                 changed += [self._look_at_view(view, pool) for view in self._view_runs.values()]
                 if any(changed):
                     self._telling.now()
-                self._clean_up(pool)
+                self._cleaning.begin_if_due(pool)
                 self._stop.wait(EVERY_SECONDS)
             self._telling.now(states.STOPPING)
             self.stop_flows()
@@ -215,32 +229,6 @@ class _Run:
     def _all_failed(self) -> bool:
         flows = self._telling.state.flows.values()
         return all(flow.status == states.FAILED for flow in flows)
-
-    def _clean_up(self, pool: ThreadPoolExecutor) -> None:
-        """Now and then, files of old versions go."""
-        now = self._clock.monotonic()
-        if now < self._clean_at:
-            return
-        self._clean_at = now + self._pipeline.keep_seconds
-        for dataset in self._rewritten():
-            pool.submit(self._clean, dataset, FOLLOW_SECONDS)
-
-    def _rewritten(self) -> list[Dataset]:
-        return [each for each in self._graph.datasets.values() if self._graph.is_rewritten(each)]
-
-    def _clean(self, dataset: Dataset, patience: float) -> None:
-        """Followers of a view have so many seconds to read what was just told."""
-        try:
-            self._tables.clean(dataset)
-            if dataset.kind is not Kind.VIEW:
-                return
-            until = self._clock.monotonic() + patience
-            while not self._views.forget_read(dataset) and self._clock.monotonic() < until:
-                if self._wants_to_stop():
-                    return
-                self._stop.wait(EVERY_SECONDS)
-        except Exception as error:  # noqa: BLE001 - next time, perhaps
-            _log.warning("table %s: old files could not be removed: %s", dataset.name, error)
 
     def once(self) -> None:
         """Each flow until it has done what was there when it began, those before it first."""
@@ -254,8 +242,7 @@ class _Run:
                 elif flow.name in self._view_runs:
                     self._finish_view(self._view_runs[flow.name], pool)
         self.stop_flows()
-        for dataset in self._rewritten():
-            self._clean(dataset, 0)
+        self._cleaning.clean()
         flows = self._telling.state.flows.values()
         failed = any(flow.status == states.FAILED for flow in flows)
         over = all(flow.status == states.FINISHED for flow in flows)
@@ -301,6 +288,9 @@ class _Run:
         return not self._tables.open(dataset).read(self._spark).isEmpty()
 
     def _has_nothing(self, writer: Flow) -> bool:
+        """Whether nothing is to be expected of it for now."""
+        if writer.name in self._view_runs:
+            return self._view_runs[writer.name].state.status == states.FAILED
         run = self._flow_runs.get(writer.name)
         return run is not None and (run.is_over or run.waits_for_data())
 

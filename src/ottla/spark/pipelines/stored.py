@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from pyspark.errors import ParseException
 from pyspark.sql.types import StructType
 
-from ottla.spark.pipelines.model import Dataset, Flow, LatestState, Pipeline
+from ottla.spark.pipelines.model import Dataset, Flow, LatestState, Pipeline, PipelineError
+from ottla.spark.tables.errors import BadTable
 from ottla.spark.tables.logged_table import LoggedTable
 from ottla.spark.tables.spec import TableSpec
 from ottla.spark.tables.table import Table, open_table
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 CHANGES: Final = "__changes"
 BEGINNING: Final = "beginning"
+TRIMMED_AFTER: Final = timedelta(days=1)
+"""No micro-batch takes so long that its files could be taken for those of a writer that died."""
 
 
 class StoredTables:
@@ -30,6 +34,16 @@ class StoredTables:
 
     def open(self, dataset: Dataset) -> Table:
         return open_table(self.spec(dataset))
+
+    def check(self, dataset: Dataset) -> None:
+        """What is said of a table can be; nothing is made."""
+        try:
+            self.open(dataset)
+            if dataset.schema is not None:
+                self._schema(dataset)
+        except (BadTable, ParseException) as error:
+            told = str(error).strip().splitlines()[0]
+            raise PipelineError(f"{dataset.place}: {dataset.name}: {told}") from error
 
     def spec(self, dataset: Dataset) -> TableSpec:
         pipeline = self._pipeline
@@ -56,12 +70,14 @@ class StoredTables:
         return self._locks.setdefault(dataset.name, threading.Lock())
 
     def clean(self, dataset: Dataset) -> None:
-        """Remove files of old versions, and of writers that died.
-
-        Not of tables that streams follow: they need the commits since they were last at work.
-        """
+        """Remove files of old versions of a table that is rewritten, and of writers that died."""
         with self.rewriting(dataset):
             self.vacuum(self.open(dataset))
+
+    def trim(self, dataset: Dataset, read: int | None) -> None:
+        """Forget commits of a table that is appended to, as far as all its followers have read."""
+        older_than = max(timedelta(seconds=self._pipeline.keep_seconds), TRIMMED_AFTER)
+        self.open(dataset).vacuum(older_than, read)
 
     def vacuum(self, table: Table) -> None:
         table.vacuum(timedelta(seconds=self._pipeline.keep_seconds))

@@ -37,6 +37,7 @@ class Views:
         tables: StoredTables,
         evaluation: Evaluation,
         spark: "SparkSession",
+        followers: Followers,
         at_step: Callable[[str], None] = lambda _: None,
     ) -> None:
         """``at_step`` is told what was just done, so that tests can crash there."""
@@ -46,7 +47,7 @@ class Views:
         self._evaluation = evaluation
         self._spark = spark
         self._files = Directories(spark)
-        self._followers = Followers(pipeline, graph, self._files)
+        self._followers = followers
         self._at = at_step
 
     def refresh(self, flow: Flow) -> int:
@@ -122,7 +123,8 @@ class Views:
         newest = changes.log.newest()
         if newest is None or self._files.names(self._pipeline.address(STAGING, view.name)):
             return True
-        if not self._followers.have_read(view.name, changes.spec.name, newest.version):
+        read = self._followers.read_by_all(view.name, changes.spec.name)
+        if read is not None and read < newest.version:
             return False
         if newest.compacted < newest.version:
             changes.compact(self._tables.open(view).read(self._spark), newest)

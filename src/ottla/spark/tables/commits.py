@@ -75,8 +75,11 @@ class CommitLog(Protocol):
         """CommitConflict, and nothing done, when ``base`` is not the newest."""
         ...
 
-    def vacuum(self, before_ms: int) -> list[str]:
-        """Forget versions, and remove files that no version needs, both older than that."""
+    def vacuum(self, before_ms: int, keep_from: int | None = None) -> list[str]:
+        """Forget versions, and remove files that no version needs, both older than that.
+
+        Versions from ``keep_from`` on stay in any case: somebody is there.
+        """
         ...
 
     def drop(self) -> None: ...

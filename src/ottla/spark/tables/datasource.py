@@ -4,6 +4,7 @@ Only the names are Spark's. It finds this in the module ``pyspark_ottla_table``,
 new process for each step of a query's planning: what does the work is imported where it is used.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from ottla.client.system_time import SystemTime
-from ottla.spark.tables.errors import TableNotFound
+from ottla.spark.tables.errors import TableChanged, TableNotFound
 from ottla.spark.tables.spec import SOURCE, TableSpec
 
 if TYPE_CHECKING:
@@ -116,8 +117,17 @@ class TableStreamReader(_FileReader, DataSourceStreamReader, SupportsTriggerAvai
         return self._offset(self._stream.latest())
 
     def _offset(self, version: int) -> dict[str, Any]:
-        """The table is named for those who look into a checkpoint."""
+        """The table is named: a query that reads another one by now must not go on from here."""
         return {"version": version, "table": self._spec.name}
+
+    def _version(self, offset: Mapping[str, Any]) -> int:
+        if "version" not in offset or offset.get("table", self._spec.name) != self._spec.name:
+            raise TableChanged(
+                f"table {self._spec.name}: the checkpoint of this query is of another source, at "
+                f"{json.dumps(dict(offset))}: begin anew with a new checkpoint (for a flow of a "
+                "pipeline delete checkpoints/<flow>), or read what was read before"
+            )
+        return int(offset["version"])
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._stream.freeze()
@@ -125,7 +135,7 @@ class TableStreamReader(_FileReader, DataSourceStreamReader, SupportsTriggerAvai
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
         from ottla.spark.tables.table_stream import tasks
 
-        files = self._stream.files(start["version"], end["version"])
+        files = self._stream.files(self._version(start), self._version(end))
         return [InputPartition(each) for each in tasks(files)]
 
     def commit(self, end: Mapping[str, Any]) -> None:

@@ -212,7 +212,8 @@ class DeltaLog:
     def _sync(self, version: int) -> None:
         self._store.sync(f"{LOG}/{version:020d}.json")
 
-    def vacuum(self, before_ms: int) -> list[str]:
+    def vacuum(self, before_ms: int, keep_from: int | None = None) -> list[str]:  # noqa: ARG002
+        """Versions are forgotten by deltalake, after the time that the table's settings say."""
         table = self._look()
         if table is None:
             return []

@@ -240,11 +240,11 @@ class IcebergLog:
 
     # Cleaning up
 
-    def vacuum(self, before_ms: int) -> list[str]:
+    def vacuum(self, before_ms: int, keep_from: int | None = None) -> list[str]:
         table = self._look()
         if table is None:
             return []
-        self._expire(table, before_ms)
+        self._expire(table, before_ms, keep_from)
         table = self._look()
         assert table is not None
         needed: set[str] = set()
@@ -258,13 +258,14 @@ class IcebergLog:
         self._store.delete(self._old_metadata(table, kept, before_ms))
         return removed
 
-    def _expire(self, table: Table, before_ms: int) -> None:
+    def _expire(self, table: Table, before_ms: int, keep_from: int | None) -> None:
         """A snapshot is as old as the one after it: until then it was the newest."""
         snapshots = sorted(table.snapshots(), key=lambda each: each.sequence_number or 0)
         old = [
             each.snapshot_id
             for each, later in itertools.pairwise(snapshots)
             if later.timestamp_ms < before_ms
+            and (keep_from is None or (each.sequence_number or 0) < keep_from)
         ]
         if old:
             table.maintenance.expire_snapshots().by_ids(old).commit()

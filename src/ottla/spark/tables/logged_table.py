@@ -154,13 +154,23 @@ class LoggedTable:
         return Target(self._store, schema, self.spec.partition_by, self.spec.codec)
 
     def commit(self, base: Snapshot, change: Change) -> bool:
-        """Files that were written by the caller; False when the batches are there already."""
-        return self._commit(base, lambda _: change)
+        """Files that were written by the caller, who goes on from where ``base`` stands.
 
-    def _commit(self, base: Snapshot, change_upon: Callable[[Snapshot], Change]) -> bool:
+        False, and nothing done, when one of the writers stands elsewhere by now: what he has
+        written since may be a part of this.
+        """
+        stands = {writer: base.last_batch(writer) for writer in change.batches}
+
+        def upon(newest: Snapshot) -> Change | None:
+            now = {writer: newest.last_batch(writer) for writer in stands}
+            return change if now == stands else None
+
+        return self._commit(base, upon)
+
+    def _commit(self, base: Snapshot, change_upon: Callable[[Snapshot], Change | None]) -> bool:
         for _ in range(ATTEMPTS):
             change = change_upon(base)
-            if _is_done(base, change.batches):
+            if change is None or _is_done(base, change.batches):
                 return False
             if not change.added and not change.removed:
                 return True
@@ -261,9 +271,9 @@ class LoggedTable:
 
     # Cleaning up
 
-    def vacuum(self, older_than: timedelta = RETENTION) -> list[str]:
+    def vacuum(self, older_than: timedelta = RETENTION, keep_from: int | None = None) -> list[str]:
         before_ms = self._clock.wall_ms() - int(older_than.total_seconds() * 1000)
-        return self.log.vacuum(before_ms)
+        return self.log.vacuum(before_ms, keep_from)
 
     def drop(self) -> None:
         self.log.drop()

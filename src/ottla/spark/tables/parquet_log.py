@@ -66,17 +66,34 @@ class ParquetLog:
         self._store = store
         self._clock = clock
         self._known: _State | None = None
+        self._seen = -1
 
     def version(self) -> int:
-        return max(self._names()[0], default=-1)
+        """Asked for ten times a second: a log of many commits is not looked through each time."""
+        if self._seen < 0 or not self._store.exists(_path(self._seen)):
+            self._seen = max(self._names()[0], default=-1)
+        while self._seen >= 0 and self._store.exists(_path(self._seen + 1)):
+            self._seen += 1
+        return self._seen
 
     def newest(self) -> Snapshot | None:
-        commits, checkpoints = self._names()
-        if not commits:
+        version = self.version()
+        if version < 0:
             return None
-        state = self._load(max(commits), commits, checkpoints)
-        self._known = state
-        return state.snapshot()
+        self._known = self._after_known(version) or self._load(version, *self._names())
+        return self._known.snapshot()
+
+    def _after_known(self, version: int) -> _State | None:
+        """What was known, with the commits since then; None if that does not lead there."""
+        state = self._known
+        if state is None or state.version > version:
+            return None
+        try:
+            for number in range(state.version + 1, version + 1):
+                state = state.after(self._read(number))
+        except FileNotFoundError:  # so old that vacuum was there
+            return None
+        return state
 
     def at(self, version: int) -> Snapshot:
         return self._load(version, *self._names()).snapshot()
@@ -204,11 +221,13 @@ class ParquetLog:
 
     # Cleaning up
 
-    def vacuum(self, before_ms: int) -> list[str]:
+    def vacuum(self, before_ms: int, keep_from: int | None = None) -> list[str]:
         commits, checkpoints = self._names()
         if not commits:
             return []
         first = self._first_kept(sorted(commits), before_ms)
+        if keep_from is not None:
+            first = max(min(first, keep_from), min(commits))
         if first not in checkpoints:
             self._checkpoint(first)
         needed = set(self._load(first, commits, checkpoints | {first}).files)
@@ -228,13 +247,13 @@ class ParquetLog:
 
     def _first_kept(self, commits: list[int], before_ms: int) -> int:
         """A version is as old as the commit after it: until then it was the newest."""
-        for version in commits[:-1]:
-            if self._read(version + 1)["timestamp"] >= before_ms:
+        for version in reversed(commits):  # those that are kept are few
+            if self._read(version)["timestamp"] < before_ms:
                 return version
-        return commits[-1]
+        return commits[0]
 
     def drop(self) -> None:
-        self._known = None
+        self._known, self._seen = None, -1
         self._store.delete_all()
 
 

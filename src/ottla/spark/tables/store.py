@@ -95,6 +95,9 @@ class Store:
         with self.files.open_input_stream(self.full(path)) as stream:
             return bytes(stream.read())
 
+    def exists(self, path: str) -> bool:
+        return bool(self.files.get_file_info(self.full(path)).type == fs.FileType.File)
+
     def list(self, directory: str) -> list[StoredFile]:
         selector = fs.FileSelector(self.full(directory), allow_not_found=True, recursive=True)
         return [

@@ -74,10 +74,11 @@ class Table(Protocol):
         """
         ...
 
-    def vacuum(self, older_than: timedelta = RETENTION) -> list[str]:
+    def vacuum(self, older_than: timedelta = RETENTION, keep_from: int | None = None) -> list[str]:
         """Remove what failed writers left, and old versions; the paths of data files removed.
 
-        Queries and writers that take longer than that lose files under their hands.
+        Queries and writers that take longer than that lose files under their hands. Versions from
+        ``keep_from`` on stay, for streams that stand there.
         """
         ...
 
