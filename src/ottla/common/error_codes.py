@@ -142,6 +142,11 @@ class ErrorCode(IntEnum):
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
 
+    @classmethod
+    def _missing_(cls, value: object) -> "ErrorCode | None":
+        """A code of a newer Kafka, as Kafka's own clients take it."""
+        return cls.UNKNOWN_SERVER_ERROR if isinstance(value, int) else None
+
 
 RETRIABLE = frozenset(
     {

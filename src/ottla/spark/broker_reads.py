@@ -111,7 +111,7 @@ class BrokerReads:
         return {
             partition: sizes[partition] / (latest[partition] - begin)
             for partition, begin in begins.items()
-            if latest[partition] > begin
+            if latest[partition] > begin and sizes[partition]
         }
 
     def fetching(self, partition: TopicPartition, topic_id: bytes) -> "PartitionFetch":
