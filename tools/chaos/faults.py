@@ -44,17 +44,28 @@ def kill_all(cluster: Cluster, wait: Wait) -> None:
 
 def pause_leader(cluster: Cluster, wait: Wait) -> None:
     """The leader stands still for longer than its session lasts, then goes on as if nothing was."""
-    victim = _chosen(cluster, lambda: cluster.leader(PLAIN))
-    cluster.pause(victim)
-    wait(12)
-    cluster.resume(victim)
+    _pause(cluster, wait, 12, lambda: cluster.leader(PLAIN))
 
 
 def pause_leader_briefly(cluster: Cluster, wait: Wait) -> None:
     """The leader stands still for five seconds: nobody is elected in its place."""
-    victim = _chosen(cluster, lambda: cluster.leader(PLAIN))
+    _pause(cluster, wait, 5, lambda: cluster.leader(PLAIN))
+
+
+def pause_leader_long(cluster: Cluster, wait: Wait) -> None:
+    """The leader stands still for half a minute: others have led for long when it goes on."""
+    _pause(cluster, wait, 30, lambda: cluster.leader(PLAIN))
+
+
+def pause_controller(cluster: Cluster, wait: Wait) -> None:
+    """The active controller stands still, and wakes up as one of an epoch that is over."""
+    _pause(cluster, wait, 12, cluster.controller)
+
+
+def _pause(cluster: Cluster, wait: Wait, seconds: float, choose: Callable[[], int]) -> None:
+    victim = _chosen(cluster, choose)
     cluster.pause(victim)
-    wait(5)
+    wait(seconds)
     cluster.resume(victim)
 
 
@@ -107,6 +118,8 @@ FAULTS: Final[dict[str, Fault]] = {
     "kill-all": kill_all,
     "pause-leader": pause_leader,
     "pause-leader-briefly": pause_leader_briefly,
+    "pause-leader-long": pause_leader_long,
+    "pause-controller": pause_controller,
     "cut-leader": cut_leader,
     "cut-one-way": cut_one_way,
     DISK_FULL: disk_full,

@@ -78,8 +78,6 @@ class ReplicaChecker:
         self._nodes: dict[int, _Node] = {}
         self._committed: dict[Key, CommittedLog] = {}
         self._leaders: dict[tuple[Key, int], int] = {}
-        self.allows_loss = False
-        """Set by whoever elects unclean leaders, or takes the power of too many at once."""
         self._cleans = any(node.config.log_cleaner_enable for node in cluster.brokers)
         cluster.on_start.append(self._started)
         cluster.on_end.append(self._ended)
@@ -132,7 +130,7 @@ class ReplicaChecker:
             replica.checked_to = min(replica.checked_to, log.log_end_offset)
         if partition.is_leader:
             self._check_leader(node, key, replica, committed)
-        elif log.high_watermark > committed.end_offset and not self.allows_loss:
+        elif log.high_watermark > committed.end_offset:
             what = f"{node} follows with {log.high_watermark}, {committed.end_offset} is committed"
             self._cluster.violation("follower-high-watermark", f"{name}: {what}")
         self._compare(node, replica, committed, log.high_watermark)
@@ -170,9 +168,6 @@ class ReplicaChecker:
         Who was away for long may yet hear of an epoch in which it led, and that is over.
         """
         end_offset = committed.end_before(replica.partition.leader_epoch)
-        if self.allows_loss:
-            committed.end_offset = min(committed.end_offset, replica.log.log_end_offset)
-            return
         if replica.log.log_end_offset < end_offset:
             what = f"{node} leads at epoch {replica.partition.leader_epoch} with an end of"
             what = f"{what} {replica.log.log_end_offset}, {end_offset} is committed"
@@ -193,7 +188,7 @@ class ReplicaChecker:
         self, node: SimulatedNode, replica: _Replica, committed: CommittedLog, end_offset: int
     ) -> None:
         end_offset = min(end_offset, replica.log.log_end_offset, committed.end_offset)
-        if end_offset <= replica.checked_to or self.allows_loss or self._differs(replica.log):
+        if end_offset <= replica.checked_to or self._differs(replica.log):
             return
         with node.files.untroubled():
             data = read_between(replica.log, replica.checked_to, end_offset)
