@@ -53,6 +53,11 @@ def whole(name: str) -> Input:
         ([table("a", Kind.VIEW)], [flow("a"), flow("b", "a")], "has more than one query"),
         ([table("a.b")], [flow("a.b")], "'a.b' is no name"),
         (
+            [table("v", Kind.VIEW), table("v__changes")],
+            [flow("v"), flow("v__changes")],
+            "v__changes is the name of the table where the changes of v are kept",
+        ),
+        (
             [table("a")],
             [flow("a"), flow("b", "a", LatestState(("k",), "t"))],
             "must be a streaming table that nothing else writes to",

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from ottla.spark.pipelines.model import Dataset, Flow, Kind, PipelineError, did_you_mean
 
 ROWS: Final = "__rows"
+CHANGES: Final = "__changes"
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -58,6 +59,12 @@ def check(datasets: Sequence[Dataset], flows: Sequence[Flow]) -> None:
                 f"{target.name} must be a streaming table that nothing else writes to"
             )
     for dataset in datasets:
+        changes = f"{dataset.name}{CHANGES}"
+        if dataset.kind is Kind.VIEW and changes in named:
+            raise PipelineError(
+                f"{named[changes].place}: {changes} is the name of the table where the changes of "
+                f"{dataset.name} are kept: take another one"
+            )
         if dataset.kind is not Kind.SOURCE and not written[dataset.name]:
             raise PipelineError(
                 f"{dataset.place}: nothing writes to {dataset.kind.value} {dataset.name}"

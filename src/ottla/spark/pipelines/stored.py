@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.errors import ParseException
 from pyspark.sql.types import StructType
 
+from ottla.spark.pipelines.graph import CHANGES
 from ottla.spark.pipelines.model import Dataset, Flow, LatestState, Pipeline, PipelineError
 from ottla.spark.tables.errors import BadTable
 from ottla.spark.tables.logged_table import LoggedTable
@@ -21,7 +22,6 @@ from ottla.spark.tables.table import Table, open_table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-CHANGES: Final = "__changes"
 BEGINNING: Final = "beginning"
 TRIMMED_AFTER: Final = timedelta(days=1)
 """No micro-batch takes so long that its files could be taken for those of a writer that died."""
