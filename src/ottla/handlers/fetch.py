@@ -328,7 +328,9 @@ class _Fetch:
                 last = asked.topic
                 topics.append((last, []))
             topics[-1][1].append(read)
-        endpoints = [] if self._leaders is None else self._leaders.addresses()
+        # A follower knows the brokers by itself; Kafka tells it only who leads.
+        leaders = self._leaders if self._replica_id < 0 else None
+        endpoints = [] if leaders is None else leaders.addresses()
         return encode_fetch_response(
             self._correlation_id,
             self._version,
