@@ -34,7 +34,10 @@ ALONE = {
 }
 
 
-def perform(kind: type[Workload], seed: int, seconds: float = 30.0) -> History:
+def perform(
+    kind: type[Workload], seed: int, seconds: float = 30.0, *, ahead_ms: int = 0
+) -> History:
+    """Let it work, and conclude; ``ahead_ms`` of its clock are taken back when the work ends."""
     cluster = SimulatedCluster(seed, nodes=1, settings={**SETTINGS, **ALONE})
     cluster.start()
     history = History(lambda: cluster.scheduler.now)
@@ -42,8 +45,12 @@ def perform(kind: type[Workload], seed: int, seconds: float = 30.0) -> History:
     prepared = run(workload.prepare())
     assert cluster.run_until(lambda: prepared.done, 60)
     prepared.result()
+    if ahead_ms:
+        cluster.nodes[1].skew(ahead_ms)
     workload.start()
     cluster.run_for(seconds)
+    if ahead_ms:
+        cluster.nodes[1].skew(0)
     workload.stop()
     assert cluster.run_until(lambda: not workload.still_running, 120), workload.still_running
     concluded = run(workload.conclude())
@@ -85,6 +92,10 @@ def test_transactions() -> None:
     ends = [each for each in history if isinstance(each, EndTransaction)]
     assert sum(each.commit and each.is_ok for each in ends) > 50
     assert sum(not each.commit and each.is_ok for each in ends) > 10
+
+
+def test_transactions_that_began_under_a_clock_ahead_are_ended_by_the_next_producer() -> None:
+    perform(Transactions, 3, ahead_ms=86_400_000)
 
 
 def test_groups() -> None:

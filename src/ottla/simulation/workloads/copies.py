@@ -10,7 +10,7 @@ from ottla.simulation.workloads.membership import Member
 from ottla.simulation.workloads.offsets import fetch_offset
 from ottla.simulation.workloads.records import PARTITIONS, Records
 from ottla.simulation.workloads.transactional import Fenced, Spoilt, TransactionalProducer
-from ottla.simulation.workloads.transactions import UNENDED_SECONDS, options
+from ottla.simulation.workloads.transactions import end_open, options
 
 COPIERS: Final = 2
 
@@ -33,13 +33,15 @@ class Copies(Records):
 
     def start(self) -> None:
         self.begin("producer", self._produce("producer"))
-        for group in KINDS:
-            for number in range(COPIERS):
-                name = f"{group}-{number}"
-                self.begin(name, self._live(name, f"{group}-copiers", KINDS[group]))
+        for name, group in self._names().items():
+            self.begin(name, self._live(name, f"{group}-copiers", KINDS[group]))
+
+    def _names(self) -> dict[str, str]:
+        """Of all copiers, which are their transactional ids; and the kind of their groups."""
+        return {f"{group}-{number}": group for group in KINDS for number in range(COPIERS)}
 
     async def conclude(self) -> None:
-        await self.client("patient").pause(UNENDED_SECONDS)
+        await end_open(self, self._names())
         await read_all(self, [*self.places, *self.targets])
         client = self.client("offsets")
         for kind in KINDS:
