@@ -1,6 +1,6 @@
 """Three brokers against three of Apache Kafka's: replicated throughput, failover, many partitions.
 
-``python benchmarks/cluster.py [--quick] [--rows TEXT] [--only ottla|kafka] [--no-files]``. Both
+``python benchmarks/cluster.py [--quick] [--rows TEXT] [--without TEXT] [--only ottla|kafka]``. Both
 clusters run by turns, never at once, on their defaults beside three replicas of which two must be
 in sync. On a small machine three brokers and the client share the same cores, so throughput is what
 all of them together can do. Nothing else should run meanwhile.
@@ -28,6 +28,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=1, help="rounds of both clusters (1)")
     parser.add_argument("--rows", default="", help="only rows whose name contains this text")
+    parser.add_argument("--without", help="no rows whose name contains this text")
     parser.add_argument("--quick", action="store_true", help="with a sixth of the load")
     parser.add_argument("--only", choices=("ottla", "kafka"), help="run one cluster alone")
     parser.add_argument("--no-files", action="store_true", help="write no JSON and no plot")
@@ -72,7 +73,7 @@ def main() -> None:
             try:
                 with running(ClusterProcess(programs[name](), directory)) as cluster:
                     for row, run in rows(load).items():
-                        if options.rows not in row:
+                        if options.rows not in row or (options.without or "\n") in row:
                             continue
                         figures = run(cluster)
                         results.add(name, row, figures)
