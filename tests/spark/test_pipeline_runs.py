@@ -33,6 +33,9 @@ class Hands:
     def monotonic(self) -> float:
         return self.now
 
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
 
 class Told:
     def __init__(self, run_id: str, batch: int, rows: int) -> None:

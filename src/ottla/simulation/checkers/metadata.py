@@ -86,13 +86,12 @@ class MetadataChecker:
         """What has changed is as the controller's rules want it (ValidControllerIsrAndElr)."""
         for topic in delta.topics.changed.values():
             for index, partition in topic.changed.items():
-                replicas, isr = set(partition.replicas), set(partition.isr)
+                isr, elr = set(partition.isr), set(partition.elr)
                 is_led = partition.leader == NO_LEADER or (
                     partition.leader in isr and all(map(image.is_active, isr))
                 )
-                if not (is_led and isr | set(partition.elr) <= replicas) or isr & set(
-                    partition.elr
-                ):
+                is_apart = isr | elr <= set(partition.replicas) and not isr & elr
+                if not (is_led and is_apart):
                     what = f"{topic.name}-{index} at offset {image.offset}: {partition}"
                     self._cluster.violation("valid-isr", what)
 

@@ -5,12 +5,11 @@ come to the end of what was; they are waited for a moment only, since views wait
 """
 
 import logging
-import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Final
 
-from ottla.common.clock import Clock
+from ottla.client.system_time import WaitingClock
 from ottla.spark.pipelines.followers import NOTHING, Followers
 from ottla.spark.pipelines.graph import Graph
 from ottla.spark.pipelines.model import Dataset, Kind, Pipeline
@@ -33,7 +32,7 @@ class Cleaning:
         tables: StoredTables,
         views: Views,
         followers: Followers,
-        clock: Clock,
+        clock: WaitingClock,
         wants_to_stop: Callable[[], bool],
     ) -> None:
         self._every = pipeline.keep_seconds
@@ -83,4 +82,4 @@ class Cleaning:
         while not self._views.forget_read(dataset) and self._clock.monotonic() < until:
             if self._wants_to_stop():
                 return
-            threading.Event().wait(_EVERY_SECONDS)
+            self._clock.wait(_EVERY_SECONDS)

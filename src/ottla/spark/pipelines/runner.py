@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ottla.client.system_time import SystemTime
+from ottla.client.system_time import SystemTime, WaitingClock
 from ottla.common.clock import Clock
 from ottla.spark.pipelines import state as states
 from ottla.spark.pipelines.cleaning import Cleaning
@@ -58,7 +58,7 @@ def run(
     refresh: bool = False,
     conf: Mapping[str, str] | None = None,
     show: Show = lambda _: None,
-    clock: Clock = _SYSTEM,
+    clock: WaitingClock = _SYSTEM,
     stop: threading.Event | None = None,
     spark: "SparkSession | None" = None,
 ) -> RunState:
@@ -117,7 +117,7 @@ class _Run:
         telling: _Telling,
         once: bool,
         stop: threading.Event,
-        clock: Clock,
+        clock: WaitingClock,
     ) -> None:
         self._clock = clock
         self._pipeline = pipeline
