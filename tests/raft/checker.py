@@ -151,6 +151,10 @@ class Recorder:
     def lost_leadership(self, epoch: int) -> None:
         self._pending.clear()
 
+    def appended_control(self, batch: LogBatch) -> None:
+        assert batch.is_control
+        assert batch.last_offset + 1 == self.node.driver.end_offset
+
     def committed(self, high_watermark: int) -> None:
         while self._pending and self._pending[0][0] < high_watermark:
             self._apply(*self._pending.pop(0))

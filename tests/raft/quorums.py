@@ -83,6 +83,9 @@ class Notes:
     def lost_leadership(self, epoch: int) -> None:
         self.lost.append(epoch)
 
+    def appended_control(self, batch: LogBatch) -> None:
+        assert batch.is_control
+
     def committed(self, high_watermark: int) -> None:
         assert high_watermark > self.high_watermark
         self.high_watermark = high_watermark

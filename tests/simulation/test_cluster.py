@@ -213,6 +213,20 @@ def test_a_controller_that_finds_itself_replaced_while_it_writes_forgets_what_it
     assert all(node.image == image for node in others)
 
 
+def test_what_the_quorum_itself_writes_moves_the_offset_of_the_leaders_image_too() -> None:
+    cluster = SimulatedCluster(1, settings={"metadata.max.idle.interval.ms": "0"})
+    cluster.start()
+    leader = leader_of(cluster)
+    assert leader is not None
+    other = next(node for node in cluster.nodes.values() if node is not leader)
+    cluster.wait_for(run(leave_and_join(cluster, other)), 30)
+    cluster.run_for(5)
+    assert leader.raft is not None
+    assert [node.image.offset + 1 for node in cluster.nodes.values()] == [
+        leader.raft.high_watermark
+    ] * 3
+
+
 def upgraded(cluster: SimulatedCluster) -> tuple[int, str | None]:
     """kraft.version to 1, asked of the controller that leads."""
     leader = leader_of(cluster)

@@ -267,6 +267,11 @@ class ControllerDriver:
         if self.raft.is_down and not self._ready.done:
             self._ready.fail(refused)
 
+    def appended_control(self, batch: LogBatch) -> None:
+        # It changes no state, but the offset for which the image stands, as on every standby.
+        self.replay(batch)
+        self._pending.append(_Pending(batch.last_offset + 1, self._machine.replayed()))
+
     def committed(self, high_watermark: int) -> None:
         while self._pending and self._pending[0].end_offset <= high_watermark:
             batch = self._pending.popleft()

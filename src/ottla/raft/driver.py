@@ -7,7 +7,8 @@ Rules:
    one (group commit).
 2. Effects are carried out in their order, so a vote or an epoch is on disk before anybody hears it.
 3. The listener hears of committed batches in order, each once: a snapshot first, then batches that
-   others or earlier epochs wrote, then, as leader, how far its own appends are committed.
+   others or earlier epochs wrote, then, as leader, how far its own appends are committed (of those
+   of the quorum itself it hears when they are appended).
 4. A failed write or sync ends this node's part in the quorum and is reported: nobody knows what is
    on the disk.
 """
@@ -346,7 +347,10 @@ class RaftDriver:
             leader_epoch=self.node.epoch,
         )
         self._append(batch)
-        self._replay_control(bytes(batch))
+        data = bytes(batch)
+        if self._active_epoch is not None:
+            self._listener.appended_control(LogBatch(data))
+        self._replay_control(data)
 
     def _append(self, batch: bytearray) -> None:
         try:

@@ -30,6 +30,10 @@ class RaftListener(Protocol):
         """What was appended and not reported as committed may or may not become so."""
         ...
 
+    def appended_control(self, batch: LogBatch) -> None:
+        """As leader: the quorum itself has appended a batch, to be committed as all others are."""
+        ...
+
     def committed(self, high_watermark: int) -> None:
         """As leader: what was appended below ``high_watermark`` is safe."""
         ...

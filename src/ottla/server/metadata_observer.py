@@ -91,5 +91,8 @@ class MetadataObserver:
     def lost_leadership(self, epoch: int) -> None:
         raise AssertionError(f"an observer led in epoch {epoch}")
 
+    def appended_control(self, batch: LogBatch) -> None:
+        raise AssertionError(f"an observer has appended {batch}")
+
     def committed(self, high_watermark: int) -> None:
         raise AssertionError(f"an observer has appended below {high_watermark}")

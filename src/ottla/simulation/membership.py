@@ -50,8 +50,6 @@ async def _ask(
             is_in = node.node_id in leader.raft.node.committed_voters.ids
             if is_in == is_voter:
                 return True
-            if leader is node and not is_voter:
-                return False
             answer = await _answer(cluster, leader, request)
             cluster.note(f"voters: {type(request).__name__} for {node}: {answer}")
         await cluster.sleep(1.0)

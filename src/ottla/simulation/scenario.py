@@ -99,6 +99,7 @@ def _settings(chance: Chance) -> dict[str, str]:
         "replica.fetch.wait.max.ms": (500, 2_000, 4_000),
         "replica.fetch.max.bytes": (10_000, 1 << 20),
         "metadata.log.max.record.bytes.between.snapshots": (2_000, 20_000, 20 << 20),
+        "metadata.max.idle.interval.ms": (0, 0, 500, 5_000),
         "metadata.max.retention.bytes": (4_000, 100 << 20),
         "internal.metadata.log.segment.bytes": (1_024, 8 << 20),
         "controller.quorum.fetch.timeout.ms": (1_000, 2_000, 4_000),
