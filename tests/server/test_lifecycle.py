@@ -44,6 +44,9 @@ class Controller:
         self.refusal: ApiError | None = None
         self.is_silent = False
         self.registrations = 0
+        self.next_epoch = EPOCH
+        self.taken_over = 0
+        """How many of the first registrations another life of the broker takes the place of."""
         self.heartbeats: list[tuple[float, BrokerHeartbeatRequest]] = []
         self.under_way = 0
         self.fenced = True
@@ -53,10 +56,15 @@ class Controller:
         self, _request: BrokerRegistrationRequest
     ) -> Promise[BrokerRegistrationResponse]:
         self.registrations += 1
-        return self._answered(BrokerRegistrationResponse(broker_epoch=EPOCH))
+        epoch = self.next_epoch
+        if self.refusal is None and not self.is_silent:
+            self.next_epoch += 1
+        return self._answered(BrokerRegistrationResponse(broker_epoch=epoch))
 
     def broker_heartbeat(self, request: BrokerHeartbeatRequest) -> Promise[BrokerHeartbeatResponse]:
         self.heartbeats.append((self.scheduler.now, request))
+        if request.broker_epoch < EPOCH + self.taken_over:
+            return self._answered(BrokerHeartbeatResponse(), StaleBrokerEpoch())
         response = BrokerHeartbeatResponse(is_caught_up=True)
         if self.refusal is None and not self.is_silent:
             if request.want_shut_down:
@@ -67,10 +75,10 @@ class Controller:
         response.is_fenced = self.fenced
         return self._answered(response)
 
-    def _answered(self, response: R) -> Promise[R]:
+    def _answered(self, response: R, refusal: ApiError | None = None) -> Promise[R]:
         promise: Promise[R] = Promise()
         self.under_way += 1
-        refusal = RequestTimedOut() if self.is_silent else self.refusal
+        refusal = RequestTimedOut() if self.is_silent else refusal or self.refusal
 
         def answer() -> None:
             self.under_way -= 1
@@ -132,6 +140,14 @@ def test_a_registration_is_tried_again_until_the_former_life_has_no_session() ->
     assert broker.scheduler.run_until(lambda: registered.done, 1)
     registered.result()
     assert broker.lifecycle.epoch == EPOCH
+
+
+def test_who_is_replaced_by_what_an_earlier_life_sent_registers_again() -> None:
+    broker = Broker()
+    broker.controller.taken_over = 2
+    broker.started()
+    assert broker.controller.registrations == 3
+    assert broker.lifecycle.epoch == EPOCH + 2
 
 
 def test_a_registration_is_given_up_when_its_time_is_over() -> None:

@@ -10,7 +10,9 @@ Rules:
    earlier life may still have a session, and the controller may not be there yet.
 3. A heartbeat that is refused or lost is sent again, after pauses that grow; whatever it was
    refused with, the broker goes on: it is fenced, if at all, by the metadata log.
-4. A broker that stops goes on serving and saying so until the controller has moved what it leads.
+4. What an earlier life has sent may arrive after this one is registered, and take its place. Before
+   clients are let in the broker then registers again.
+5. A broker that stops goes on serving and saying so until the controller has moved what it leads.
    When no controller has answered for a whole session it goes: nobody believes in it any more.
 """
 
@@ -94,6 +96,8 @@ class BrokerLifecycle:
         self._is_urgent = False
         """There is something to tell that the heartbeat under way does not."""
         self._failures = 0
+        self._is_replaced = False
+        """The last heartbeat was refused: the controller knows another life of this broker."""
         self._stopping = False
         self._gone: Promise[None] = Promise()
         self.epoch = NO_EPOCH
@@ -110,10 +114,7 @@ class BrokerLifecycle:
         true of the life before is then undone: a broker that has lost records because its power
         failed leads nothing that it led.
         """
-        self.epoch = await self._registered(request)
-        log.info("registered", broker=self._node_id, epoch=self.epoch)
-        while not self._stopping and self._metadata.image.offset < self.epoch:
-            await self._pause(UNFENCE_POLL_SECONDS)
+        await self._take_part(request)
         if not self._stopping:
             load()
         while not self._stopping:
@@ -121,7 +122,16 @@ class BrokerLifecycle:
             if heartbeat is not None and heartbeat.is_caught_up and not heartbeat.is_fenced:
                 break
             await self._pause(UNFENCE_POLL_SECONDS if heartbeat is not None else self._backoff())
+            if self._is_replaced and not self._stopping:
+                await self._take_part(request)
         self._schedule(self._interval)
+
+    async def _take_part(self, request: BrokerRegistrationRequest) -> None:
+        self.epoch = await self._registered(request)
+        self._is_replaced = False
+        log.info("registered", broker=self._node_id, epoch=self.epoch)
+        while not self._stopping and self._metadata.image.offset < self.epoch:
+            await self._pause(UNFENCE_POLL_SECONDS)
 
     async def _registered(self, request: BrokerRegistrationRequest) -> int:
         deadline = self._scheduler.monotonic() + self._registration_timeout
@@ -177,6 +187,7 @@ class BrokerLifecycle:
             response = await heartbeat
         except ApiError as error:
             log.warning("heartbeat refused", code=error.code.name, reason=error.message)
+            self._is_replaced = error.code == ErrorCode.STALE_BROKER_EPOCH
             return None
         finally:
             self._under_way = None
