@@ -3,11 +3,15 @@
 import pytest
 
 from ottla.common.chance import Chance
+from ottla.common.promise import run
+from ottla.metadata.topics import PartitionImage
 from ottla.simulation import disk
 from ottla.simulation.cluster import SimulatedCluster
+from ottla.simulation.cluster_client import ClusterClient
 from ottla.simulation.faults import KINDS, Faults
 from ottla.simulation.nemesis import Nemesis
-from ottla.simulation.scenario import SCENARIOS, draw_scenario
+from ottla.simulation.node import SimulatedNode
+from ottla.simulation.scenario import SCENARIOS, TWO_DIRECTORIES, draw_scenario
 
 
 def started(seed: int) -> SimulatedCluster:
@@ -31,6 +35,7 @@ def test_each_seed_draws_a_scenario_of_its_own() -> None:
     assert drawn == [draw_scenario(seed) for seed in range(50)]
     assert len({scenario.faults for scenario in drawn}) > 30
     assert {scenario.roles for scenario in drawn} == {"combined", "separate"}
+    assert {scenario.has_two_directories for scenario in drawn} == {False, True}
     assert set().union(*(scenario.faults for scenario in drawn)) == set(KINDS)
     assert all(set(kinds) <= set(KINDS) for kinds in SCENARIOS.values())
 
@@ -93,6 +98,57 @@ def test_a_node_that_starts_on_a_bad_disk_has_a_reason_to_end(kind: str) -> None
     end()
     nodes[0].has_served = True
     assert not faults.may_end(nodes[0]), "its disk was well when it began"
+
+
+def with_two_directories(seed: int) -> SimulatedCluster:
+    cluster = SimulatedCluster(seed, settings={"log.dirs": TWO_DIRECTORIES})
+    cluster.start()
+    created = run(ClusterClient(cluster, "admin").create_topic("t", 8, 3, {}))
+    cluster.wait_for(created, 30)
+    assert cluster.run_until(cluster.is_in_sync, 30)
+    return cluster
+
+
+def test_a_node_goes_on_without_the_directory_that_it_can_do_without() -> None:
+    cluster = with_two_directories(8)
+    faults = Faults(cluster)
+    nodes = list(cluster.nodes.values())
+    end = faults.bad_disk(nodes, Chance(1))
+    assert end is not None
+    cluster.run_for(20)
+    broker = nodes[0].node
+    assert broker is not None
+    assert broker.replicas is not None
+    assert 0 < broker.replicas.offline_count < 8
+    assert all(nodes[0].node_id not in p.isr for p in offline(nodes[0]))
+    end()
+    assert cluster.run_until(cluster.is_in_sync, 60)
+    assert broker is not nodes[0].node
+
+
+def offline(node: SimulatedNode) -> list[PartitionImage]:
+    replicas = None if node.node is None else node.node.replicas
+    assert replicas is not None
+    partitions = node.image.topics.by_name["t"].partitions
+    return [each for index, each in partitions.items() if replicas.is_offline("t", index)]
+
+
+def test_a_directory_is_replaced_and_filled_again_even_with_a_voter_beside_it() -> None:
+    cluster = with_two_directories(9)
+    faults = Faults(cluster)
+    nodes = list(cluster.nodes.values())
+    directory = nodes[0].other_directories[0]
+
+    def logs() -> list[str]:
+        return [name for name in nodes[0].files.list_directory(directory) if name.startswith("t-")]
+
+    assert logs()
+    end = faults.new_disk(nodes, Chance(1))
+    assert end is not None
+    assert not logs()
+    end()
+    assert cluster.run_until(cluster.is_in_sync, 60)
+    assert logs()
 
 
 def test_a_slow_disk_delays_what_is_committed() -> None:

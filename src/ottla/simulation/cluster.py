@@ -58,6 +58,8 @@ SETTINGS: Final = {
     "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "1500",
     "controller.quorum.fetch.timeout.ms": "4000",
+    # Who looks at a clock that is a day ahead is right to forget producers that were idle for one.
+    "producer.id.expiration.ms": str(7 * 86_400_000),
 }
 """What a simulated cluster has when nothing else is said: few partitions, long polls."""
 
@@ -155,8 +157,8 @@ class SimulatedCluster:
             own["controller.quorum.bootstrap.servers"] = ",".join(servers)
         return own
 
-    def format(self, node: SimulatedNode) -> None:
-        """Format the empty disk of a node: a first voter only for its first life."""
+    def format(self, node: SimulatedNode, *, ignore_formatted: bool = False) -> None:
+        """Format the empty disks of a node: a first voter only for its first life."""
         initial = None
         if node.config.is_controller and not self._static and not node.lives:
             initial = ",".join(
@@ -170,6 +172,7 @@ class SimulatedCluster:
             initial_controllers=initial,
             no_initial_controllers=initial is None and not self._static,
             features=self._features,
+            ignore_formatted=ignore_formatted,
             chance=node.chance,
             now_ms=node.scheduler.wall_ms(),
         )
@@ -242,6 +245,11 @@ class SimulatedCluster:
         return None
 
     # Its clients
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """The log directories of each broker."""
+        return self.brokers[0].config.log_dirs
 
     @property
     def bootstrap(self) -> list[tuple[str, int]]:

@@ -55,6 +55,11 @@ class World(Protocol):
     def bootstrap(self) -> list[Address]: ...
 
     @property
+    def directories(self) -> tuple[str, ...]:
+        """The log directories of each broker."""
+        ...
+
+    @property
     def clocks_were_skewed(self) -> bool: ...
 
     @property

@@ -1,8 +1,9 @@
 """What a disk may do to its node: be full, fail, be slow. Each is taken back by :func:`mend`.
 
-A node that loses its only log directory ends; once the disk is mended it may start again on what
-the disk has. Losing power, and torn writes with it, is the node's business
-(:meth:`~ottla.simulation.node.SimulatedNode.lose_power`).
+A node that loses its only log directory, or that of the metadata log, ends; once the disk is mended
+it may start again on what the disk has. Where there are two directories, each is a disk that may
+fail by itself, and the node goes on with the other. Losing power, and torn writes with it, is the
+node's business (:meth:`~ottla.simulation.node.SimulatedNode.lose_power`).
 """
 
 import errno
@@ -27,21 +28,24 @@ def fill(node: SimulatedNode, chance: Chance) -> None:
 def fail(node: SimulatedNode, chance: Chance) -> None:
     """Let one kind of operation fail, on all files or on those of the metadata log or the others.
 
-    It may be fine a few times more: disks fail in the midst of things.
+    It may be fine a few times more: disks fail in the midst of things. Where there is a directory
+    that the node can do without, mostly all of that one fails.
     """
-    operation = chance.choose(OPERATIONS)
+    operations: tuple[str, ...] = (chance.choose(OPERATIONS),)
     part = chance.choose(("", "/__cluster_metadata", ".log", ".checkpoint", "/quorum-state"))
     left = chance.below(20)
+    if node.other_directories and chance.below(4):
+        operations, part = OPERATIONS, f"{chance.choose(node.other_directories)}/"
 
     def failing(asked: str, path: str) -> OSError | None:
         nonlocal left
-        if asked != operation or part not in path:
+        if asked not in operations or part not in path:
             return None
         left -= 1
         return OSError(errno.EIO, "Input/output error", path) if left < 0 else None
 
     node.files.fail = failing
-    node.cluster.note(f"{node}: {operation} of {part or 'everything'} fails soon")
+    node.cluster.note(f"{node}: {', '.join(operations)} of {part or 'everything'} fails soon")
 
 
 def slow(node: SimulatedNode) -> None:

@@ -3,7 +3,7 @@
 Rules keep to what Kafka promises (KIP-966), so that whatever is lost nevertheless is a bug: power
 is taken, and a disk replaced, only while all replicas are in sync; until they are so again no other
 process ends uncleanly, since the controller cannot tell who has lost records and who has not; and
-the disk of a voter is never replaced.
+the disk of a voter's metadata log is never replaced.
 """
 
 from collections import Counter
@@ -239,13 +239,17 @@ class Faults:
         disk.slow(nodes[0])
         return lambda: self._mend(nodes[0])
 
-    def new_disk(self, nodes: Nodes, _chance: Chance) -> End | None:
+    def new_disk(self, nodes: Nodes, chance: Chance) -> End | None:
         node = nodes[0]
-        if node.config.is_controller or not self._may_lose(node):
+        others = node.other_directories
+        if (node.config.is_controller and not others) or not self._may_lose(node):
             return None
         self._has_lost = True
         node.kill()
-        node.wipe()
+        if others and (node.config.is_controller or chance.below(2)):
+            node.replace(chance.choose(others))
+        else:
+            node.wipe()
         return self._starting([node])
 
     def _fall_ill(self, node: SimulatedNode) -> None:
@@ -301,7 +305,7 @@ class Faults:
             return None
         for node in nodes:
             raft = node.raft
-            if node.config.is_controller and raft is not None and not raft.is_leader:
+            if node.config.is_controller and raft is not None:
                 if raft.kraft_version == 0:
                     return None
                 self.tasks.append(run(leave_and_join(self._cluster, node)))

@@ -78,6 +78,11 @@ class SimulatedNode:
         return self.scheduler.background_seconds != BACKGROUND_SECONDS
 
     @property
+    def other_directories(self) -> list[str]:
+        """Those that it can do without: all but that of the metadata log."""
+        return [each for each in self.config.log_dirs if each != self.config.metadata_log_dir]
+
+    @property
     def metadata(self) -> MetadataCache:
         assert self.node is not None, f"{self} does not run"
         return self.node._metadata
@@ -178,6 +183,15 @@ class SimulatedNode:
         self.disks += 1
         self.cluster.format(self)
         self.cluster.note(f"{self} has a new disk")
+
+    def replace(self, directory: str) -> None:
+        """Put an empty, newly formatted disk in the place of one directory."""
+        assert self.node is None, f"{self} runs"
+        self.files.remove_directory(directory)
+        self.files.sync_directory("/")
+        self.disks += 1
+        self.cluster.format(self, ignore_formatted=True)
+        self.cluster.note(f"{self} has a new disk at {directory}")
 
     def _end(self) -> None:
         self.node = None

@@ -11,6 +11,7 @@ from typing import Final
 from ottla.common.chance import Chance
 from ottla.simulation.cluster import Roles
 from ottla.simulation.faults import KINDS
+from ottla.simulation.node import DIRECTORY
 from ottla.simulation.workloads.administration import Administration
 from ottla.simulation.workloads.mix import ALL, KINDS_MAX, SETTINGS
 from ottla.simulation.workloads.records import CompactedRecords, Records
@@ -33,6 +34,7 @@ SECONDS: Final = 45.0
 BROKERS: Final = (3, 3, 3, 4)
 """With one more than replicas a reassignment has somewhere to go; it costs a third more."""
 COMPACTED: Final = CompactedRecords.NAME
+TWO_DIRECTORIES: Final = f"{DIRECTORY},{DIRECTORY}-2"
 
 
 @dataclass(frozen=True)
@@ -50,10 +52,16 @@ class Scenario:
     settings: dict[str, str] = field(default_factory=dict)
     features: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def has_two_directories(self) -> bool:
+        return self.settings.get("log.dirs") == TWO_DIRECTORIES
+
     def __str__(self) -> str:
         quorum = "static" if self.static_quorum else "dynamic"
         faults = ", ".join(self.faults) or "no faults"
         cluster = f"{self.brokers} brokers, {self.roles}, {quorum} quorum"
+        if self.has_two_directories:
+            cluster = f"{cluster}, two directories each"
         return f"{self.name}: {cluster}; {faults}; {', '.join(self.workloads)}"
 
 
@@ -79,7 +87,7 @@ def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) ->
         clock_rates=(0.99, 1.01) if chance.below(2) else (1.0, 1.0),
         workloads=workloads,
         leisure=chance.choose((4.0, 8.0, 16.0)),
-        settings={**SETTINGS, **_settings(chance), **cleaner},
+        settings={**SETTINGS, **_settings(chance), **cleaner, **_directories(seed)},
         features={"eligible.leader.replicas.version": int(chance.below(4) > 0 or is_lossy)},
         brokers=chance.choose(BROKERS) if Administration.NAME in workloads else BROKERS[0],
     )
@@ -88,6 +96,12 @@ def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) ->
 def _subset(chance: Chance, items: Sequence[str], count: int) -> tuple[str, ...]:
     left = list(items)
     return tuple(left.pop(chance.below(len(left))) for _ in range(count))
+
+
+def _directories(seed: int) -> dict[str, str]:
+    """A quarter of all have two log directories per node, of which one may fail."""
+    chance = Chance(int.from_bytes(f"{seed}/directories".encode()))
+    return {"log.dirs": TWO_DIRECTORIES} if chance.below(4) == 0 else {}
 
 
 def _settings(chance: Chance) -> dict[str, str]:

@@ -12,6 +12,12 @@ from ottla.protocol.generated.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from ottla.protocol.generated.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+)
 from ottla.protocol.generated.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -74,6 +80,8 @@ class Administration(Workload):
             self._reassign,
             self._elect,
         ]
+        if len(self.world.directories) > 1:
+            acts += [self._move, self._move]
         can_move = len(self.world.bootstrap) > self.replication_factor
         longest = PAUSE_SECONDS_MAX / (MOVES_FACTOR if can_move else 1)
         while not self.is_stopping:
@@ -135,6 +143,14 @@ class Administration(Workload):
             topics=[ReassignableTopic(name=name, partitions=[wanted])], timeout_ms=3000
         )
         await client.ask_any(request, AlterPartitionReassignmentsResponse)
+
+    async def _move(self, client: ClusterClient) -> None:
+        """To another directory of the same broker, or to where it is already."""
+        name, partition = self._any(client)
+        topic = AlterReplicaLogDirTopic(name=name, partitions=[partition])
+        path = client.chance.choose(self.world.directories)
+        request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=[topic])])
+        await client.ask_any(request, AlterReplicaLogDirsResponse)
 
     async def _elect(self, client: ClusterClient) -> None:
         name, partition = self._any(client)
