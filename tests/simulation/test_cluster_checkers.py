@@ -4,13 +4,21 @@ from dataclasses import replace
 
 import pytest
 
+from ottla.common.promise import run
 from ottla.metadata.delta import MetadataDelta
-from ottla.protocol.generated.metadata_records import PartitionRecord, TopicRecord
+from ottla.protocol.generated.metadata_records import (
+    PartitionChangeRecord,
+    PartitionRecord,
+    TopicRecord,
+)
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.simulation.checkers.committed import CommittedLog
 from ottla.simulation.checkers.metadata import MetadataChecker
+from ottla.simulation.checkers.replicas import ReplicaChecker
 from ottla.simulation.cluster import SimulatedCluster, Violation
+from ottla.simulation.cluster_client import ClusterClient
+from ottla.simulation.node import SimulatedNode
 
 
 def batch(base_offset: int, value: bytes, epoch: int = 0) -> bytes:
@@ -109,3 +117,37 @@ def test_a_leader_without_what_is_committed_is_found() -> None:
     with pytest.raises(Violation, match="leader-completeness"):
         cluster.run_for(30)
     assert checker.committed.end_offset > 0
+
+
+def test_what_a_leader_commits_in_the_step_in_which_it_ends_is_not_forgotten() -> None:
+    """Seed 844: the ISR without a dead replica, and another leader, came with one commit."""
+    times = {"replica.lag.time.max.ms": "1000", "replica.fetch.wait.max.ms": "500"}
+    cluster = SimulatedCluster(4, settings=times)
+    ReplicaChecker(cluster)
+    cluster.start()
+    configs = {"min.insync.replicas": "1"}
+    cluster.wait_for(run(ClusterClient(cluster, "admin").create_topic("t", 1, 3, configs)), 30)
+    image = cluster.newest_image()
+    topic = image.topics.by_name["t"]
+    leader, other = (cluster.nodes[each] for each in topic.partitions[0].replicas[:2])
+    cluster.network.separate([leader.host], [n.host for n in cluster.nodes.values() if n != leader])
+    (partition,) = leader.partitions()
+    data = batch(0, b"a")
+    partition.append(memoryview(bytearray(data)), 0, len(data), 1, cluster.scheduler.wall_ms())
+    cluster.run_for(2.5)
+    assert (partition.log.high_watermark, partition.log.log_end_offset) == (0, 1)
+
+    def changed(node: SimulatedNode, leader_id: int) -> None:
+        delta = MetadataDelta(node.image)
+        change = PartitionChangeRecord(topic_id=topic.topic_id, partition_id=0, isr=[leader_id])
+        change.leader = leader_id if leader_id != leader.node_id else change.leader
+        delta.replay(change)
+        node.metadata.publish(delta.apply(node.image.offset + 1, 1, 0), delta)
+
+    changed(leader, leader.node_id)
+    changed(leader, other.node_id)
+    cluster.run_for(0.01)
+    assert (partition.is_leader, partition.log.high_watermark) == (False, 1)
+    changed(other, other.node_id)
+    with pytest.raises(Violation, match="leader-completeness"):
+        cluster.run_for(1)

@@ -115,7 +115,7 @@ def _settings(chance: Chance) -> dict[str, str]:
         "metadata.log.max.record.bytes.between.snapshots": (2_000, 20_000, 20 << 20),
         "metadata.max.idle.interval.ms": (0, 0, 500, 5_000),
         "metadata.max.retention.bytes": (4_000, 100 << 20),
-        "internal.metadata.log.segment.bytes": (1_024, 8 << 20),
+        "internal.metadata.log.segment.bytes": (8_192, 8 << 20),  # no batch may be larger
         "controller.quorum.fetch.timeout.ms": (1_000, 2_000, 4_000),
         "controller.quorum.election.timeout.ms": (500, 1_000),
         "replica.high.watermark.checkpoint.interval.ms": (1_000, 5_000),

@@ -130,6 +130,9 @@ class ReplicaChecker:
             replica.checked_to = min(replica.checked_to, log.log_end_offset)
         if partition.is_leader:
             self._check_leader(node, key, replica, committed)
+        elif replica.is_leader:
+            # It may have committed something in this very step, before it heard of its end.
+            self._commit(node, log, committed, replica.leader_epoch)
         elif log.high_watermark > committed.end_offset:
             what = f"{node} follows with {log.high_watermark}, {committed.end_offset} is committed"
             self._cluster.violation("follower-high-watermark", f"{name}: {what}")
@@ -156,6 +159,10 @@ class ReplicaChecker:
             self._cluster.violation("monotone-high-watermark", f"{committed.name}: {what}")
         if log.high_watermark > committed.end_offset:
             self._check_isr(key, partition, log.high_watermark)
+            self._commit(node, log, committed, epoch)
+
+    def _commit(self, node: SimulatedNode, log: Log, committed: CommittedLog, epoch: int) -> None:
+        if log.high_watermark > committed.end_offset:
             with node.files.untroubled():
                 data = read_between(log, committed.end_offset, log.high_watermark)
             committed.commit(data, log.high_watermark, epoch)
