@@ -1,8 +1,8 @@
 """Telling the controller in which log directory each partition lies (KIP-858).
 
-A broker with one directory has nothing to tell: the controller knows it. One with several chooses
-where a partition goes, or moves it, and reports that; so that when a disk fails, the controller
-knows which leaders are gone.
+A broker with one directory has nothing to tell, unless its disk was replaced: the controller knows
+it. One with several chooses where a partition goes, or moves it, and reports that; so that when a
+disk fails, the controller knows which leaders are gone.
 
 Rules:
 1. What is told is where the log lies, not where it was meant to lie.
