@@ -6,6 +6,7 @@ import pytest
 
 from ottla.common.promise import run
 from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.topics import TopicImage
 from ottla.protocol.generated.metadata_records import (
     PartitionChangeRecord,
     PartitionRecord,
@@ -119,16 +120,36 @@ def test_a_leader_without_what_is_committed_is_found() -> None:
     assert checker.committed.end_offset > 0
 
 
-def test_what_a_leader_commits_in_the_step_in_which_it_ends_is_not_forgotten() -> None:
-    """Seed 844: the ISR without a dead replica, and another leader, came with one commit."""
-    times = {"replica.lag.time.max.ms": "1000", "replica.fetch.wait.max.ms": "500"}
-    cluster = SimulatedCluster(4, settings=times)
+def with_a_topic(settings: dict[str, str]) -> tuple[SimulatedCluster, TopicImage]:
+    cluster = SimulatedCluster(4, settings=settings)
     ReplicaChecker(cluster)
     cluster.start()
     configs = {"min.insync.replicas": "1"}
     cluster.wait_for(run(ClusterClient(cluster, "admin").create_topic("t", 1, 3, configs)), 30)
-    image = cluster.newest_image()
-    topic = image.topics.by_name["t"]
+    return cluster, cluster.newest_image().topics.by_name["t"]
+
+
+def test_what_a_leader_commits_in_the_step_in_which_its_process_ends_is_not_forgotten() -> None:
+    """Seed 5572: it had answered a follower, and its disk was full."""
+    cluster, topic = with_a_topic({})
+    leader, *followers = (cluster.nodes[each] for each in topic.partitions[0].replicas)
+
+    def commit_and_end() -> None:
+        for node in (leader, *followers):
+            (partition,) = node.partitions()
+            partition.log.append_as_follower(batch(0, b"a"), now_ms=cluster.scheduler.wall_ms())
+            partition.log.set_high_watermark(1)
+        leader.kill()
+
+    cluster.scheduler.call_soon(commit_and_end)
+    cluster.run_for(1)
+    assert [p.log.high_watermark for each in followers for p in each.partitions()] == [1, 1]
+
+
+def test_what_a_leader_commits_in_the_step_in_which_it_ends_is_not_forgotten() -> None:
+    """Seed 844: the ISR without a dead replica, and another leader, came with one commit."""
+    times = {"replica.lag.time.max.ms": "1000", "replica.fetch.wait.max.ms": "500"}
+    cluster, topic = with_a_topic(times)
     leader, other = (cluster.nodes[each] for each in topic.partitions[0].replicas[:2])
     cluster.network.separate([leader.host], [n.host for n in cluster.nodes.values() if n != leader])
     (partition,) = leader.partitions()

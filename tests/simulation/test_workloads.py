@@ -21,6 +21,7 @@ from ottla.simulation.workloads.administration import Administration
 from ottla.simulation.workloads.copies import Copies
 from ottla.simulation.workloads.groups import Groups
 from ottla.simulation.workloads.mix import SETTINGS
+from ottla.simulation.workloads.producing import Producer
 from ottla.simulation.workloads.records import CompactedRecords, ExpiringRecords, Records
 from ottla.simulation.workloads.transactions import Transactions
 from ottla.simulation.workloads.workload import Workload
@@ -74,6 +75,31 @@ def logs(history: History) -> list[ReadAll]:
 def test_records_are_kept() -> None:
     history = perform(Records, 1)
     assert records_sent(history) == sum(len(log.records) for log in logs(history)) // 2
+
+
+def test_the_end_is_read_from_a_new_leader_when_it_knows_it() -> None:
+    """Seed 5404: until its followers have fetched, it shows less than its predecessor did."""
+    cluster = SimulatedCluster(1, settings=SETTINGS, roles="separate")
+    cluster.start()
+    history = History(lambda: cluster.scheduler.now)
+    workload = Records(cluster, history)
+    cluster.wait_for(run(workload.prepare()), 30)
+    place = workload.places[0]
+    producer = Producer(workload.client("producer"), history)
+    cluster.wait_for(run(producer.send_burst(place, [[None]])), 30)
+    topic = cluster.newest_image().topics.by_name[Records.NAME]
+    leader, new_leader, other = (cluster.nodes[each] for each in topic.partitions[0].replicas)
+    leader.kill()
+    cluster.run_for(4.4)  # its session has lasted for at least so long
+    other.pause()
+    (ours,) = (p for p in new_leader.partitions() if (p.topic, p.index) == place)
+    assert cluster.run_until(lambda: ours.is_leader, 3)
+    concluded = run(workload.conclude())
+    cluster.run_for(2)
+    assert not concluded.done
+    other.resume()
+    cluster.wait_for(concluded, 30)
+    assert {read.log_end for read in logs(history) if read.partition == 0} == {1}
 
 
 def test_records_expire() -> None:

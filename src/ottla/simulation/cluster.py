@@ -90,6 +90,8 @@ class SimulatedCluster:
         """Called after each moment at which something happened: checkers."""
         self.on_start: list[Callable[[SimulatedNode], None]] = []
         """Called with a node whose process begins; its server is made, and not yet started."""
+        self.before_end: list[Callable[[SimulatedNode], None]] = []
+        """Called with a node whose process is about to end: others may know what it just did."""
         self.on_end: list[Callable[[SimulatedNode], None]] = []
         """Called with a node whose process has ended, however it did."""
         self.leisure = 1.0

@@ -147,6 +147,7 @@ class SimulatedNode:
         return stopped
 
     def _stopped(self, promise: Promise[None], stopped: Promise[None]) -> None:
+        self._look()
         self.files.kill()
         self._end()
         self.cluster.note(f"{self} has stopped")
@@ -160,6 +161,7 @@ class SimulatedNode:
     def kill(self) -> None:
         """End it as kill -9 does: nothing is flushed, nothing more is said."""
         assert self.node is not None, f"{self} does not run"
+        self._look()
         self.files.kill()
         self._end()
         self.cluster.note(f"{self} is killed")
@@ -167,6 +169,7 @@ class SimulatedNode:
     def lose_power(self) -> None:
         """End it, and with it everything that was not synced; some writes are torn."""
         assert self.node is not None, f"{self} does not run"
+        self._look()
         self.files.crash(self.chance)
         self.host.lose_power()
         self._end()
@@ -193,6 +196,10 @@ class SimulatedNode:
         self.cluster.format(self, ignore_formatted=True)
         self.cluster.note(f"{self} has a new disk at {directory}")
 
+    def _look(self) -> None:
+        for looks in self.cluster.before_end:
+            looks(self)
+
     def _end(self) -> None:
         self.node = None
         self.is_stopping = False
@@ -209,6 +216,7 @@ class SimulatedNode:
         if self.node is None:
             return
         self.failure = self.node.failure or self.failure
+        self._look()
         self.files.kill()
         self._end()
         self.cluster.note(f"{self} ended by itself: {type(self.failure).__name__}")

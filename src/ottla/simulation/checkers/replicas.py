@@ -80,6 +80,7 @@ class ReplicaChecker:
         self._leaders: dict[tuple[Key, int], int] = {}
         self._cleans = any(node.config.log_cleaner_enable for node in cluster.brokers)
         cluster.on_start.append(self._started)
+        cluster.before_end.append(self._look_again)
         cluster.on_end.append(self._ended)
         cluster.after_step.append(self.check)
 
@@ -92,24 +93,31 @@ class ReplicaChecker:
     def _ended(self, node: SimulatedNode) -> None:
         self._nodes.pop(node.node_id, None)
 
+    def _look_again(self, node: SimulatedNode) -> None:
+        watched = self._nodes.get(node.node_id)
+        if watched is not None:
+            self._look(watched)
+
     def check(self) -> None:
         """Look at the replicas of all nodes that did something since the last look."""
         for watched in self._nodes.values():
             steps = watched.scheduler.steps
-            if steps == watched.steps:
-                continue
-            watched.steps = steps
-            if watched.is_changed or watched.has_unmade:
-                self._list(watched)
-            for replica in watched.replicas.values():
-                log, partition = replica.log, replica.partition
-                if (
-                    log.high_watermark != replica.high_watermark
-                    or log.log_end_offset != replica.end_offset
-                    or partition.leader_epoch != replica.leader_epoch
-                    or partition.leader != replica.leader
-                ):
-                    self._changed(watched.node, replica)
+            if steps != watched.steps:
+                watched.steps = steps
+                self._look(watched)
+
+    def _look(self, watched: _Node) -> None:
+        if watched.is_changed or watched.has_unmade:
+            self._list(watched)
+        for replica in watched.replicas.values():
+            log, partition = replica.log, replica.partition
+            if (
+                log.high_watermark != replica.high_watermark
+                or log.log_end_offset != replica.end_offset
+                or partition.leader_epoch != replica.leader_epoch
+                or partition.leader != replica.leader
+            ):
+                self._changed(watched.node, replica)
 
     def _list(self, watched: _Node) -> None:
         watched.is_changed = False

@@ -26,6 +26,7 @@ PARTITION_BYTES: Final = 2_000
 """Little, so that there are many fetches."""
 WAIT_MS: Final = 300
 EARLIEST: Final = -2
+LATEST: Final = -1
 
 
 class Fetched(NamedTuple):
@@ -129,19 +130,31 @@ class Cursor:
 
     async def _reset(self) -> None:
         """The position is not there: begin at the earliest, as auto.offset.reset has it."""
+        found = await self._find(EARLIEST)
+        if found is not None and found > self.position:
+            self.seek(found)
+
+    async def end(self) -> int:
+        """Where what can be read ends; a new leader says so when it knows (KIP-207)."""
+        while (found := await self._find(LATEST)) is None:
+            await self._client.renew(self.place)
+        return found
+
+    async def _find(self, timestamp: int) -> int | None:
         topic, partition = self.place
-        wanted = ListOffsetsPartition(partition_index=partition, timestamp=EARLIEST)
+        wanted = ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
         request = ListOffsetsRequest(
-            replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[wanted])]
+            replica_id=-1,
+            isolation_level=int(self.isolation is Isolation.COMMITTED),
+            topics=[ListOffsetsTopic(name=topic, partitions=[wanted])],
         )
         try:
             leader, _ = await self._client.leader(self.place)
             answer = await self._client.ask(leader, request, ListOffsetsResponse)
         except OSError:
-            return
+            return None
         found = answer.topics[0].partitions[0]
-        if found.error_code == ErrorCode.NONE and found.offset > self.position:
-            self.seek(found.offset)
+        return found.offset if found.error_code == ErrorCode.NONE else None
 
     async def poll(self, history: History, process: str) -> Poll | None:
         """Fetch once, go on, and tell the history."""
@@ -187,7 +200,8 @@ async def read_all(workload: Workload, places: Iterable[Place]) -> None:
                 )
             )
             cursor = Cursor(client, place, isolation)
-            while True:
+            end = await cursor.end()
+            while read.log_end < end or cursor.position < read.log_end:
                 fetched = await cursor.fetch()
                 if fetched is None:
                     continue
@@ -197,6 +211,4 @@ async def read_all(workload: Workload, places: Iterable[Place]) -> None:
                 read.log_end = fetched.high_watermark
                 if isolation is Isolation.COMMITTED:
                     read.log_end = fetched.last_stable_offset
-                if cursor.position >= read.log_end:
-                    break
             workload.history.end(read)
