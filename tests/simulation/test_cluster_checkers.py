@@ -1,5 +1,6 @@
 """The checkers of the cluster find what they are there for."""
 
+import errno
 from dataclasses import replace
 
 import pytest
@@ -129,7 +130,10 @@ def with_a_topic(settings: dict[str, str]) -> tuple[SimulatedCluster, TopicImage
     return cluster, cluster.newest_image().topics.by_name["t"]
 
 
-def test_what_a_leader_commits_in_the_step_in_which_its_process_ends_is_not_forgotten() -> None:
+@pytest.mark.parametrize("has_failed", [False, True])
+def test_what_a_leader_commits_in_the_step_in_which_its_process_ends_is_not_forgotten(
+    has_failed: bool,
+) -> None:
     """Seed 5572: it had answered a follower, and its disk was full."""
     cluster, topic = with_a_topic({})
     leader, *followers = (cluster.nodes[each] for each in topic.partitions[0].replicas)
@@ -139,6 +143,8 @@ def test_what_a_leader_commits_in_the_step_in_which_its_process_ends_is_not_forg
             (partition,) = node.partitions()
             partition.log.append_as_follower(batch(0, b"a"), now_ms=cluster.scheduler.wall_ms())
             partition.log.set_high_watermark(1)
+            if has_failed and node is leader:
+                partition.log.failure = OSError(errno.ENOSPC, "no space left on device")
         leader.kill()
 
     cluster.scheduler.call_soon(commit_and_end)
