@@ -202,3 +202,31 @@ def test_a_followed_log_moves_while_it_is_fetched_and_cut(moving: Moving) -> Non
     assert moving.manager.directory_of(partition.log).path == B
     assert follower.contents() == leader.contents()
     assert b"stray" not in follower.contents()
+
+
+def test_a_flush_that_is_under_way_is_waited_for_with_pauses(moving: Moving) -> None:
+    """Seed 6868: a segment of the copy was full, and flushed; the move asked without a pause."""
+    logs.append(moving.log, b"a")
+    moving.moves.move(logs.TOPIC, B)
+    future = moving.manager.future_logs[logs.TOPIC]
+    moving.manager.copy_to_future(logs.TOPIC, 1 << 20)
+    flush = future.prepare_flush()
+    assert flush is not None
+    asked = 0
+    copy = moving.manager.copy_to_future
+
+    def counted(topic_partition: TopicPartition, max_bytes: int) -> bool:
+        nonlocal asked
+        asked += 1
+        assert asked < 100
+        return copy(topic_partition, max_bytes)
+
+    moving.manager.copy_to_future = counted  # type: ignore[method-assign]
+    for _ in range(5):
+        moving.clock.advance(0.01)
+    assert 1 < asked <= 6
+    assert moving.manager.directory_of(moving.log).path == A
+    flush.run()
+    future.flushed(flush, logs.NOW)
+    moving.settle()
+    assert moving.manager.directory_of(moving.log).path == B

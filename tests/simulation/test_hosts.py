@@ -205,3 +205,15 @@ def test_a_fast_clock_is_early_and_a_skewed_one_is_wrong() -> None:
     assert happened == [5.0]
     assert fast.monotonic() - before == pytest.approx(40.0)
     assert fast.wall_ms() == world.scheduler.wall_ms() - 5000
+
+
+def test_a_moment_that_does_not_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.simulation.scheduler.MOMENT_STEPS_LIMIT", 100)
+    scheduler = SimulatedScheduler(Chance(1))
+
+    def again() -> None:
+        scheduler.call_later(0.0, again)
+
+    again()
+    with pytest.raises(AssertionError, match="does not come to an end"):
+        scheduler.step()

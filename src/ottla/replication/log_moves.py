@@ -31,6 +31,7 @@ from ottla.storage.manager import LogManager
 
 PIECE_BYTES: Final = 1 << 20
 BYTES_PER_SECOND_MIN: Final = 1
+FLUSH_PAUSE_SECONDS: Final = 0.01
 
 
 class _Move:
@@ -148,9 +149,12 @@ class LogMoves:
             if flush is not None:
                 self._flush(topic_partition, move, flush)
                 return
-            # With another flush of it under way, this one comes when that is done.
             move.is_flushed = future.recovery_point >= future.log_end_offset
-            self._waiting.append(topic_partition)
+            if move.is_flushed:
+                self._waiting.append(topic_partition)
+            else:
+                # Another flush of it is under way; this one comes when that is done.
+                self._scheduler.call_later(FLUSH_PAUSE_SECONDS, self._go_on, topic_partition)
         elif not move.is_named:
             path = logs.name_future(topic_partition)
             directories = [future.directory, path]

@@ -19,6 +19,7 @@ EPOCH_MS: Final = 1_700_000_000_000
 """What the wall clock shows when a simulation begins."""
 BACKGROUND_SECONDS: Final = (0.0001, 0.01)
 STEPS_LIMIT: Final = 50_000_000
+MOMENT_STEPS_LIMIT: Final = 1_000_000
 
 
 class SimulatedTimer(list[Any]):
@@ -110,7 +111,9 @@ class SimulatedScheduler:
             return False
         now = self.now = max(self.now, at)
         heap = self._heap
+        limit = self.steps + MOMENT_STEPS_LIMIT
         while heap and heap[0][0] <= now:
+            assert self.steps < limit, "a moment of the simulation does not come to an end"
             timer = heappop(heap)
             _, _, callback, args, owner, life = timer
             if callback is None:
