@@ -53,6 +53,19 @@ class Moving:
     def log(self) -> Log:
         return self.manager.logs[logs.TOPIC]
 
+    def count(self) -> list[TopicPartition]:
+        """What is copied from now on, a piece each."""
+        copied: list[TopicPartition] = []
+        copy = self.manager.copy_to_future
+
+        def counted(topic_partition: TopicPartition, max_bytes: int) -> bool:
+            copied.append(topic_partition)
+            assert len(copied) < 100
+            return copy(topic_partition, max_bytes)
+
+        self.manager.copy_to_future = counted  # type: ignore[method-assign]
+        return copied
+
     def settle(self) -> None:
         for _ in range(200):
             self.clock.advance(1)
@@ -212,21 +225,30 @@ def test_a_flush_that_is_under_way_is_waited_for_with_pauses(moving: Moving) -> 
     moving.manager.copy_to_future(logs.TOPIC, 1 << 20)
     flush = future.prepare_flush()
     assert flush is not None
-    asked = 0
-    copy = moving.manager.copy_to_future
-
-    def counted(topic_partition: TopicPartition, max_bytes: int) -> bool:
-        nonlocal asked
-        asked += 1
-        assert asked < 100
-        return copy(topic_partition, max_bytes)
-
-    moving.manager.copy_to_future = counted  # type: ignore[method-assign]
+    asked = moving.count()
     for _ in range(5):
         moving.clock.advance(0.01)
-    assert 1 < asked <= 6
+    assert 1 < len(asked) <= 6
     assert moving.manager.directory_of(moving.log).path == A
     flush.run()
     future.flushed(flush, logs.NOW)
     moving.settle()
     assert moving.manager.directory_of(moving.log).path == B
+
+
+def test_a_log_whose_last_records_were_compacted_away_moves_with_its_next_one(
+    moving: Moving,
+) -> None:
+    logs.append(moving.log, b"a")
+    later = logs.batch([b"x"], base_offset=5, leader_epoch=0)
+    moving.log.append_as_follower(bytes(later), now_ms=logs.NOW)
+    moving.log.truncate_to(5, logs.NOW)
+    asked = moving.count()
+    moving.moves.move(logs.TOPIC, B)
+    for _ in range(5):
+        moving.clock.advance(0.01)
+    assert 1 < len(asked) <= 7
+    logs.append(moving.log, b"b")
+    moving.settle()
+    assert moving.manager.directory_of(moving.log).path == B
+    assert logs.values_of(moving.log) == {0: b"a", 5: b"b"}

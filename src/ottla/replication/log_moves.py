@@ -31,7 +31,7 @@ from ottla.storage.manager import LogManager
 
 PIECE_BYTES: Final = 1 << 20
 BYTES_PER_SECOND_MIN: Final = 1
-FLUSH_PAUSE_SECONDS: Final = 0.01
+PAUSE_SECONDS: Final = 0.01
 
 
 class _Move:
@@ -136,8 +136,11 @@ class LogMoves:
         before = move.future.size()
         has_all = self._logs.copy_to_future(topic_partition, PIECE_BYTES)
         copied = max(0, move.future.size() - before)
-        if not has_all:
+        if not has_all and copied:
             self._waiting.append(topic_partition)
+        elif not has_all:
+            # Nothing is left of the last records but their offsets: it ends with the next one.
+            self._scheduler.call_later(PAUSE_SECONDS, self._go_on, topic_partition)
         elif not move.is_busy:
             self._caught_up(topic_partition, move)
         return copied / max(self.bytes_per_second, BYTES_PER_SECOND_MIN)
@@ -154,7 +157,7 @@ class LogMoves:
                 self._waiting.append(topic_partition)
             else:
                 # Another flush of it is under way; this one comes when that is done.
-                self._scheduler.call_later(FLUSH_PAUSE_SECONDS, self._go_on, topic_partition)
+                self._scheduler.call_later(PAUSE_SECONDS, self._go_on, topic_partition)
         elif not move.is_named:
             path = logs.name_future(topic_partition)
             directories = [future.directory, path]
