@@ -109,7 +109,8 @@ def with_two_directories(seed: int) -> SimulatedCluster:
     return cluster
 
 
-def test_a_node_goes_on_without_the_directory_that_it_can_do_without() -> None:
+@pytest.mark.parametrize("is_healed", [False, True])
+def test_a_node_goes_on_without_the_directory_that_it_can_do_without(is_healed: bool) -> None:
     cluster = with_two_directories(8)
     faults = Faults(cluster)
     nodes = list(cluster.nodes.values())
@@ -121,7 +122,7 @@ def test_a_node_goes_on_without_the_directory_that_it_can_do_without() -> None:
     assert broker.replicas is not None
     assert 0 < broker.replicas.offline_count < 8
     assert all(nodes[0].node_id not in p.isr for p in offline(nodes[0]))
-    end()
+    (faults.heal if is_healed else end)()
     assert cluster.run_until(cluster.is_in_sync, 60)
     assert broker is not nodes[0].node
 

@@ -30,9 +30,9 @@ class Acknowledgements:
 
     def passed(self, high_watermark: int) -> None:
         """Everything below ``high_watermark`` is committed."""
-        waiting = self._waiting
-        while waiting and waiting[0][0] < high_watermark:
-            heappop(waiting)[2](None)
+        # Who is told may write, find that the disk fails, and so have the others told of that.
+        while self._waiting and self._waiting[0][0] < high_watermark:
+            heappop(self._waiting)[2](None)
 
     def fail(self, error: ApiError) -> None:
         """Nobody will tell here: this broker leads no more."""

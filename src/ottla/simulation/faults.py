@@ -65,6 +65,8 @@ class Faults:
                 node.skew(0)
             self._mend_disk(node)
             self.start(node)
+            if node.has_offline_directory and not node.is_stopping:
+                self.tasks.append(run(self._restart(node)))
 
     def start(self, node: SimulatedNode) -> None:
         if node.node is None:
@@ -285,20 +287,23 @@ class Faults:
         for node in nodes:
             if node.node is None or node.is_stopping or node.scheduler.is_paused or self.is_over:
                 continue
-            life = node.lives
-            node.stop()
-            for _ in range(int(STOP_SECONDS)):
-                if node.lives != life or node.node is None:
-                    break
-                await cluster.sleep(1.0)
-            if node.lives == life and not (node.is_running and self.is_fragile):
-                if node.node is not None:
-                    node.kill()
-                self.start(node)
+            await self._restart(node)
             for _ in range(int(SYNC_SECONDS)):
                 await cluster.sleep(1.0)
                 if cluster.is_in_sync() or self.is_over:
                     break
+
+    async def _restart(self, node: SimulatedNode) -> None:
+        life = node.lives
+        node.stop()
+        for _ in range(int(STOP_SECONDS)):
+            if node.lives != life or node.node is None:
+                break
+            await self._cluster.sleep(1.0)
+        if node.lives == life and not (node.is_running and self.is_fragile):
+            if node.node is not None:
+                node.kill()
+            self.start(node)
 
     def change_voters(self, nodes: Nodes, _chance: Chance) -> End | None:
         if self.tasks and not self.tasks[-1].done:

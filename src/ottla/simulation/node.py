@@ -83,6 +83,12 @@ class SimulatedNode:
         return [each for each in self.config.log_dirs if each != self.config.metadata_log_dir]
 
     @property
+    def has_offline_directory(self) -> bool:
+        """Whether it goes on without one of its directories, which comes with its next life."""
+        logs = None if self.node is None else self.node.logs
+        return logs is not None and len(logs.online_directories) < len(logs.directories)
+
+    @property
     def metadata(self) -> MetadataCache:
         assert self.node is not None, f"{self} does not run"
         return self.node._metadata

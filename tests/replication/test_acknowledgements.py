@@ -1,0 +1,44 @@
+"""Each who waits for the high watermark is told once, whatever those do who are told before."""
+
+from functools import partial
+
+from ottla.common.errors import ApiError, KafkaStorageError
+from ottla.replication.acknowledgements import Acknowledgements
+
+
+def test_who_is_told_may_end_the_leadership() -> None:
+    """Seed 3043: a coordinator wrote its next batch when it heard, and the disk failed by that."""
+    acknowledgements = Acknowledgements()
+    told: list[tuple[int, ApiError | None]] = []
+    failure = KafkaStorageError()
+
+    def first(error: ApiError | None) -> None:
+        told.append((1, error))
+        acknowledgements.fail(failure)
+
+    acknowledgements.add(1, first)
+
+    def other(offset: int, error: ApiError | None) -> None:
+        told.append((offset, error))
+
+    for offset in (2, 3, 9):
+        acknowledgements.add(offset, partial(other, offset))
+    acknowledgements.passed(5)
+    assert told == [(1, None), (2, failure), (3, failure), (9, failure)]
+    acknowledgements.passed(10)
+    assert len(told) == 4
+
+
+def test_who_is_told_may_wait_for_more() -> None:
+    acknowledgements = Acknowledgements()
+    told: list[int] = []
+
+    def first(_error: ApiError | None) -> None:
+        told.append(1)
+        acknowledgements.add(2, lambda _error: told.append(2))
+        acknowledgements.add(7, lambda _error: told.append(7))
+
+    acknowledgements.add(1, first)
+    acknowledgements.passed(5)
+    assert told == [1, 2]
+    assert len(acknowledgements) == 1
