@@ -304,6 +304,29 @@ def test_an_epoch_without_records_that_nobody_else_has_is_forgotten() -> None:
     assert follower.contents() == leader.contents()
 
 
+def test_what_a_leader_has_deleted_cannot_be_compared_and_goes() -> None:
+    """Seed 8880: its records of a time when we led for ourselves are deleted, and its epochs."""
+    leader, follower = pair(epoch=1)
+    leader.append(b"a")
+    follower.catch_up(leader)
+    for _ in range(5):
+        follower.log.append_as_follower(
+            logs.batch([b"false"], base_offset=follower.log.log_end_offset, leader_epoch=1),
+            now_ms=logs.NOW,
+        )
+    leader.hear(1, 2)
+    leader.append(b"b", b"c")
+    leader.log.set_high_watermark(3)
+    leader.log.delete_records_before(3)
+    leader.hear(1, 3)
+    leader.append(b"d")
+    follower.hear(1, 3)
+    follower.fetch_from(leader)
+    assert (follower.log.log_start_offset, follower.log.log_end_offset) == (3, 3)
+    follower.catch_up(leader)
+    assert logs.values_of(follower.log) == {3: b"d"}
+
+
 def test_of_an_answer_that_tells_of_departing_logs_nothing_else_is_used() -> None:
     leader, follower = pair(epoch=1)
     leader.append(b"a")

@@ -324,7 +324,11 @@ class Fetcher:
         if fetched.diverging_end < 0:
             raise CorruptMessage(f"a leader's epoch that ends at {fetched.diverging_end}")
         offset = truncation_offset(partition.log, fetched.diverging_epoch, fetched.diverging_end)
-        partition.truncate_to(offset, now_ms)
+        if offset <= fetched.log_start_offset:
+            # The leader has forgotten where that epoch ended: what is left below may be false too.
+            partition.truncate_fully_and_start_at(fetched.log_start_offset, now_ms)
+        else:
+            partition.truncate_to(offset, now_ms)
         state.at_log_end()
         self._changed[state.key] = None
 

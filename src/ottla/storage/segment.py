@@ -483,10 +483,14 @@ class Segment:
             self.index(place.position, place.size, place.last_offset, header.max_timestamp)
         self.end_rebuild(at_once=True)
 
-    def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Forget the batches from the one that has ``offset`` on; on disk too when it returns."""
+    def truncate_to(self, offset: int, now_ms: int) -> int:
+        """Forget the batches from the one that has ``offset`` on; on disk too when it returns.
+
+        Return where it ends now: a batch with ``offset`` within it goes as a whole.
+        """
         place = self.locate(offset)
         if place is not None:
+            offset = min(offset, place.base_offset)
             self.file.truncate(place.position)
             self.size = place.position
             self.stretches.cut(self.size)
@@ -501,6 +505,7 @@ class Segment:
             self.first_timestamp = NO_TIMESTAMP
         self._read_max_timestamp()
         self._check_indexes_full()
+        return offset
 
     def _read_max_timestamp(self) -> None:
         """From the last entry of the time index, and what stands behind it."""

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 
 def truncate_to(log: "Log", offset: int, now_ms: int) -> bool:
-    """Forget everything from ``offset`` on; whether there was something."""
+    """Forget everything from ``offset`` on; whether there was something.
+
+    The log then ends at ``offset`` or, if that was within a batch, before this batch. With a gap
+    behind it a recovery would find that records have been lost, and drop those that came later.
+    """
     if offset >= log.log_end_offset:
         # An epoch that began at the end without a record may contradict the leader.
         log.epochs.truncate_from_end(log.log_end_offset)
@@ -36,7 +40,7 @@ def truncate_to(log: "Log", offset: int, now_ms: int) -> bool:
     active = log._active = log.segments.active
     if not active.active:
         active.activate()
-    active.truncate_to(offset, now_ms)
+    offset = active.truncate_to(offset, now_ms)
     log.log_start_offset = min(log.log_start_offset, offset)
     log.epochs.truncate_from_end(offset)
     _ends_at(log, offset, now_ms)
