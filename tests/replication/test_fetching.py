@@ -14,6 +14,7 @@ from ottla.common.errors import (
 from ottla.protocol.fetch_answer import FetchAnswer, FetchedRecords
 from ottla.protocol.generated.fetch import FetchRequest
 from ottla.protocol.generated.list_offsets import ListOffsetsRequest
+from ottla.storage.log import Log
 
 BACKOFF = SETTINGS.backoff_ms / 1000
 
@@ -304,16 +305,19 @@ def test_an_epoch_without_records_that_nobody_else_has_is_forgotten() -> None:
     assert follower.contents() == leader.contents()
 
 
+def write_alone(log: Log, count: int) -> None:
+    """Records of epoch 1 that no leader has."""
+    for _ in range(count):
+        data = logs.batch([b"x"], base_offset=log.log_end_offset, leader_epoch=1)
+        log.append_as_follower(data, now_ms=logs.NOW)
+
+
 def test_what_a_leader_has_deleted_cannot_be_compared_and_goes() -> None:
     """Seed 8880: its records of a time when we led for ourselves are deleted, and its epochs."""
     leader, follower = pair(epoch=1)
     leader.append(b"a")
     follower.catch_up(leader)
-    for _ in range(5):
-        follower.log.append_as_follower(
-            logs.batch([b"false"], base_offset=follower.log.log_end_offset, leader_epoch=1),
-            now_ms=logs.NOW,
-        )
+    write_alone(follower.log, 5)
     leader.hear(1, 2)
     leader.append(b"b", b"c")
     leader.log.set_high_watermark(3)
@@ -373,11 +377,7 @@ def test_a_leader_whose_log_ends_before_ours_has_us_cut_ours_to_that() -> None:
     leader, follower = pair(epoch=1)
     leader.append(b"a")
     follower.catch_up(leader)
-    for _ in range(3):
-        follower.log.append_as_follower(
-            logs.batch([b"x"], base_offset=follower.log.log_end_offset, leader_epoch=1),
-            now_ms=logs.NOW,
-        )
+    write_alone(follower.log, 3)
     leader.refusal = None
     follower.hear(1, 1)
     follower.fetch_from(leader)

@@ -32,6 +32,7 @@ from ottla.storage.manager import LogManager
 PIECE_BYTES: Final = 1 << 20
 BYTES_PER_SECOND_MIN: Final = 1
 PAUSE_SECONDS: Final = 0.01
+"""Before a move is looked at again that waits for something else."""
 
 
 class _Move:
