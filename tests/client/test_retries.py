@@ -10,7 +10,9 @@ from ottla.client.consumer import Consumer
 from ottla.client.errors import BrokerUnavailable, SomeRefused
 from ottla.client.offsets import EARLIEST
 from ottla.client.producer import Producer
+from ottla.client.stamps import Stamp, Stamps
 from ottla.common.errors import (
+    ApiError,
     ErrorCode,
     InvalidRecord,
     MessageTooLarge,
@@ -84,6 +86,9 @@ class Script:
     def sequences(self) -> list[tuple[int, int]]:
         """Producer id and sequence of each batch that came."""
         return [(header.producer_id, header.base_sequence) for header in self.headers()]
+
+    def epochs(self) -> list[int]:
+        return [header.producer_epoch for header in self.headers()]
 
     def headers(self) -> list[BatchHeader]:
         return [read_header(data) for data in self.batches()]
@@ -166,17 +171,45 @@ def test_a_refused_batch_fails_its_records_and_the_next_takes_its_sequence() -> 
     assert script.sequences() == [(100, 0), (100, 0)]
 
 
-def test_a_lost_sequence_begins_anew_with_another_producer_id() -> None:
+def test_a_lost_sequence_begins_anew_with_the_next_epoch() -> None:
     script = Script(produced(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), produced())
     with script.broker, producer_for(script) as producer:
         producer.send("t", b"v")
         with pytest.raises(OutOfOrderSequenceNumber):
             producer.flush()
         producer.send("t", b"w")
+    assert script.sequences() == [(100, 0), (100, 0)]
+    assert script.epochs() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+)
+def test_a_producer_id_that_is_no_good_is_given_up(code: ErrorCode) -> None:
+    script = Script(produced(code), produced())
+    with script.broker, producer_for(script) as producer:
+        producer.send("t", b"v")
+        with pytest.raises(ApiError):
+            producer.flush()
+        producer.send("t", b"w")
     assert script.sequences() == [(100, 0), (200, 0)]
+    assert script.epochs() == [0, 0]
 
 
-def test_what_does_not_arrive_in_time_fails_and_the_producer_id_with_it() -> None:
+def test_a_producer_id_whose_epochs_are_over_is_given_up() -> None:
+    stamps = Stamps()
+    other = TopicPartition("t", 1)
+    stamps.take_id(100, 32_766)
+    stamps.begin_anew(T0, stamps.next(T0))
+    assert stamps.next(T0) == (100, 32_767, 0)
+    stamps.begin_anew(T0, stamps.next(T0))
+    assert stamps.needs_id(T0)
+    stamps.take_id(200, 0)
+    stamps.begin_anew(other, Stamp(100, 32_767, 5))
+    assert not stamps.needs_id(other), "it has not used that id yet"
+
+
+def test_what_does_not_arrive_in_time_fails_and_the_next_has_another_epoch() -> None:
     script = Script(*[produced(ErrorCode.NOT_ENOUGH_REPLICAS)] * 3, produced())
     clock = ClockThatMovesByWaiting()
     with script.broker, producer_for(script, delivery_timeout_ms=25, clock=clock) as producer:
@@ -186,7 +219,8 @@ def test_what_does_not_arrive_in_time_fails_and_the_producer_id_with_it() -> Non
         assert promise.done
         producer.send("t", b"w")
         producer.flush()
-    assert script.sequences() == [(100, 0)] * 3 + [(200, 0)]
+    assert script.sequences() == [(100, 0)] * 4
+    assert script.epochs() == [0, 0, 0, 1]
     assert clock.waits == [0.005, 0.010, 0.010]
 
 
@@ -355,7 +389,7 @@ def test_offsets_that_do_not_come_in_time_are_refused_with_the_last_reason() -> 
 
 
 def test_an_empty_poll_ends_at_its_timeout() -> None:
-    script = Script(*[fetched()] * 500)
+    script = Script(*[fetched()] * 50_000)
     with script.broker, Consumer(script.broker.address, timing=QUICK) as consumer:
         assert consumer.poll(50) == {}
         consumer.assign({T0: 0})

@@ -1,8 +1,9 @@
 """Sends finished batches to their leaders and settles their records' promises.
 
 A round takes at most one batch of each partition, so a leader sees the batches of a partition one
-after the other, each only after it answered for the one before. Sequences are given when a batch is
-sent first and kept when it is sent again: a leader that has it already says so, and all is well.
+after the other, each only after it answered for the one before. A batch is stamped when it is sent
+first and keeps its stamp when it is sent again: a leader that has it already says so, and all is
+well.
 """
 
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from ottla.client.cluster import ANY, Cluster
 from ottla.client.connection import Connection, close_unanswered
 from ottla.client.errors import BrokerUnavailable, refusal
 from ottla.client.leaders import by_leader
+from ottla.client.stamps import NO_STAMP, Stamp, Stamps
 from ottla.client.system_time import Deadline
 from ottla.common.errors import (
     RETRIABLE,
@@ -34,20 +36,22 @@ from ottla.protocol.generated.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from ottla.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 from ottla.records.builder import BatchBuilder
 from ottla.records.record import Header
 
 _TOPIC_IDS_FROM: Final = 13
-_SEQUENCE_MASK: Final = 0x7FFFFFFF
-_IDENTITY_LOST: Final = frozenset(
+_ANOTHER_ID: Final = frozenset(
+    {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+)
+"""The producer id is no good any more."""
+_UNKNOWN: Final = frozenset(
     {
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
         ErrorCode.UNKNOWN_PRODUCER_ID,
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
     }
 )
+"""Nobody knows what the leader has of the batch, or which sequence it expects."""
 
 
 class Delivered(NamedTuple):
@@ -64,24 +68,23 @@ class PendingBatch:
 
     __slots__ = (
         "_promises",
+        "attempts",
         "builder",
         "deadline",
         "error",
         "last_error",
-        "producer_id",
-        "sequence",
         "settled",
+        "stamp",
         "target",
-        "was_sent",
     )
 
     def __init__(self, target: TopicPartition, deadline: Deadline) -> None:
         self.target = target
         self.deadline = deadline
         self.builder = BatchBuilder()
-        self.producer_id = NO_PRODUCER_ID
-        self.sequence = NO_SEQUENCE
-        self.was_sent = False
+        self.stamp: Stamp | None = None
+        """From when it is sent first."""
+        self.attempts = 0
         self.settled = False
         self.error: ApiError | None = None
         self.last_error: ApiError | None = None
@@ -140,9 +143,7 @@ class Sender:
         self._level = level
         self._idempotent = idempotent
         self._request_bytes_max = request_bytes_max
-        self._producer_id = NO_PRODUCER_ID
-        self._producer_epoch = NO_PRODUCER_EPOCH
-        self._sequences: dict[TopicPartition, int] = {}
+        self._stamps = Stamps()
         self._attempt = 0
 
     def send(self, batches: list[PendingBatch]) -> None:
@@ -151,7 +152,7 @@ class Sender:
         if not batches:
             return
         deadline = min((batch.deadline for batch in batches), key=lambda one: one.seconds)
-        self._identify(deadline)
+        self._identify(batches, deadline)
         self._cluster.know({batch.target.topic for batch in batches}, deadline, create=True)
         pending = {batch.target: batch for batch in batches}
         led, errors = by_leader(self._cluster, pending)
@@ -174,10 +175,18 @@ class Sender:
         """Fail a batch whose time is over, with what kept it."""
         if not batch.deadline.passed:
             return False
-        batch.fail(batch.last_error or RequestTimedOut(f"{batch.target}: not sent in time"))
-        if batch.was_sent:
-            self._forget_identity()
+        self._fail(batch, batch.last_error or RequestTimedOut(f"{batch.target}: not sent in time"))
         return True
+
+    def _fail(self, batch: PendingBatch, error: ApiError) -> None:
+        batch.fail(error)
+        if not self._idempotent or batch.stamp is None:
+            return
+        if error.code in _ANOTHER_ID:
+            self._stamps.begin_anew(batch.target, batch.stamp, same_id=False)
+        elif batch.attempts > 1 or error.code in RETRIABLE or error.code in _UNKNOWN:
+            self._stamps.begin_anew(batch.target, batch.stamp)
+        # else it was refused at once, is not written, and the next one takes its stamp
 
     def _settle_failures(
         self,
@@ -187,11 +196,10 @@ class Sender:
     ) -> None:
         """Fail what cannot succeed any more; wait a little before the rest is sent again."""
         for target, error in errors.items():
-            pending[target].last_error = error
+            batch = pending[target]
+            batch.last_error = error
             if error.code not in RETRIABLE:
-                pending[target].fail(error)
-            if error.code in _IDENTITY_LOST:
-                self._forget_identity()
+                self._fail(batch, error)
         if any(error.code in RETRIABLE for error in errors.values()):
             self._cluster.expire_metadata()
             self._attempt += 1
@@ -221,9 +229,6 @@ class Sender:
             raise BrokerUnavailable(
                 f"{connection.address} took no request", [(str(connection.address), str(error))]
             ) from error
-        finally:
-            for batch in batches:
-                batch.was_sent = True
         return connection
 
     def _request(self, version: int, batches: list[PendingBatch]) -> ProduceRequest:
@@ -247,16 +252,17 @@ class Sender:
         )
 
     def _encode(self, batch: PendingBatch) -> bytes:
-        if batch.producer_id != self._producer_id:
-            batch.producer_id = self._producer_id
-            batch.sequence = self._sequences.get(batch.target, 0)
+        if batch.stamp is None:
+            batch.stamp = self._stamps.next(batch.target) if self._idempotent else NO_STAMP
+        batch.attempts += 1
+        producer_id, epoch, sequence = batch.stamp
         return bytes(
             batch.builder.build(
                 codec=self._codec,
                 level=self._level,
-                producer_id=self._producer_id,
-                producer_epoch=self._producer_epoch,
-                base_sequence=batch.sequence,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                base_sequence=sequence,
             )
         )
 
@@ -280,7 +286,8 @@ class Sender:
             answer = answers.get(batch.target, missing)
             if answer.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                 repeated = answer.error_code != ErrorCode.NONE
-                self._advance(batch)
+                if self._idempotent and batch.stamp is not None:
+                    self._stamps.written(batch.target, batch.stamp, batch.builder.count)
                 batch.succeed(-1 if repeated else answer.base_offset, answer.log_append_time_ms)
             else:
                 errors[batch.target] = _refused(answer)
@@ -294,14 +301,11 @@ class Sender:
             for item in topic.partition_responses
         }
 
-    def _advance(self, batch: PendingBatch) -> None:
-        if self._idempotent:
-            following = (batch.sequence + batch.builder.count) & _SEQUENCE_MASK
-            self._sequences[batch.target] = following
-
-    def _identify(self, deadline: Deadline) -> None:
-        """Get a producer id, unless there is one or none is wanted."""
-        if not self._idempotent or self._producer_id != NO_PRODUCER_ID:
+    def _identify(self, batches: list[PendingBatch], deadline: Deadline) -> None:
+        """Get a producer id if a batch needs one."""
+        if not self._idempotent or not any(
+            batch.stamp is None and self._stamps.needs_id(batch.target) for batch in batches
+        ):
             return
         response = self._cluster.ask_again(
             InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1),
@@ -310,13 +314,7 @@ class Sender:
             failed=lambda answer: refusal(answer.error_code) if answer.error_code else None,
             deadline=deadline,
         )
-        self._producer_id = response.producer_id
-        self._producer_epoch = response.producer_epoch
-
-    def _forget_identity(self) -> None:
-        """Nobody knows which sequence a leader expects now: begin anew with another producer id."""
-        self._producer_id, self._producer_epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
-        self._sequences.clear()
+        self._stamps.take_id(response.producer_id, response.producer_epoch)
 
 
 def _refused(answer: PartitionProduceResponse) -> ApiError:
