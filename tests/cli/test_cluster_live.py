@@ -146,10 +146,17 @@ def test_a_whole_cluster_is_healthy_and_its_health_is_an_exit_code(
         ottla("configs", "alter", "topic", topic, "--delete", "min.insync.replicas")
     assert [each["kind"] for each in sick["problems"]] == ["under-min-isr"] * 2
     assert sick["problems"][0]["subject"] == wanted
+    assert sick["problems"][0]["message"] == "1 of 1 in sync; acks=all needs 2"
 
 
 def test_a_broker_that_lives_or_never_was_is_not_unregistered(ottla: Command) -> None:
     assert "not currently registered" in ottla("cluster", "unregister", "77", "-y", code=1)[1]
+    (error,) = ottla.document("cluster", "unregister", "1", "-y", code=1)["errors"]
+    assert error == {
+        "error": "BROKER_RUNS",
+        "message": f"broker 1 runs, at {ottla.bootstrap}: stop it first, or use --force",
+    }
+    assert len(ottla.document("cluster", "describe")["nodes"]) == 1
 
 
 def test_nothing_is_planned_where_nothing_can_be_better(ottla: Command, topic: str) -> None:

@@ -53,7 +53,16 @@ def test_other_settings_of_the_file_hold_too() -> None:
         "client.id": "file",
         "acks": "all",
     }
-    assert resolved(profile="other")["acks"] == "1"
+    assert resolved()["acks"] == "1"
+
+
+def test_a_profile_that_is_not_there_is_refused() -> None:
+    with pytest.raises(click.UsageError, match=r"with profile\.other\.; there are test"):
+        resolved(profile="other")
+    with pytest.raises(click.UsageError, match=r"profile\.tes\.; there are test"):
+        resolved(profile="tes")
+    with pytest.raises(click.UsageError, match=r"there are none"):
+        resolve_settings(flags={}, extras={}, environment={}, file={"acks": "1"}, profile="p")
 
 
 def invoke(*words: str, environment: dict[str, str] | None = None) -> Result:

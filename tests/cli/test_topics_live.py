@@ -82,6 +82,61 @@ def test_existing_and_missing_topics_can_be_passed_over(ottla: Command, topic: s
     ottla("topics", "delete", "no-such-topic", "-y", code=1)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("topics", "delete", "kept"),
+        ("groups", "delete", "kept"),
+        ("offsets", "delete-records", "kept:0=end"),
+        ("elect-leaders", "--unclean", "--all"),
+        ("cluster", "unregister", "77"),
+        ("quorum", "remove", "1"),
+    ],
+)
+def test_without_a_terminal_what_loses_something_needs_a_yes(
+    ottla: Command, words: tuple[str, ...]
+) -> None:
+    ottla("topics", "create", "kept", "-p", "1", "--if-not-exists")
+    ottla("produce", "kept", stdin="x\n")
+    _, complaint = ottla(*words, code=2)
+    assert "There is no terminal to ask on: -y says yes" in complaint
+    assert ottla("consume", "kept", "--from-beginning", "-n", "1")[0] == "x\n"
+
+
+def test_topics_are_deleted_by_a_pattern(ottla: Command) -> None:
+    names = [f"wild-{next(NUMBERS)}" for _ in range(3)]
+    ottla("topics", "create", *names, "other-wild")
+    would = ottla.document("topics", "delete", "wild-*", "--dry-run")["deleted"]
+    assert [each["name"] for each in would] == names
+    _, complaint = ottla("topics", "delete", "wild-*", code=2)
+    assert f"Delete {', '.join(names)} with all records?" in complaint
+    assert ottla("topics", "delete", "wild-*", "-y")[0].split() == ["NAME", *names]
+    listed = [each["name"] for each in ottla.document("topics", "list")["topics"]]
+    assert "other-wild" in listed
+    assert not {*names} & {*listed}
+    _, complaint = ottla("topics", "delete", "wild-*", "-y", code=1)
+    assert complaint == "wild-*: no topic is called like it\n"
+    document = ottla.document("topics", "delete", "other-wild", "wild-?", "-y", code=1)
+    assert [each["name"] for each in document["deleted"]] == ["other-wild"]
+    assert [each["topic"] for each in document["errors"]] == ["wild-?"]
+
+
+def test_a_pattern_names_no_internal_topic(ottla: Command, topic: str) -> None:
+    ottla("groups", "reset-offsets", topic, "-t", topic, "--to-earliest", "--execute")
+    assert "__consumer_offsets" in ottla("topics", "list", "--internal")[0]
+    ottla("topics", "delete", "__*", "-y", code=1)
+    assert "__consumer_offsets" in ottla("topics", "list", "--internal")[0]
+
+
+def test_groups_are_deleted_by_a_pattern(ottla: Command, topic: str) -> None:
+    for name in ("wild-a", "wild-b", "tame", "wild-*"):
+        ottla("groups", "reset-offsets", name, "-t", topic, "--to-earliest", "--execute")
+    assert ottla("groups", "delete", "wild-*", "-y")[0].split() == ["GROUP", "wild-*"]
+    assert ottla("groups", "delete", "wild-*", "-y")[0].split() == ["GROUP", "wild-a", "wild-b"]
+    assert ottla("groups", "delete", "wild-*", "-y", code=1)[0] == ""
+    assert "tame" in ottla("groups", "list")[0]
+
+
 def test_a_dry_run_changes_nothing(ottla: Command, topic: str) -> None:
     name = f"topic-{next(NUMBERS)}"
     assert ottla.document("topics", "create", name, "--dry-run")["created"][0]["dry_run"] is True
@@ -182,7 +237,7 @@ def test_records_are_written_and_read(ottla: Command, topic: str) -> None:
 def test_json_goes_round(ottla: Command, topic: str) -> None:
     line = {
         "key": None,
-        "value": "0xff00",
+        "value": {"base64": "/wA="},
         "headers": [{"key": "a", "value": None}],
         "timestamp": 1_700_000_000_000,
         "partition": 1,
@@ -193,6 +248,62 @@ def test_json_goes_round(ottla: Command, topic: str) -> None:
     assert first == {**line, "topic": topic, "offset": 0}
     out, _ = ottla("consume", topic, "-o", "@1700000000000", "-e", "--json")
     assert any(json.loads(each)["value"] == '{"a": 1}' for each in out.splitlines())
+
+
+def test_what_was_consumed_is_produced_again_without_loss(ottla: Command, topic: str) -> None:
+    lines: list[dict[str, Any]] = [
+        {"key": "0x41", "value": "0xff", "headers": [{"key": "0x", "value": "0x00"}]},
+        {"key": None, "value": "", "headers": [{"key": "a", "value": ""}]},
+        {"key": "", "value": None, "headers": [{"key": "a", "value": None}]},
+        {"key": {"base64": "/w=="}, "value": {"base64": "AAE="}, "headers": []},
+    ]
+    first, again = "".join(json.dumps({**each, "partition": 1}) + "\n" for each in lines), topic
+    ottla("produce", topic, "--from-json", stdin=first)
+    out, _ = ottla("consume", topic, "--from-beginning", "-e", "--json")
+    assert [{name: json.loads(each)[name] for name in lines[0]} for each in out.splitlines()] == (
+        lines
+    )
+    ottla("topics", "create", f"{again}-again", "-p", "2")
+    ottla("produce", f"{again}-again", "--from-json", stdin=out)
+    copied, _ = ottla("consume", f"{again}-again", "--from-beginning", "-e", "--json")
+    assert copied == out.replace(f'"{topic}"', f'"{again}-again"')
+
+
+def test_a_line_of_json_that_is_no_record_is_refused(ottla: Command, topic: str) -> None:
+    lines = '{"value": "x"}\n{"vlaue": "y"}\n'
+    _, complaint = ottla("produce", topic, "--from-json", stdin=lines, code=2)
+    assert 'line 2: unknown field "vlaue"; did you mean value?' in complaint
+
+
+def test_large_records_are_written_if_the_topic_takes_them(ottla: Command, topic: str) -> None:
+    large = "x" * (3 << 20) + "\n"
+    _, complaint = ottla("produce", topic, "-p", "0", stdin=large, code=1)
+    assert "exceeds the topic's limit of 1048588" in complaint
+    ottla("configs", "alter", "topic", topic, "-s", f"max.message.bytes={4 << 20}")
+    ottla("produce", topic, "-p", "0", stdin=f"a\n{large}b\n")
+    out, _ = ottla("consume", topic, "--from-beginning", "-e")
+    assert out == f"a\n{large}b\n"
+    _, complaint = ottla("produce", topic, "-X", "max.request.size=1000", stdin=large, code=1)
+    assert "exceeds max.request.size=1000" in complaint
+
+
+def test_all_of_the_input_is_one_record(ottla: Command, topic: str) -> None:
+    ottla("produce", topic, "--whole", "-p", "0", stdin=b"a\nb\r\n\xff")
+    out, _ = ottla("consume", topic, "--from-beginning", "-e", "--json")
+    assert json.loads(out)["value"] == {"base64": "YQpiDQr/"}
+
+
+def test_records_are_printed_as_yaml_and_as_rows(ottla: Command, topic: str) -> None:
+    ottla("produce", topic, "-k", "k", "-p", "0", "-H", "h=x", stdin="a: b\n\n0xff\n")
+    out, _ = ottla("consume", topic, "--from-beginning", "-e", "--format", "yaml")
+    records = [each.splitlines() for each in out.split("---\n")[1:]]
+    assert [each[5] for each in records] == ['value: "a: b"', 'value: ""', 'value: "0xff"']
+    assert records[0][:3] == [f"topic: {topic}", "partition: 0", "offset: 0"]
+    assert records[0][4:] == ["key: k", 'value: "a: b"', "headers:", "  - key: h", "    value: x"]
+    out, _ = ottla("consume", topic, "--from-beginning", "-e", "--format", "tsv")
+    rows = [line.split("\t") for line in out.splitlines()]
+    assert [row[5] for row in rows] == ["a: b", "", "0x30786666"]
+    assert rows[0][:3] == [topic, "0", "0"]
 
 
 def test_null_values_are_written(ottla: Command, topic: str) -> None:

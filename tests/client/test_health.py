@@ -1,7 +1,7 @@
 """What counts as a problem of a cluster."""
 
 from ottla.client.descriptions import PartitionDescription, TopicDescription
-from ottla.client.health import partition_problems, quorum_problems
+from ottla.client.health import partition_problems, quorum_problems, stranger_problems
 from ottla.client.quorum import QuorumDescription, QuorumReplica
 from ottla.common.identifiers import ZERO_UUID
 
@@ -24,6 +24,29 @@ def test_the_worst_of_each_partition_is_told() -> None:
         ("under-min-isr", "t-2"),
         ("offline-partition", "t-3"),
     ]
+
+
+def test_what_is_said_of_a_partition_is_a_sentence() -> None:
+    partitions = [partition(0, 1, [1, 2, 3]), partition(1, 1, [1, 2]), partition(2, 1, [1])]
+    topics = {"t": TopicDescription("t", ZERO_UUID, False, partitions)}
+    assert [each.message for each in partition_problems(topics, {"t": 4})] == [
+        "3 of 3 in sync; acks=all needs 4",
+        "2 of 3 in sync, without 3; acks=all needs 4",
+        "1 of 3 in sync, without 2, 3; acks=all needs 4",
+    ]
+    assert [each.message for each in partition_problems(topics, {"t": 1})] == [
+        "2 of 3 in sync, without 3",
+        "1 of 3 in sync, without 2, 3",
+    ]
+
+
+def test_a_node_that_lives_and_belongs_to_nothing_is_told() -> None:
+    voters = [replica(1, 10, 100_000)]
+    observers = [replica(2, 10, 99_500), replica(3, 10, 99_500), replica(4, 10, 50_000)]
+    quorum = QuorumDescription(1, 1, 10, voters, observers, {})
+    (problem,) = stranger_problems(quorum, 1000, {2})
+    assert (problem.kind, problem.subject) == ("unregistered-node", "node 3")
+    assert list(stranger_problems(quorum, 1000, {2, 3})) == []
 
 
 def replica(node_id: int, end: int, caught_up_ms: int) -> QuorumReplica:

@@ -6,6 +6,7 @@ import pytest
 from tests.raft.cluster import Cluster, Node, key_of, voter
 
 from ottla.common.errors import ErrorCode
+from ottla.common.identifiers import uuid_text
 from ottla.common.promise import Promise
 from ottla.protocol.message import Message
 from ottla.raft.driver import RaftDriver
@@ -15,7 +16,7 @@ from ottla.raft.log import read_batches
 from ottla.raft.node import RaftNode
 from ottla.raft.roles import Follower, Leader
 from ottla.raft.snapshots import BOOTSTRAP_SNAPSHOT
-from ottla.raft.voters import VoterSet
+from ottla.raft.voters import ReplicaKey, VoterSet
 from ottla.records.control import ControlType, read_control_type
 
 
@@ -240,8 +241,16 @@ def test_a_change_that_cannot_be_made_is_refused(change: object, error: ErrorCod
     cluster = Cluster(12, 3, observers=1)
     cluster.elect()
     cluster.run_for(1.0)
-    code, _ = settled(cluster, change(cluster))
+    code, message = settled(cluster, change(cluster))
     assert code == error
+    if error is not ErrorCode.REQUEST_TIMED_OUT:
+        assert message is not None
+        node_id = 1 if error is ErrorCode.DUPLICATE_VOTER else 4
+        named = str(ReplicaKey(node_id, key_of(node_id).directory_id))
+        voters = ", ".join(str(key_of(each)) for each in (1, 2, 3))
+        assert named in message
+        assert f"the set of voters [{voters}]" in message
+        assert named == f"ReplicaKey(id={node_id}, directoryId={uuid_text(key_of(node_id)[1])})"
 
 
 def test_one_change_at_a_time() -> None:

@@ -25,6 +25,7 @@ KNOWN: Final = frozenset(
         "format",
         "isolation.level",
         "max.partition.fetch.bytes",
+        "max.request.size",
         "profile",
         "security.protocol",
     }
@@ -55,7 +56,9 @@ def open_admin(client: ClientSettings) -> "Admin":
     )
 
 
-def open_producer(client: ClientSettings, *, acks: str, compression: str) -> "Producer":
+def open_producer(
+    client: ClientSettings, *, acks: str, compression: str, record_bytes_max: int
+) -> "Producer":
     from ottla.client.producer import Producer
 
     _check(client)
@@ -65,6 +68,7 @@ def open_producer(client: ClientSettings, *, acks: str, compression: str) -> "Pr
         acks=acks,
         compression=compression,
         idempotent=None if idempotent is None else idempotent.lower() == "true",
+        record_bytes_max=_number(client.properties, "max.request.size", record_bytes_max),
         delivery_timeout_ms=int(client.timeout * 1000),
         client_id=client.client_id,
         timing=timing(client),

@@ -8,6 +8,8 @@ from ottla.cli.output import Column, Output, output_options
 from ottla.cli.settings import ClientSettings, connection_options
 
 if TYPE_CHECKING:
+    from ottla.client.admin import Admin
+    from ottla.client.connection import Address
     from ottla.client.quorum import QuorumDescription
 
 _BROKERS: Final = (
@@ -138,15 +140,39 @@ def health(*, max_lag: float, output: Output, client: ClientSettings) -> None:
 @cluster.command()
 @click.argument("node_id", type=click.IntRange(0))
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--force", is_flag=True, help="Although it runs: it may have to be started anew.")
 @output_options
 @connection_options
-def unregister(*, node_id: int, yes: bool, output: Output, client: ClientSettings) -> None:
+def unregister(
+    *, node_id: int, yes: bool, force: bool, output: Output, client: ClientSettings
+) -> None:
     """Forget a broker that is stopped and will not come back."""
     from ottla.cli.clients import open_admin
-    from ottla.cli.topics import confirm
+    from ottla.cli.consent import confirm
     from ottla.client.reassignments import unregister_broker
 
-    confirm(f"Forget broker {node_id}?", yes=yes)
     with open_admin(client) as admin:
+        if not force and (address := _running(admin, node_id)) is not None:
+            message = f"broker {node_id} runs, at {address}: stop it first, or use --force"
+            output.refuse("BROKER_RUNS", message)
+            raise SystemExit(1)
+        confirm(f"Forget broker {node_id}?", yes=yes)
         unregister_broker(admin.cluster, node_id)
     output.rows("unregistered", [Column("node_id")], [{"node_id": node_id}])
+
+
+def _running(admin: "Admin", node_id: int) -> "Address | None":
+    """Where a broker answers; None for one that is fenced, or silent, or not known."""
+    from ottla.client.errors import BrokerUnavailable
+    from ottla.common.errors import ApiError
+
+    for broker in admin.describe_cluster(fenced=True).brokers:
+        if broker.node_id == node_id and not broker.fenced:
+            try:
+                admin.describe_log_dirs([node_id], partitions=[])
+            except BrokerUnavailable:
+                return None
+            except ApiError:
+                pass  # a refusal is an answer, too
+            return broker.address
+    return None

@@ -19,11 +19,11 @@ def complete_topics(
     from ottla.client.cluster import Cluster
     from ottla.common.errors import ApiError
 
-    client = client_of_options(ctx.params)._replace(timeout=_SECONDS)
     try:
+        client = client_of_options(ctx.params)._replace(timeout=_SECONDS)
         with Cluster(client.bootstrap_servers, timing=timing(client)) as cluster:
             names = sorted(cluster.refresh(None).topics)
-    except (OSError, ApiError, ValueError):
+    except (OSError, ApiError, ValueError, click.UsageError):
         return []
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
@@ -56,11 +56,11 @@ def complete_groups(
     from ottla.client.groups import list_groups
     from ottla.common.errors import ApiError
 
-    client = client_of_options(ctx.params)._replace(timeout=_SECONDS)
     try:
+        client = client_of_options(ctx.params)._replace(timeout=_SECONDS)
         with Cluster(client.bootstrap_servers, timing=timing(client)) as cluster:
             names = [group.group_id for group in list_groups(cluster)]
-    except (OSError, ApiError, ValueError):
+    except (OSError, ApiError, ValueError, click.UsageError):
         return []
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 

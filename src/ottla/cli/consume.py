@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 
 from ottla.cli.completing import complete_topics
-from ottla.cli.output import Output, output_options
+from ottla.cli.json_records import as_json
+from ottla.cli.output import Output, output_options, tsv_line, yaml_lines
 from ottla.cli.settings import ClientSettings, connection_options
-from ottla.cli.values import shown, shown_headers
+from ottla.cli.values import shown
 
 if TYPE_CHECKING:
     from ottla.client.consumer import AtTimestamp, Consumer
@@ -198,22 +199,24 @@ def _read(
 
 
 class Printer:
-    """Prints records: as JSON lines, by a pattern, or the values as they are."""
+    """Prints records: as lines of JSON, documents of YAML, by a pattern, or values as they are."""
 
     def __init__(self, form: str, key_delimiter: str | None, pattern: str | None) -> None:
-        self._json = form == "json"
-        self._rows = form in {"tsv", "wide", "yaml"}
+        self._form = form
         self._delimiter = None if key_delimiter is None else key_delimiter.encode()
         self._pattern = pattern
 
     def print(self, partition: "TopicPartition", record: "Record") -> None:
         out = sys.stdout.buffer
-        if self._json:
+        if self._form == "json":
             line = json.dumps(as_json(partition, record), ensure_ascii=False)
             out.write(line.encode() + b"\n")
         elif self._pattern is not None:
             out.write(by_pattern(self._pattern, partition, record))
-        elif self._rows:
+        elif self._form == "yaml":
+            lines = ["---", *yaml_lines(as_json(partition, record))]
+            out.write("\n".join([*lines, ""]).encode())
+        elif self._form in {"tsv", "wide"}:
             out.write(as_row(partition, record).encode() + b"\n")
         else:
             if self._delimiter is not None:
@@ -221,24 +224,18 @@ class Printer:
             out.write((record.value or b"") + b"\n")
 
 
-def as_json(partition: "TopicPartition", record: "Record") -> dict[str, object]:
-    return {
-        "topic": partition.topic,
-        "partition": partition.partition,
-        "offset": record.offset,
-        "timestamp": record.timestamp,
-        "key": shown(record.key),
-        "value": shown(record.value),
-        "headers": shown_headers(record.headers),
-    }
-
-
 def as_row(partition: "TopicPartition", record: "Record") -> str:
     """The record as one line of TSV."""
-    cells = as_json(partition, record)
-    cells["headers"] = header_text(record)
-    texts = ("-" if cell is None else str(cell) for cell in cells.values())
-    return "\t".join(text.replace("\t", "\\t").replace("\n", "\\n") for text in texts)
+    return tsv_line(
+        [
+            *partition,
+            record.offset,
+            record.timestamp,
+            shown(record.key),
+            shown(record.value),
+            header_text(record),
+        ]
+    )
 
 
 def header_text(record: "Record") -> str:

@@ -50,7 +50,7 @@ def elect_leaders(
 ) -> None:
     """Give partitions the leaders that they should have."""
     from ottla.cli.clients import open_admin
-    from ottla.cli.topics import confirm
+    from ottla.cli.consent import confirm
     from ottla.client.reassignments import ElectionType
     from ottla.client.reassignments import elect_leaders as elect
     from ottla.common.topic_partition import TopicPartition

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.completing import complete_groups
+from ottla.cli.consent import confirm
+from ottla.cli.names import expand, has_pattern
 from ottla.cli.output import Column, Output, output_options
 from ottla.cli.refusals import finish
 from ottla.cli.settings import ClientSettings, connection_options
-from ottla.cli.topics import confirm
 
 if TYPE_CHECKING:
     from ottla.client.admin import Admin
@@ -174,15 +175,22 @@ def _partitions(admin: "Admin", description: "GroupDescription") -> list[dict[st
 @output_options
 @connection_options
 def delete(*, names: tuple[str, ...], yes: bool, output: Output, client: ClientSettings) -> None:
-    """Delete groups that have no members, with their offsets."""
+    """Delete groups that have no members, with their offsets.
+
+    'test-*' names all groups that begin so.
+    """
     from ottla.cli.clients import open_admin
     from ottla.client.errors import SomeRefused
 
-    confirm(f"Delete {', '.join(names)} and their offsets?", yes=yes)
-    deleted = list(names)
     with open_admin(client) as admin:
+        deleted = list(names)
+        if has_pattern(names):
+            known = [each.group_id for each in admin.list_groups()]
+            deleted = expand(names, known, "group", output)
+        if deleted:
+            confirm(f"Delete {', '.join(deleted)} and their offsets?", yes=yes)
         try:
-            admin.delete_groups(names)
+            admin.delete_groups(deleted)
         except SomeRefused as some:
             deleted = list(some.done)
             for name, error in some.refused.items():

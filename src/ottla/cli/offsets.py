@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ottla.cli.completing import complete_topics
+from ottla.cli.consent import confirm
 from ottla.cli.consume import parse_time
 from ottla.cli.output import Column, Output, output_options
 from ottla.cli.refusals import finish, report_refusals
 from ottla.cli.settings import ClientSettings, connection_options
-from ottla.cli.topics import confirm
 
 if TYPE_CHECKING:
     from ottla.client.admin import Admin

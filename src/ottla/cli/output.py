@@ -107,7 +107,7 @@ class Output:
 
     def _tsv(self, columns: Sequence[Column], rows: Sequence[Row]) -> None:
         for row in rows:
-            click.echo("\t".join(_escaped(_text(row.get(each.key))) for each in columns))
+            click.echo(tsv_line([row.get(each.key) for each in columns]))
 
     def _table(
         self, columns: Sequence[Column], rows: Sequence[Row], widths: list[int] | None
@@ -172,8 +172,12 @@ def _text(value: object) -> str:
             return str(value)
 
 
+def tsv_line(cells: Iterable[object]) -> str:
+    return "\t".join(_escaped(_text(cell)) for cell in cells)
+
+
 def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")
+    return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
 
 
 def coloured(text: str, style: str, on_terminal: bool) -> str:

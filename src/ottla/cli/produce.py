@@ -1,27 +1,27 @@
 """``ottla produce``: lines of standard input become records."""
 
-import json
 import os
 import stat
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
 from ottla.cli.completing import complete_topics
+from ottla.cli.json_records import Headers, parse_line
 from ottla.cli.output import Output, output_options
 from ottla.cli.progress import Progress, progress_options
 from ottla.cli.settings import ClientSettings, connection_options
-from ottla.cli.values import HEX
 
 if TYPE_CHECKING:
     from ottla.client.sender import Delivered
     from ottla.common.promise import Promise
 
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-ACKS = ("0", "1", "all")
-Headers = list[tuple[str | bytes, bytes | None]]
+CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+ACKS: Final = ("0", "1", "all")
+RECORD_BYTES_MAX: Final = 100 << 20
+"""What brokers take in one request by default; how large a record may be, the topic says."""
 
 
 class Line(NamedTuple):
@@ -44,6 +44,7 @@ class Reading(NamedTuple):
     null: str | None
     headers: Headers
     partition: int | None
+    whole: bool
 
 
 @click.command()
@@ -77,6 +78,7 @@ class Reading(NamedTuple):
     is_flag=True,
     help="Lines are JSON objects, as `ottla consume --json` writes them.",
 )
+@click.option("--whole", is_flag=True, help="All of standard input is one record, of any size.")
 @click.option("--acks", type=click.Choice(ACKS), default=None, help="[default: all]")
 @click.option(
     "-z", "--compression", type=click.Choice(CODECS), default=None, help="[default: none]"
@@ -94,6 +96,7 @@ def produce(
     headers: tuple[str, ...],
     null: str | None,
     from_json: bool,
+    whole: bool,
     acks: str | None,
     compression: str | None,
     dry_run: bool,
@@ -101,10 +104,16 @@ def produce(
     output: Output,
     client: ClientSettings,
 ) -> None:
-    """Write each line of standard input to TOPIC as a record."""
+    """Write each line of standard input to TOPIC as a record.
+
+    A record may be as large as max.message.bytes of the topic allows; -X max.request.size=BYTES
+    sets a lower limit, or one beyond 100 MiB.
+    """
     if key is not None and key_delimiter is not None:
         raise click.UsageError("--key and --key-delimiter exclude each other")
-    reading = Reading(key, key_delimiter, null, parse_headers(headers), partition)
+    if from_json and (whole or key_delimiter is not None or null is not None):
+        raise click.UsageError("--from-json excludes --whole, --key-delimiter and --null")
+    reading = Reading(key, key_delimiter, null, parse_headers(headers), partition, whole)
     lines = json_lines(reading) if from_json else plain_lines(reading)
     if dry_run:
         output_result(output, topic, count=sum(1 for _ in lines), dry_run=True)
@@ -116,6 +125,7 @@ def produce(
         client,
         acks=acks or properties.get("acks", "all"),
         compression=compression or properties.get("compression.type", "none"),
+        record_bytes_max=RECORD_BYTES_MAX,
     )
     count = 0
     last: Promise[Delivered] | None = None
@@ -169,8 +179,8 @@ def plain_lines(reading: Reading) -> Iterator[Line]:
     delimiter = None if reading.key_delimiter is None else reading.key_delimiter.encode()
     null = None if reading.null is None else reading.null.encode()
     fixed = None if reading.key is None else reading.key.encode()
-    for raw in sys.stdin.buffer:
-        line = raw.removesuffix(b"\n").removesuffix(b"\r")
+    for raw in [sys.stdin.buffer.read()] if reading.whole else sys.stdin.buffer:
+        line = raw if reading.whole else raw.removesuffix(b"\n").removesuffix(b"\r")
         key, value = fixed, line
         if delimiter is not None and delimiter in line:
             key, _, value = line.partition(delimiter)
@@ -185,42 +195,18 @@ def plain_lines(reading: Reading) -> Iterator[Line]:
 
 
 def json_lines(reading: Reading) -> Iterator[Line]:
-    """Each line is an object with key, value, headers, timestamp and partition, all optional."""
+    """Each line is an object with a value, and perhaps key, headers, timestamp and partition."""
+    fixed = None if reading.key is None else reading.key.encode()
     for number, raw in enumerate(sys.stdin.buffer, 1):
         try:
-            content = json.loads(raw)
+            record = parse_line(raw)
         except ValueError as error:
-            raise click.UsageError(f"line {number} is no JSON: {error}") from None
-        if not isinstance(content, dict):
-            raise click.UsageError(f"line {number} is no JSON object")
-        yield json_line(content, reading, len(raw))
-
-
-def json_line(content: dict[str, Any], reading: Reading, size: int) -> Line:
-    key = content.get("key", reading.key)
-    headers = [
-        (str(each["key"]), as_bytes(each.get("value"))) for each in content.get("headers", [])
-    ]
-    partition = reading.partition
-    return Line(
-        as_bytes(key),
-        as_bytes(content.get("value")),
-        [*reading.headers, *headers],
-        content.get("partition") if partition is None else partition,
-        content.get("timestamp"),
-        size,
-    )
-
-
-def as_bytes(value: object) -> bytes | None:
-    """Text as it is, 0x... as hexadecimal, and anything else as JSON."""
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).encode()
-    if value.startswith(HEX):
-        try:
-            return bytes.fromhex(value.removeprefix(HEX))
-        except ValueError:
-            return value.encode()
-    return value.encode()
+            raise click.UsageError(f"line {number}: {error}") from None
+        yield Line(
+            record.key if record.has_key else fixed,
+            record.value,
+            [*reading.headers, *record.headers],
+            record.partition if reading.partition is None else reading.partition,
+            record.timestamp,
+            len(raw),
+        )

@@ -179,7 +179,7 @@ def remove(
 ) -> None:
     """Take the vote of a controller; it follows as an observer if it still runs."""
     from ottla.cli.clients import open_admin
-    from ottla.cli.topics import confirm
+    from ottla.cli.consent import confirm
     from ottla.client.quorum import describe_quorum, remove_voter
     from ottla.common.identifiers import uuid_text
 

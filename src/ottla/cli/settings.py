@@ -58,8 +58,16 @@ def resolve_settings(
         for key, value in file.items()
         if profile is not None and key.startswith(prefix)
     }
+    if profile is not None and not chosen:
+        raise click.UsageError(_no_profile(profile, file))
     given = {key: value for key, value in flags.items() if value is not None}
     return {**DEFAULTS, **common, **chosen, **variables, **extras, **given}
+
+
+def _no_profile(profile: str, file: Mapping[str, str]) -> str:
+    names = {key.split(".")[1] for key in file if key.count(".") > 1 and key.startswith("profile.")}
+    known = f"there are {', '.join(sorted(names))}" if names else "there are none"
+    return f"no setting of the file begins with profile.{profile}.; {known}"
 
 
 def _file(path: str | None) -> dict[str, str]:

@@ -1,11 +1,11 @@
 """``ottla topics``: list, describe, create, change and delete."""
 
-import sys
-
 import click
 
 from ottla.cli.completing import complete_settings, complete_topics
+from ottla.cli.consent import confirm
 from ottla.cli.files import parse_assignments
+from ottla.cli.names import expand, has_pattern
 from ottla.cli.output import Column, Output, output_options
 from ottla.cli.progress import progress_options
 from ottla.cli.refusals import finish, report_refusals
@@ -193,27 +193,29 @@ def delete(
     output: Output,
     client: ClientSettings,
 ) -> None:
-    """Delete topics with all their records."""
+    """Delete topics with all their records.
+
+    'test-*' names all topics that begin so, but none of Kafka's own.
+    """
     from ottla.cli.clients import open_admin
     from ottla.common.errors import ErrorCode
 
-    confirm(f"Delete {', '.join(names)} with all records?", yes=yes or dry_run)
     passed_over = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION} if if_exists else set()
-
-    def remove() -> dict[str, None]:
-        if dry_run:
-            return dict.fromkeys(admin.describe_topics(names))
-        admin.delete_topics(names)
-        return dict.fromkeys(names)
-
     with open_admin(client) as admin:
-        done = report_refusals(output, "topic", remove, passed_over=passed_over)
+        chosen = list(names)
+        if has_pattern(names):
+            chosen = expand(names, admin.list_topics(), "topic", output)
+
+        def remove() -> dict[str, None]:
+            if dry_run:
+                return dict.fromkeys(admin.describe_topics(chosen))
+            admin.delete_topics(chosen)
+            return dict.fromkeys(chosen)
+
+        done: dict[str, None] = {}
+        if chosen:
+            confirm(f"Delete {', '.join(chosen)} with all records?", yes=yes or dry_run)
+            done = report_refusals(output, "topic", remove, passed_over=passed_over)
     rows = [{"name": name, "dry_run": dry_run} for name in done]
     output.rows("deleted", [Column("name")], rows)
     finish(output)
-
-
-def confirm(question: str, *, yes: bool) -> None:
-    """Ask before something is lost, where there is somebody to ask."""
-    if not yes and sys.stdin.isatty():
-        click.confirm(question, abort=True, err=True)

@@ -2,21 +2,33 @@
 
 from collections.abc import Iterable, Mapping
 from typing import Final
+from unicodedata import category
 
 HEX: Final = "0x"
+_LAYOUT: Final = "\t\n\r"
 
 
-def shown(data: bytes | None) -> str | None:
-    """Text when it is UTF-8 without control characters, else hexadecimal; None stays None."""
-    if data is None:
-        return None
+def plain_text(data: bytes) -> str | None:
+    """The text that bytes are, if they are UTF-8 without control characters."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
-        return HEX + data.hex()
-    if all(character.isprintable() or character in "\t\n\r" for character in text):
+        return None
+    if text.isprintable():
         return text
-    return HEX + data.hex()
+    readable = all(each in _LAYOUT or category(each) != "Cc" for each in text)
+    return text if readable else None
+
+
+def shown(data: bytes | None) -> str | None:
+    """Text if it is that, else hexadecimal; None stays None.
+
+    Text that looks like our hexadecimal is shown so itself: what begins with 0x always is.
+    """
+    if data is None:
+        return None
+    text = plain_text(data)
+    return HEX + data.hex() if text is None or text.startswith(HEX) else text
 
 
 def shown_headers(

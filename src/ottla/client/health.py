@@ -4,7 +4,7 @@ Each finding is a :class:`Problem`; none means that every record has all its cop
 does its part.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from ottla.client.admin import Admin
@@ -12,6 +12,7 @@ from ottla.client.descriptions import (
     ClusterDescription,
     ConfigResource,
     LogDirDescription,
+    PartitionDescription,
     ResourceType,
     TopicDescription,
 )
@@ -51,7 +52,7 @@ def cluster_health(admin: Admin, *, lag_ms_max: int = LAG_MS_MAX) -> Health:
     problems = [
         *partition_problems(topics, _min_isrs(admin, topics)),
         *_broker_problems(admin, described),
-        *_quorum_problems(admin, lag_ms_max),
+        *_quorum_problems(admin, lag_ms_max, {each.node_id for each in described.brokers}),
     ]
     partitions = sum(len(topic.partitions) for topic in topics.values())
     return Health(problems, len(described.brokers), len(topics), partitions)
@@ -89,7 +90,7 @@ def partition_problems(
         for each in topic.partitions:
             subject = f"{name}-{each.partition}"
             missing = [broker for broker in each.replicas if broker not in each.isr]
-            without = f"without {', '.join(map(str, missing))}"
+            without = f"without {', '.join(map(str, missing))}" if missing else ""
             least = min_isrs.get(name, 1)
             if each.leader < 0:
                 yield Problem("offline-partition", subject, "nobody leads it")
@@ -97,14 +98,19 @@ def partition_problems(
                 yield Problem(
                     "under-min-isr",
                     subject,
-                    f"{len(each.isr)} in sync {without}; acks=all needs {least}",
+                    f"{_counted(each, without)}; acks=all needs {least}",
                 )
             elif missing:
                 yield Problem(
                     "under-replicated",
                     subject,
-                    f"{len(each.isr)} of {len(each.replicas)} in sync, {without}",
+                    _counted(each, without),
                 )
+
+
+def _counted(partition: PartitionDescription, without: str) -> str:
+    count = f"{len(partition.isr)} of {len(partition.replicas)} in sync"
+    return f"{count}, {without}" if without else count
 
 
 def _broker_problems(admin: Admin, described: ClusterDescription) -> Iterator[Problem]:
@@ -132,13 +138,30 @@ def _directory_problems(
             yield Problem("offline-directory", subject, f"{directory.path}: {why}")
 
 
-def _quorum_problems(admin: Admin, lag_ms_max: int) -> Iterator[Problem]:
+def _quorum_problems(admin: Admin, lag_ms_max: int, brokers: set[int]) -> Iterator[Problem]:
     try:
         quorum = describe_quorum(admin.cluster)
     except (ApiError, BrokerUnavailable) as error:
         yield Problem("no-controller", "quorum", str(error))
         return
     yield from quorum_problems(quorum, lag_ms_max)
+    yield from stranger_problems(quorum, lag_ms_max, brokers)
+
+
+def stranger_problems(
+    quorum: QuorumDescription, lag_ms_max: int, brokers: Collection[int]
+) -> Iterator[Problem]:
+    """Nodes that live and belong to nothing: brokers that were unregistered while they ran."""
+    now_ms = max(each.last_fetch_ms for each in [*quorum.voters, *quorum.observers])
+    for observer in quorum.observers:
+        is_live = now_ms - observer.last_fetch_ms <= lag_ms_max
+        if is_live and observer.node_id not in brokers:
+            yield Problem(
+                "unregistered-node",
+                f"node {observer.node_id}",
+                "follows the metadata and is neither broker nor voter: a broker that was "
+                "unregistered must be started anew, a controller be added to the quorum",
+            )
 
 
 def quorum_problems(quorum: QuorumDescription, lag_ms_max: int) -> Iterator[Problem]:

@@ -40,6 +40,7 @@ class Producer:
         idempotent: bool | None = None,
         batch_bytes: int = 64 << 10,
         request_bytes_max: int = 1 << 20,
+        record_bytes_max: int | None = None,
         buffered_bytes_max: int = 32 << 20,
         delivery_timeout_ms: int = 120_000,
         client_id: str = "ottla-producer",
@@ -48,6 +49,7 @@ class Producer:
         clock: WaitingClock | None = None,
         chance: Chance | None = None,
     ) -> None:
+        """A record larger than a request may be goes alone, if ``record_bytes_max`` allows it."""
         acks_code = ACKS[str(acks)]
         if idempotent and acks_code != -1:
             raise ValueError("idempotence needs acks=all")
@@ -63,6 +65,7 @@ class Producer:
             request_bytes_max=request_bytes_max,
         )
         self._request_bytes_max = request_bytes_max
+        self._record_bytes_max = record_bytes_max or request_bytes_max
         self._batch_bytes = min(batch_bytes, request_bytes_max)
         self._buffered_bytes_max = buffered_bytes_max
         self._delivery_timeout_ms = delivery_timeout_ms
@@ -111,9 +114,9 @@ class Producer:
     ) -> Promise[Delivered]:
         """Buffer a record; the promise is settled once it is delivered or has failed."""
         size = _size_bound(key, value, headers)
-        if size > self._request_bytes_max:
+        if size > self._record_bytes_max:
             raise MessageTooLarge(
-                f"a record of {size} bytes exceeds request_bytes_max={self._request_bytes_max}"
+                f"a record of {size} bytes exceeds max.request.size={self._record_bytes_max}"
             )
         if timestamp is None:
             timestamp = self.cluster.clock.wall_ms()

@@ -10,7 +10,7 @@ tells the leader its directory and endpoints, and when all have, the leader can 
 and the voters. They go into one batch, so that nobody has the one without the other.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
 from ottla.common.environment import Cancellable
@@ -124,7 +124,7 @@ class VoterChanges:
             if voters is None:
                 raise VoterNotFound(
                     f"Cannot remove voter {key} from the set of voters "
-                    f"{self._driver.control.voters.keys}"
+                    f"{_listed(self._driver.control.voters.keys)}"
                 )
         except ApiError as error:
             done(error)
@@ -228,7 +228,8 @@ class VoterChanges:
         voters = self._driver.control.voters
         if key.node_id in voters.ids:
             raise DuplicateVoter(
-                f"The voter id for {key} is already part of the set of voters {voters.keys}."
+                f"The voter id for {key} is already part of the set of voters "
+                f"{_listed(voters.keys)}."
             )
         return key, endpoints
 
@@ -368,3 +369,7 @@ def _outcome(error: ApiError | None) -> dict[str, object]:
     if error is None:
         return {"error_code": ErrorCode.NONE, "error_message": None}
     return {"error_code": error.code, "error_message": error.message or None}
+
+
+def _listed(keys: Iterable[ReplicaKey]) -> str:
+    return f"[{', '.join(map(str, keys))}]"

@@ -8,7 +8,7 @@ snapshot ``00000000000000000000-0000000000.checkpoint`` that formatting writes.
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from ottla.common.identifiers import ZERO_UUID
+from ottla.common.identifiers import ZERO_UUID, uuid_text
 from ottla.config.endpoints import Voter as StaticVoter
 from ottla.protocol.generated.voters_record import (
     Endpoint,
@@ -25,6 +25,12 @@ class ReplicaKey(NamedTuple):
 
     node_id: int
     directory_id: bytes = ZERO_UUID
+
+    def __str__(self) -> str:
+        """As Kafka writes it in its refusals."""
+        known = self.directory_id != ZERO_UUID
+        directory = uuid_text(self.directory_id) if known else "<undefined>"
+        return f"ReplicaKey(id={self.node_id}, directoryId={directory})"
 
 
 class VoterEndpoint(NamedTuple):
