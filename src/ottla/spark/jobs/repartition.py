@@ -4,8 +4,9 @@ Each partition of the source is copied from its start to its end by one task at 
 transactions. A transaction has some records, the mapping of their offsets (``offset_mapping``), and
 how far the source is copied, as an offset of a consumer group: all of it or nothing. Whoever begins
 takes over the transactional id of the partition, which ends what another has left open, and goes on
-where the group stands. So a run that is killed is continued by the next, and no record is missing,
-doubled, or out of the order of its key.
+where the group stands then, transaction by transaction: an attempt that stood still may have been
+overtaken. So a run that is killed is continued by the next, and no record is missing, doubled, or
+out of the order of its key.
 
 The group's offsets say by ids which topics they are about: a copy into a topic that was deleted and
 made anew meanwhile, or that has more partitions by now, is refused.
@@ -114,7 +115,10 @@ def copy_partition(copy: PartitionCopy) -> Copied:
             records, size = records + chunk.records, size + chunk.bytes
             position = chunk.end_offset
             if not is_over:
-                transaction, _ = _begin(copy, taken)
+                transaction, position = _begin(copy, taken)
+                if position != chunk.end_offset:  # another has gone on while we stood still
+                    tables = _tables(copy, position)
+                    is_over = position >= copy.ranges[-1].end
         return Copied(*copy.partition, position, records, size)
 
 
