@@ -14,7 +14,7 @@ UNLIMITED = 1 << 40
 
 
 class MemorySocket:
-    def __init__(self, peer_host: str = "10.0.0.9") -> None:
+    def __init__(self, peer_host: str = "10.0.0.9", descriptor: int = -1) -> None:
         self.incoming: list[bytes] = []
         """One item is what one receive gets at most."""
         self.sent = bytearray()
@@ -24,6 +24,7 @@ class MemorySocket:
         self.broken = False
         self.files_sent = 0
         self._peer_host = peer_host
+        self._descriptor = descriptor
 
     def recv_into(self, buffer: memoryview, /) -> int:
         assert not self.closed
@@ -62,7 +63,7 @@ class MemorySocket:
         return len(data)
 
     def fileno(self) -> int:
-        return -1
+        return self._descriptor
 
     def close(self) -> None:
         self.closed = True
@@ -90,6 +91,8 @@ class MemoryListening:
 
 
 class MemoryNetwork:
+    descriptor_limit = UNLIMITED
+
     def __init__(self) -> None:
         self.readers: dict[StreamSocket, Callable[[], None]] = {}
         self.writers: dict[StreamSocket, Callable[[], None]] = {}

@@ -538,16 +538,16 @@ def test_nothing_is_read_after_the_frame_that_ended_the_connection() -> None:
     assert broker.requests == [b"good", b"bad"]
 
 
-def test_a_connection_is_busy_while_it_owes_an_answer() -> None:
+def test_a_connection_waits_for_us_until_the_answer_is_its_own_to_read() -> None:
     promise: Promise[Answer] = Promise()
     broker = Broker(lambda _: promise)
-    busy = [broker.connection.busy]
+    waits = [broker.connection.waits_for_us]
     broker.receive(frame(b"x"))
-    busy.append(broker.connection.busy)
+    waits.append(broker.connection.waits_for_us)
     broker.socket.room = 2
     promise.fulfil(echo(b"x"))
-    busy.append(broker.connection.busy)
+    waits.append(broker.connection.waits_for_us)
     broker.socket.room = UNLIMITED
     broker.network.run()
-    busy.append(broker.connection.busy)
-    assert busy == [False, True, True, False]
+    waits.append(broker.connection.waits_for_us)
+    assert waits == [False, True, False, False]

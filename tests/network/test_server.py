@@ -5,10 +5,14 @@ from struct import pack
 import pytest
 from tests.network.memory_network import MemoryNetwork, MemorySocket
 
+from ottla.common.buffers import Answer
 from ottla.common.chance import Chance
+from ottla.common.promise import Promise
 from ottla.network.connection import Connection
-from ottla.network.server import SocketServer, SocketServerLimits
+from ottla.network.server import SocketServer, SocketServerLimits, descriptors_for_clients
 from ottla.simulation.scheduler import SimulatedScheduler
+
+LATER = b"later"
 
 
 def frame(body: bytes) -> bytes:
@@ -26,10 +30,12 @@ class Listener:
         overrides: dict[str, int] | None = None,
         idle_ms: int = 600_000,
         queued_request_bytes: int = -1,
+        descriptors: int = 1_000,
     ) -> None:
         self.scheduler = SimulatedScheduler(Chance(1))
         self.network = MemoryNetwork()
         self.requests: list[bytes] = []
+        self.pending: Promise[Answer] = Promise()
         self.server = SocketServer(
             self.network,
             self.scheduler,
@@ -40,18 +46,23 @@ class Listener:
                 frame_bytes=1 << 20,
                 idle_ms=idle_ms,
                 queued_request_bytes=queued_request_bytes,
+                descriptors=descriptors,
             ),
+            protected=frozenset({"BROKERS"}),
         )
         self.port = self.server.listen("PLAINTEXT", "localhost", 0)
-        self.server.start({"PLAINTEXT": self._answer}, lambda: None)
+        self.server.listen("BROKERS", "brokers", 0)
+        self.server.start({"PLAINTEXT": self._answer, "BROKERS": self._answer}, lambda: None)
 
-    def _answer(self, _: Connection, body: memoryview) -> bytes:
+    def _answer(self, _: Connection, body: memoryview) -> Answer | Promise[Answer]:
         self.requests.append(bytes(body))
-        return frame(bytes(body))
+        return self.pending if bytes(body) == LATER else frame(bytes(body))
 
-    def dial(self, peer_host: str = "10.0.0.9") -> MemorySocket:
-        sock = MemorySocket(peer_host)
-        self.network.accepted["localhost"](sock)
+    def dial(
+        self, peer_host: str = "10.0.0.9", *, to: str = "localhost", descriptor: int = 10
+    ) -> MemorySocket:
+        sock = MemorySocket(peer_host, descriptor)
+        self.network.accepted[to](sock)
         return sock
 
     def send(self, sock: MemorySocket, data: bytes) -> None:
@@ -77,6 +88,43 @@ def test_an_address_may_have_a_limit_of_its_own() -> None:
 def test_no_more_connections_than_allowed_in_all() -> None:
     listener = Listener(connections=2)
     assert [listener.dial(f"10.0.0.{i}").closed for i in range(3)] == [False, False, True]
+
+
+def test_descriptors_are_left_for_logs_and_other_brokers() -> None:
+    """The lowest free number is given, so that a high one says that all below it are taken."""
+    listener = Listener(descriptors=896)
+    numbers = (895, 896, 1_000)
+    assert [listener.dial(descriptor=number).closed for number in numbers] == [False, True, True]
+    assert not listener.dial(to="brokers", descriptor=1_000).closed
+
+
+@pytest.mark.parametrize(
+    ("limit", "for_clients"),
+    [(256, 224), (1_024, 896), (65_536, 64_512), (1 << 62, (1 << 62) - 1_024)],
+)
+def test_a_part_of_the_descriptors_is_kept_from_clients(limit: int, for_clients: int) -> None:
+    assert descriptors_for_clients(limit) == for_clients
+
+
+def test_clients_do_not_keep_other_brokers_out() -> None:
+    listener = Listener(connections=2)
+    assert [listener.dial().closed for _ in range(3)] == [False, False, True]
+    assert not listener.dial(to="brokers").closed
+
+
+def test_refusals_are_told_in_few_words(caplog: pytest.LogCaptureFixture) -> None:
+    listener = Listener(connections=0)
+    with caplog.at_level("WARNING", "ottla"):
+        for _ in range(3):
+            for _ in range(1_000):
+                listener.dial()
+            listener.scheduler.run_for(1.5)
+        listener.scheduler.run_for(60.0)
+    assert listener.server.connections_refused == 3_000
+    assert [record.getMessage() for record in caplog.records] == [
+        "connection refused",
+        "more connections refused",
+    ] * 3
 
 
 def test_who_leaves_makes_room() -> None:
@@ -110,13 +158,48 @@ def test_a_silent_connection_is_closed_after_its_time_and_not_before() -> None:
     assert not talking.closed
 
 
-def test_a_connection_that_owes_an_answer_is_not_silent() -> None:
-    listener = Listener(idle_ms=1_000)
-    slow_reader = listener.dial()
-    slow_reader.room = 0
-    listener.send(slow_reader, frame(b"x"))
+def test_a_connection_that_waits_for_our_answer_is_not_idle_and_has_its_time_after_it() -> None:
+    listener = Listener(idle_ms=10_000)
+    client = listener.dial()
+    listener.send(client, frame(LATER))
     listener.scheduler.run_for(60.0)
-    assert not slow_reader.closed
+    listener.pending.fulfil(frame(b"now"))
+    listener.scheduler.run_for(8.0)
+    closed = [client.closed]
+    listener.scheduler.run_for(4.0)
+    closed.append(client.closed)
+    assert closed == [False, True]
+    assert client.sent == frame(b"now")
+
+
+@pytest.mark.parametrize("has_another_under_way", [False, True])
+def test_who_stops_reading_is_closed_after_the_idle_time(has_another_under_way: bool) -> None:
+    """What it does not read may be a file, which stays on the disk as long as it is held."""
+    listener = Listener(idle_ms=10_000)
+    deaf = listener.dial()
+    deaf.room = 3
+    listener.send(deaf, frame(b"answer"))
+    if has_another_under_way:
+        listener.send(deaf, frame(LATER))
+    listener.scheduler.run_for(9.0)
+    closed = [deaf.closed]
+    listener.scheduler.run_for(3.0)
+    closed.append(deaf.closed)
+    assert closed == [False, True]
+    assert listener.server.connection_count == 0
+
+
+def test_who_reads_slowly_is_not_closed() -> None:
+    listener = Listener(idle_ms=10_000)
+    slow = listener.dial()
+    slow.room = 3
+    listener.send(slow, frame(b"x" * 20))
+    for _ in range(5):
+        listener.scheduler.run_for(8.0)
+        assert not slow.closed
+        slow.room = 3
+        listener.network.run()
+    assert len(slow.sent) == 18
 
 
 def test_without_an_idle_limit_nobody_is_closed() -> None:

@@ -85,7 +85,7 @@ class Connection:
         "_turn_over",
         "_unsent",
         "closed",
-        "heard",
+        "is_active",
         "last_active",
         "listener_name",
         "local_host",
@@ -129,8 +129,8 @@ class Connection:
         self._outgoing: deque[bytes | memoryview | Region] = deque()
         self._unsent = 0
         self.closed = False
-        self.heard = False
-        """Something came since the last sweep; cheaper than to read a clock for each frame."""
+        self.is_active = False
+        """Something came, or an answer went on, since the last sweep; cheaper than a clock."""
         self.last_active = 0.0
         self.listener_name = listener_name
         local, peer = sock.getsockname(), sock.getpeername()
@@ -144,12 +144,12 @@ class Connection:
     # Reading
 
     @property
-    def busy(self) -> bool:
-        """Whether it owes an answer."""
-        return bool(self._slots or self._outgoing)
+    def waits_for_us(self) -> bool:
+        """Whether it is our turn: an answer is owed, and none waits for the peer to read it."""
+        return bool(self._slots) and not self._outgoing
 
     def readable(self) -> None:
-        self.heard = True
+        self.is_active = True
         self._guarded(self._read_shared if self._partial is None else self._read_partial)
 
     def _guarded(self, take: Callable[[], None]) -> None:
@@ -348,6 +348,7 @@ class Connection:
         self._outgoing.append(segment)
 
     def writable(self) -> None:
+        self.is_active = True
         try:
             if self._write_some():
                 self._network.unwatch_writing(self._socket)

@@ -3,10 +3,19 @@
 ``max.connections``, ``max.connections.per.ip``, ``connections.max.idle.ms``,
 ``socket.request.max.bytes`` and ``queued.max.request.bytes`` are Kafka's, and mean what they
 mean there.
+
+Rules:
+1. A part of the process's descriptors is never a client's: without one a log cannot be opened, and
+   nobody can be dialled.
+2. Other brokers come in by a listener of their own, if there is one, however many clients there
+   are.
+3. A connection on which nothing goes in or out is closed after its time, unless it waits for us.
 """
 
+import sys
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from ottla.common.environment import Scheduler
 from ottla.network.connection import RECEIVE_BYTES, AnswerFrame, Connection
@@ -14,6 +23,8 @@ from ottla.network.sockets import Listening, Network, StreamSocket
 from ottla.observability.logging import logger
 
 log = logger(__name__)
+
+DESCRIPTORS_RESERVED_MAX: Final = 1_024
 
 
 class SocketServerLimits:
@@ -23,6 +34,7 @@ class SocketServerLimits:
         "connections",
         "connections_per_ip",
         "connections_per_ip_overrides",
+        "descriptors",
         "frame_bytes",
         "idle_ms",
         "queued_request_bytes",
@@ -37,6 +49,7 @@ class SocketServerLimits:
         frame_bytes: int,
         idle_ms: int,
         queued_request_bytes: int,
+        descriptors: int = sys.maxsize,
     ) -> None:
         self.connections = connections
         self.connections_per_ip = connections_per_ip
@@ -45,6 +58,13 @@ class SocketServerLimits:
         self.idle_ms = idle_ms
         self.queued_request_bytes = queued_request_bytes
         """-1: no limit."""
+        self.descriptors = descriptors
+        """A client that would get one of this number or above is refused."""
+
+
+def descriptors_for_clients(limit: int) -> int:
+    """Those of a process that has ``limit``, without the reserve for logs and other nodes."""
+    return limit - min(limit // 8, DESCRIPTORS_RESERVED_MAX)
 
 
 class _RequestMemory:
@@ -81,8 +101,11 @@ class SocketServer:
         network: Network,
         scheduler: Scheduler,
         limits: SocketServerLimits,
+        protected: frozenset[str] = frozenset(),
     ) -> None:
+        """``protected`` are the listeners of other nodes: clients cannot fill them up."""
         self._network = network
+        self._protected = protected
         self._scheduler = scheduler
         self.limits = limits
         self._answers: dict[str, AnswerFrame] = {}
@@ -94,6 +117,7 @@ class SocketServer:
         self._listening: dict[str, Listening] = {}
         self.connections_accepted = 0
         self.connections_refused = 0
+        self._refused_told = 0
         self._sweep = scheduler.call_later(1.0, self._close_idle)
 
     @property
@@ -126,11 +150,9 @@ class SocketServer:
             sock.close()
             return
         limits = self.limits
-        allowed = limits.connections_per_ip_overrides.get(host, limits.connections_per_ip)
-        if self._per_ip[host] >= allowed or len(self._connections) >= limits.connections:
-            self.connections_refused += 1
-            log.info("connection refused: too many", peer=host, listener=listener_name)
-            sock.close()
+        limit = self._exceeded(listener_name, host, sock)
+        if limit is not None:
+            self._refuse(sock, limit, listener_name, host)
             return
         try:
             connection = Connection(
@@ -154,6 +176,30 @@ class SocketServer:
         self._per_ip[host] += 1
         self.connections_accepted += 1
 
+    def _exceeded(self, listener_name: str, host: str, sock: StreamSocket) -> str | None:
+        """The limit that one more connection would exceed."""
+        limits = self.limits
+        if listener_name not in self._protected:
+            if len(self._connections) >= limits.connections:
+                return "max.connections"
+            if sock.fileno() >= limits.descriptors:
+                return "open files"
+        allowed = limits.connections_per_ip_overrides.get(host, limits.connections_per_ip)
+        return "max.connections.per.ip" if self._per_ip.get(host, 0) >= allowed else None
+
+    def _refuse(self, sock: StreamSocket, limit: str, listener_name: str, host: str) -> None:
+        """Close it; the first is told at once, those that follow by number, once in a sweep."""
+        sock.close()
+        self.connections_refused += 1
+        if self.connections_refused == self._refused_told + 1:
+            log.warning("connection refused", limit=limit, peer=host, listener=listener_name)
+
+    def _tell_of_refused(self) -> None:
+        more = self.connections_refused - self._refused_told - 1
+        if more > 0:
+            log.warning("more connections refused", number=more)
+        self._refused_told = self.connections_refused
+
     def _closed(self, connection: Connection) -> None:
         del self._connections[connection]
         self._per_ip[connection.peer_host] -= 1
@@ -161,15 +207,16 @@ class SocketServer:
             del self._per_ip[connection.peer_host]
 
     def _close_idle(self) -> None:
-        """Close whom we have not heard for long; one sweep a second is exact enough."""
+        """Close who is idle for long; one sweep a second is exact enough."""
+        self._tell_of_refused()
         now = self._scheduler.monotonic()
         if self.limits.idle_ms >= 0:
             horizon = now - self.limits.idle_ms / 1000
             for connection in list(self._connections):
-                if connection.heard:
-                    connection.heard = False
+                if connection.is_active or connection.waits_for_us:
+                    connection.is_active = False
                     connection.last_active = now
-                elif connection.last_active < horizon and not connection.busy:
+                elif connection.last_active < horizon:
                     log.debug("idle connection closed", peer=connection.peer_host)
                     connection.close()
         self._sweep = self._scheduler.call_later(1.0, self._close_idle)

@@ -5,7 +5,9 @@
 """
 
 import asyncio
+import errno
 import os
+import resource
 import socket
 import sys
 from collections.abc import Callable
@@ -13,14 +15,13 @@ from typing import Any, Protocol
 
 from ottla.common.buffers import ReadableFile
 from ottla.common.promise import Promise
+from ottla.network.accepting import BACKLOG, Accepting
 
 MSG_MORE: int = getattr(socket, "MSG_MORE", 0)
 """More follows: let the kernel fill the packet. Only Linux has it; elsewhere it costs a packet."""
 
 _HAS_SENDFILE: bool = sys.platform.startswith("linux")
 """Other systems have a sendfile too, with other arguments; there the bytes are copied."""
-
-BACKLOG = 512
 
 
 class StreamSocket(Protocol):
@@ -53,6 +54,11 @@ class Listening(Protocol):
 
 
 class Network(Protocol):
+    @property
+    def descriptor_limit(self) -> int:
+        """How many files and sockets may be open; the lowest free number is always taken first."""
+        ...
+
     def listen(
         self, host: str, port: int, accepted: Callable[[StreamSocket], None]
     ) -> Listening: ...
@@ -83,6 +89,40 @@ class TcpSocket(socket.socket):
         return self.send(file.read_at(position, min(count, 1 << 20)))
 
 
+class _ListeningSocket:
+    """One listening socket on an event loop."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, sock: socket.socket, send_buffer: int
+    ) -> None:
+        self._loop = loop
+        self._socket = sock
+        self._send_buffer = send_buffer
+
+    def accept(self) -> TcpSocket:
+        accepted, _ = self._socket.accept()
+        sock = TcpSocket(accepted.family, accepted.type, accepted.proto, accepted.detach())
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if self._send_buffer > 0:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer)
+        except OSError as error:
+            sock.close()
+            raise ConnectionAbortedError(errno.ECONNABORTED, "gone already") from error
+        return sock
+
+    def watch(self, callback: Callable[[], None]) -> None:
+        self._loop.add_reader(self._socket, callback)
+
+    def unwatch(self) -> None:
+        self._loop.remove_reader(self._socket)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
 class LoopListening:
     """One or more listening sockets that stand for one listener."""
 
@@ -93,33 +133,18 @@ class LoopListening:
         accepted: Callable[[StreamSocket], None],
         send_buffer: int,
     ) -> None:
-        self._loop = loop
-        self._sockets = sockets
-        self._accepted = accepted
-        self._send_buffer = send_buffer
+        self._sockets = [_ListeningSocket(loop, sock, send_buffer) for sock in sockets]
+        self._accepting = [Accepting(sock, accepted, loop.call_later) for sock in self._sockets]
         self.port: int = sockets[0].getsockname()[1]
 
     def start(self) -> None:
-        for sock in self._sockets:
-            self._loop.add_reader(sock, self._accept, sock)
-
-    def _accept(self, listening: socket.socket) -> None:
-        for _ in range(BACKLOG):
-            try:
-                accepted, _ = listening.accept()
-            except OSError:
-                return  # nobody waits any more, or the peer has gone already
-            sock = TcpSocket(accepted.family, accepted.type, accepted.proto, accepted.detach())
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            if self._send_buffer > 0:
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer)
-            self._accepted(sock)
+        for accepting in self._accepting:
+            accepting.start()
 
     def close(self) -> None:
+        for accepting in self._accepting:
+            accepting.stop()
         for sock in self._sockets:
-            self._loop.remove_reader(sock)
             sock.close()
 
 
@@ -133,6 +158,8 @@ class LoopNetwork:
         self.send_buffer = send_buffer
         self.receive_buffer = receive_buffer
         self._dialling: set[asyncio.Task[TcpSocket]] = set()
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.descriptor_limit = sys.maxsize if soft == resource.RLIM_INFINITY else soft
 
     def listen(
         self, host: str, port: int, accepted: Callable[[StreamSocket], None]

@@ -46,6 +46,7 @@ from ottla.storage.cleaner_driver import CleanerDriver, CleanerSettings
 from ottla.storage.cleaner_worker import BackgroundWorker, StartWorker
 from ottla.storage.directories import LogDirectory
 from ottla.storage.driver import Intervals, StorageDriver
+from ottla.storage.manager import DuplicateLog
 
 if TYPE_CHECKING:
     from ottla.server.remote_logs import RemoteLogsOfNode
@@ -85,7 +86,7 @@ class BrokerServer:
         )
         self._remote_store = remote_store
         self._remote_background = remote_background or scheduler.run_in_background
-        self._server = around.socket_server()
+        self._server = around.socket_server(config.broker_listeners)
         self.ports = bind(self._server, config.broker_listeners)
         self.replicas = Replicas(
             node_id=config.node_id,
@@ -248,7 +249,10 @@ class BrokerServer:
         follower.on_topics_reconfigured = self._fetchers.topics_reconfigured
         self._on_lost = follower.lost
         self._logs.on_directory_failed = self._directory_failed
-        follower.load(self._metadata.image)
+        try:
+            follower.load(self._metadata.image)
+        except DuplicateLog as error:
+            raise StartRefused(f"two log directories have one partition: {error}") from error
         self._metadata.on_image(follower.changed)
         if config.remote_log_storage_system_enable:
             self._start_remote_logs()

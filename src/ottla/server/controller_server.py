@@ -32,7 +32,7 @@ class ControllerServer:
     def __init__(self, around: Surroundings, channel: NetworkChannel) -> None:
         self._around = around
         config = around.config
-        self._server = around.socket_server()
+        self._server = around.socket_server(config.controller_listeners)
         self.ports = bind(self._server, config.controller_listeners)
         self._incarnation_id = random_uuid(around.chance)
         self.driver = ControllerDriver(

@@ -127,8 +127,12 @@ class _Process:
             started.result()
         except (StartRefused, ApiError, OSError) as refusal:
             log.error("the node does not start", reason=str(refusal))
-            self._exit_code = 1
-            self._stop()
+            self._failed()
+            return
+        except Exception as error:
+            # Whatever it is: a node that runs and does not serve would keep its place from another.
+            log.exception("the node does not start", reason=f"{type(error).__name__}: {error}")
+            self._failed()
             return
         # What was made until now lives as long as the process: the collector need not look at it.
         gc.collect()

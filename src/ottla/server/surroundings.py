@@ -11,7 +11,7 @@ from ottla.metadata.cache import MetadataCache
 from ottla.network.broker_channel import BrokerChannel
 from ottla.network.channel import NetworkChannel
 from ottla.network.node_client import NodeClientLimits
-from ottla.network.server import SocketServer, SocketServerLimits
+from ottla.network.server import SocketServer, SocketServerLimits, descriptors_for_clients
 from ottla.network.sockets import DiallingNetwork
 from ottla.observability.metrics import Registry
 from ottla.storage.files import Filesystem
@@ -47,8 +47,13 @@ class Surroundings:
                 return directory.directory_id
         raise StartRefused(f"the metadata log directory {path} cannot be read")
 
-    def socket_server(self) -> SocketServer:
+    def socket_server(self, listeners: tuple[Listener, ...]) -> SocketServer:
+        """For ``listeners``; those that are for other nodes only are not filled up by clients."""
         config = self.config
+        names = frozenset(listener.name for listener in listeners)
+        nodes_only = frozenset(listener.name for listener in config.controller_listeners)
+        if len(names) > 1:
+            nodes_only |= {config.inter_broker_listener_name}
         limits = SocketServerLimits(
             connections=config.max_connections,
             connections_per_ip=config.max_connections_per_ip,
@@ -56,8 +61,9 @@ class Surroundings:
             frame_bytes=config.socket_request_max_bytes,
             idle_ms=config.connections_max_idle_ms,
             queued_request_bytes=config.queued_max_request_bytes,
+            descriptors=descriptors_for_clients(self.network.descriptor_limit),
         )
-        return SocketServer(self.network, self.scheduler, limits)
+        return SocketServer(self.network, self.scheduler, limits, names & nodes_only)
 
     def raft_channel(self) -> NetworkChannel:
         """To the other nodes of the quorum, for the quorum itself."""

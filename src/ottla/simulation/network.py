@@ -5,13 +5,17 @@ machine loses its power or the way is cut: then only time limits help. The netwo
 too, for simulations that have but one.
 """
 
+import errno
+import os
+import sys
+from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
 from ottla.common.chance import Chance
 from ottla.common.promise import Promise
+from ottla.network.accepting import Accepting
 from ottla.network.sockets import StreamSocket
 from ottla.simulation.links import DELAY_SECONDS, LOCAL_DELAY_SECONDS, RETRANSMIT_SECONDS, Link
 from ottla.simulation.scheduler import NodeScheduler, SimulatedScheduler
@@ -23,37 +27,70 @@ DIAL_RETRY_SECONDS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 """When a first packet that was not answered is sent again, as Linux does."""
 
 
-@dataclass
 class SimulatedListening:
-    host: "SimulatedHost"
-    port: int
-    accepted: Callable[[StreamSocket], None]
-    started: bool = False
-    backlog: list[SimulatedSocket] = field(default_factory=list)
+    """Who dials waits in the backlog until it is accepted, which takes a free descriptor."""
+
+    def __init__(
+        self, host: "SimulatedHost", port: int, accepted: Callable[[StreamSocket], None]
+    ) -> None:
+        self.host = host
+        self.port = port
+        self.started = False
+        self.backlog: deque[SimulatedSocket] = deque()
+        self._accepting = Accepting(self, accepted, host.scheduler.call_later)
+        self._on_waiting: Callable[[], None] | None = None
+        self._told = False
 
     def start(self) -> None:
         self.started = True
-        backlog, self.backlog = self.backlog, []
-        for sock in backlog:
-            self._accept(sock)
+        self._accepting.start()
 
     def arrived(self, sock: SimulatedSocket) -> None:
-        if self.started:
-            self._accept(sock)
-        else:
-            self.backlog.append(sock)
-
-    def _accept(self, sock: SimulatedSocket) -> None:
+        self.backlog.append(sock)
+        if self._on_waiting is None or self._told:
+            return
         if self.host.scheduler.is_paused:
-            self.host.scheduler.call_soon(self.accepted, sock)
+            self._tell()
         else:
             self.host.scheduler.steps += 1
-            self.accepted(sock)
+            self._ready()
 
     def close(self) -> None:
+        if self.started:
+            self._accepting.stop()
         self.host.listening.pop(self.port, None)
         for sock in self.backlog:
             sock.close()
+
+    # What an event loop does for it
+
+    def accept(self) -> SimulatedSocket:
+        if not self.backlog:
+            raise BlockingIOError
+        if self.host.descriptors_left <= 0:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        sock = self.backlog.popleft()
+        sock.descriptor = self.host.descriptors_used
+        return sock
+
+    def watch(self, callback: Callable[[], None]) -> None:
+        self._on_waiting = callback
+        if self.backlog:
+            self._ready()
+
+    def unwatch(self) -> None:
+        self._on_waiting = None
+
+    def _tell(self) -> None:
+        if self.backlog and self._on_waiting is not None and not self._told:
+            self._told = True
+            self.host.scheduler.call_soon(self._ready)
+
+    def _ready(self) -> None:
+        self._told = False
+        if self.backlog and self._on_waiting is not None:
+            self._on_waiting()
+            self._tell()
 
 
 class SimulatedHost:
@@ -74,6 +111,17 @@ class SimulatedHost:
         self._unanswered: dict[SimulatedSocket, None] = {}
         """Old connections on which something came while the host had no power."""
         self._next_port = FIRST_PORT
+        self.descriptor_limit = sys.maxsize
+
+    @property
+    def descriptors_used(self) -> int:
+        """Of sockets; those in a backlog are the kernel's as yet."""
+        waiting = sum(len(listening.backlog) for listening in self.listening.values())
+        return len(self.sockets) - waiting
+
+    @property
+    def descriptors_left(self) -> int:
+        return self.descriptor_limit - self.descriptors_used
 
     def next_port(self) -> int:
         self._next_port += 1
@@ -93,8 +141,10 @@ class SimulatedHost:
         """Connect to whoever listens there, after a delay."""
         promise: Promise[StreamSocket] = Promise()
         target = self.network.resolve(self, host)
-        if target is None:
+        if target is None or self.descriptors_left <= 0:
             error = OSError(f"{host} has no address")
+            if target is not None:
+                error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             self.scheduler.call_soon(promise.fail, error)
         else:
             self._dial(promise, target, port, 0)

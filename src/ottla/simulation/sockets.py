@@ -39,6 +39,8 @@ class SimulatedSocket:
         self.is_gone = False
         """Nobody holds this end any more."""
         self.arrives_at = 0.0
+        self.descriptor = -1
+        """How many its process had when it accepted this one."""
         self.peer: SimulatedSocket
         self._scheduler: NodeScheduler | SimulatedScheduler = host.scheduler
         self._local = (host.name, port)
@@ -94,7 +96,7 @@ class SimulatedSocket:
         return self.send(file.read_at(position, min(count, WINDOW_BYTES)))
 
     def fileno(self) -> int:
-        return -1
+        return self.descriptor
 
     def getsockname(self) -> tuple[str, int]:
         return self._local
