@@ -12,12 +12,14 @@ T = TypeVar("T")
 class ManualScheduler:
     def __init__(self, wall_ms: int) -> None:
         self._start_ms = wall_ms
+        self.skew_ms = 0
+        """How far the wall clock has jumped."""
         self._now = 0.0
         self._timers = TimerQueue()
         self._background: list[Callable[[], None]] = []
 
     def wall_ms(self) -> int:
-        return self._start_ms + round(self._now * 1000)
+        return self._start_ms + round(self._now * 1000) + self.skew_ms
 
     def monotonic(self) -> float:
         return self._now
@@ -52,6 +54,10 @@ class ManualScheduler:
         work, self._background = self._background, []
         for run in work:
             run()
+
+    def turn(self) -> None:
+        """Let the loop do what is due, and the background nothing."""
+        self._timers.run_due(self._now)
 
     def advance(self, seconds: float = 0) -> None:
         """Let time pass; the loop and the background do all that comes up on the way."""

@@ -89,7 +89,7 @@ class Life:
             self.manager._write_checkpoints(directory)
 
     def remove_deleted(self) -> None:
-        work = self.manager.removals.take_due(logs.NOW)
+        work = self.manager.removals.take_due()
         assert work is None or work() == []
 
     def delete_records(self, offset: int) -> None:

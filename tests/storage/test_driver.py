@@ -259,3 +259,21 @@ def test_intervals_are_those_of_the_broker() -> None:
     assert intervals.retention_check == 1234
     assert intervals.high_watermark_checkpoint == 5000
     assert intervals.flush_check == 1000
+
+
+def test_a_wall_clock_that_goes_back_keeps_nothing_that_is_deleted() -> None:
+    disk = storage()
+    disk.create()
+    disk.manager.delete(logs.TOPIC)
+    disk.clock.skew_ms = -86_400_000
+    disk.clock.advance(10.1)
+    assert not any(name.endswith("-delete") for name in disk.files.list_directory(logs.ROOT))
+
+
+def test_a_wall_clock_that_goes_back_keeps_no_flush() -> None:
+    disk = storage(flush_ms=3000)
+    log = disk.create()
+    logs.append(log, b"a")
+    disk.clock.skew_ms = -86_400_000
+    disk.clock.advance(5)
+    assert log.recovery_point == 1

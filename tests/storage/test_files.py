@@ -5,6 +5,7 @@ crash tests are worth as much as that.
 """
 
 import errno
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -268,3 +269,21 @@ def test_a_full_disk_takes_no_more(memory: MemoryFilesystem) -> None:
         file.write_at(8, bytes(3))
     assert failure.value.errno == errno.ENOSPC
     assert memory.space("/d") == (10, 2)
+
+
+def test_a_directory_goes_although_another_process_is_still_writing_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "d").mkdir()
+    late = [tmp_path / "d" / "0.log.cleaned", tmp_path / "d" / "0.index.cleaned"]
+    rmdir = os.rmdir
+
+    def rmdir_after_it(path: str, **options: int) -> None:
+        if late:
+            late.pop().write_bytes(b"late")
+        rmdir(path, **options)
+
+    monkeypatch.setattr(os, "rmdir", rmdir_after_it)
+    OsFilesystem().remove_directory(str(tmp_path / "d"))
+    assert not late
+    assert list(tmp_path.iterdir()) == []

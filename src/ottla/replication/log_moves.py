@@ -202,13 +202,14 @@ class LogMoves:
                 error = raised
             if self._moves.get(topic_partition) is not move:
                 return
-            try:
-                done(error)
-            except ApiError:
-                pass  # its directory has failed by that
-            else:
-                if error is not None:
-                    self._logs.fail_directory(directory.path, error)
+            if self._is_alive(topic_partition, move):  # else it was deleted, and its files with it
+                try:
+                    done(error)
+                except ApiError:
+                    pass  # its directory has failed by that
+                else:
+                    if error is not None:
+                        self._logs.fail_directory(directory.path, error)
             self._go_on(topic_partition)
 
         self._scheduler.run_in_background(work).when_done(settled)

@@ -87,7 +87,13 @@ def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) ->
         clock_rates=(0.99, 1.01) if chance.below(2) else (1.0, 1.0),
         workloads=workloads,
         leisure=chance.choose((4.0, 8.0, 16.0)),
-        settings={**SETTINGS, **_settings(chance), **cleaner, **_directories(seed)},
+        settings={
+            **SETTINGS,
+            **_settings(chance),
+            **cleaner,
+            **_directories(seed),
+            **_flushes(seed),
+        },
         features={"eligible.leader.replicas.version": int(chance.below(4) > 0 or is_lossy)},
         brokers=chance.choose(BROKERS) if Administration.NAME in workloads else BROKERS[0],
     )
@@ -102,6 +108,17 @@ def _directories(seed: int) -> dict[str, str]:
     """A quarter of all have two log directories per node, of which one may fail."""
     chance = Chance(int.from_bytes(f"{seed}/directories".encode()))
     return {"log.dirs": TWO_DIRECTORIES} if chance.below(4) == 0 else {}
+
+
+def _flushes(seed: int) -> dict[str, str]:
+    """When records are flushed, and files of what is deleted go: at once in half of all."""
+    chance = Chance(int.from_bytes(f"{seed}/flushes".encode()))
+    settings = {"log.segment.delete.delay.ms": chance.choose(("0", "0", "500", "60000"))}
+    if chance.below(2):
+        settings["log.flush.interval.messages"] = chance.choose(("1", "3", "20"))
+    if chance.below(4) == 0:
+        settings["log.flush.interval.ms"] = chance.choose(("10", "200", "2000"))
+    return settings
 
 
 def _settings(chance: Chance) -> dict[str, str]:

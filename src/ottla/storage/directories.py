@@ -32,14 +32,20 @@ from ottla.storage.files import Filesystem, Lock
 NAME_MAX: Final = 255
 
 
+class Retired(OSError):
+    """Why a log refuses everything although its disk is well: it was deleted or replaced."""
+
+
 class LogDirFailed(KafkaStorageError):
     """The disk under ``directory`` gave an error: all its partitions are offline.
 
-    Nothing is tried again: after a failed write or sync nobody knows what the disk has.
+    Nothing is tried again: after a failed write or sync nobody knows what the disk has. Of a log
+    that is :class:`Retired` it is said of the log alone.
     """
 
     def __init__(self, directory: str, error: OSError) -> None:
-        super().__init__(f"log directory {directory} failed: {error}")
+        failed = "" if isinstance(error, Retired) else f"log directory {directory} failed: "
+        super().__init__(f"{failed}{error}")
         self.directory = directory
         self.error = error
 

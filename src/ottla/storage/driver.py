@@ -141,19 +141,19 @@ class StorageDriver:
             timer.cancel()
         if "remove" in self._under_way:
             return
-        removals, now_ms = self._manager.removals, self._scheduler.wall_ms()
-        work = removals.take_due(now_ms)
+        removals = self._manager.removals
+        work = removals.take_due()
         if work is not None:
             self._background("remove", work, self._directories_failed)
         elif len(removals):
-            delay_s = (removals.next_due_ms() - now_ms) / 1000
-            self._timers["removal"] = self._scheduler.call_later(delay_s, self._remove)
+            left = removals.seconds_left()
+            self._timers["removal"] = self._scheduler.call_later(left, self._remove)
 
     def _flush_asked(self) -> None:
         """Flush what was asked for; a log that is being flushed waits until that is done."""
         if "asked" in self._under_way:
             return
-        asked, self._asked = self._asked, {}
+        asked = self._take_asked()
         flushes: list[tuple[Log, Flush]] = []
         for log, promises in asked.items():
             try:
@@ -174,6 +174,14 @@ class StorageDriver:
 
             self._background("asked", lambda: _run_flushes(flushes), done)
 
+    def _take_asked(self) -> dict[Log, list[Promise[None]]]:
+        """What was asked for, of the logs that have the records by now."""
+        taken: dict[Log, list[Promise[None]]] = {}
+        for log, promises in self._asked.items():
+            taken.setdefault(_latest(log), []).extend(promises)
+        self._asked = {}
+        return taken
+
     def _asked_flushed(
         self,
         flushes: list[tuple[Log, Flush, OSError | None]],
@@ -186,7 +194,7 @@ class StorageDriver:
             except LogDirFailed as failure:
                 _fail_all(promises, failure)
                 continue
-            if log.failure is not None:
+            if log.failure is not None and log.successor is None:
                 _fail_all(promises, LogDirFailed(log.directory.rpartition("/")[0], log.failure))
             elif log.recovery_point >= flush.up_to:
                 _fulfil_all(promises)
@@ -292,6 +300,13 @@ class StorageDriver:
             self._wake()
 
         self._scheduler.run_in_background(work).when_done(settled)
+
+
+def _latest(log: Log) -> Log:
+    """The log that has the records of ``log`` now: itself, or the copy that has replaced it."""
+    while isinstance(log.successor, Log):
+        log = log.successor
+    return log
 
 
 def _fulfil_all(promises: list[Promise[None]]) -> None:

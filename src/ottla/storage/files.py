@@ -16,13 +16,16 @@ Rules:
 # Paths are strings: making objects of them costs more than the calls themselves.
 # ruff: noqa: PTH101, PTH102, PTH103, PTH104, PTH108, PTH110, PTH112, PTH116, PTH120, PTH208
 
-import contextlib
 import ctypes
+import errno
 import fcntl
 import os
 import shutil
 import threading
-from typing import Protocol
+from typing import Final, Protocol
+
+REMOVALS_MAX: Final = 5
+"""How often a directory is tried that somebody else is still at."""
 
 Data = bytes | bytearray | memoryview
 
@@ -244,8 +247,17 @@ class OsFilesystem:
         os.unlink(path)
 
     def remove_directory(self, path: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(path)
+        for left in reversed(range(REMOVALS_MAX)):
+            try:
+                shutil.rmtree(path)
+            except OSError as error:
+                if not os.path.exists(path):
+                    return
+                # A process that was cleaning it had not ended yet: files came or went meanwhile.
+                if left == 0 or error.errno not in (errno.ENOENT, errno.ENOTEMPTY):
+                    raise
+            else:
+                return
 
     def sync_directory(self, path: str) -> None:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -31,7 +31,7 @@ class Keeper:
     def files_deleted(self, paths: list[str]) -> None:
         manager, log = self._manager, self.log
         delay_ms = 0 if log is None else log.config.file_delete_delay_ms
-        manager.removals.add_files(manager._clock.wall_ms() + delay_ms, paths)
+        manager.removals.add_files(delay_ms, paths)
         manager.on_work()
 
     def recovery_point_lowered(self) -> None:

@@ -79,7 +79,7 @@ class LogManager:
         self.strays: dict[str, TopicPartition] = {}
         """Directories of partitions that the cluster does not know, by their paths."""
         self.cleaner = CleanerManager()
-        self.removals = Removals(filesystem)
+        self.removals = Removals(filesystem, clock)
         self.rolled: dict[Log, None] = {}
         """Logs with closed segments that are to be flushed."""
         self.new_logs = NewLogs(filesystem)
@@ -177,7 +177,6 @@ class LogManager:
                 self.fail_directory(directory.path, failure.error)
 
     def _load(self, directory: LogDirectory, is_stray: Callable[[Log], bool]) -> None:
-        now_ms = self._clock.wall_ms()
         for name in self._filesystem.list_directory(directory.path):
             path = f"{directory.path}/{name}"
             parsed = parse_directory_name(name)
@@ -187,7 +186,7 @@ class LogManager:
                 continue
             topic_partition, kind = parsed
             if kind is Kind.DELETE:
-                self.removals.add_directory(now_ms, path)
+                self.removals.add_directory(0, path)
             elif kind is Kind.STRAY:
                 self.strays[path] = topic_partition
             else:
@@ -385,14 +384,14 @@ class LogManager:
                 with contextlib.suppress(LogDirFailed):
                     self._retire(log)
 
-    def _retire(self, log: Log) -> None:
+    def _retire(self, log: Log, successor: Log | None = None) -> None:
         self.cleaner.forget(log)
         self.rolled.pop(log, None)
         self.new_logs.discard(log.directory)
         log.rename_directory(directory_name(log.topic_partition, Kind.DELETE, self._chance))
         log.abandon()
-        due_ms = self._clock.wall_ms() + log.config.file_delete_delay_ms
-        self.removals.add_directory(due_ms, log.directory)
+        log.retire(successor)
+        self.removals.add_directory(log.config.file_delete_delay_ms, log.directory)
         self.on_work()
 
     def mark_stray(self, topic_partition: TopicPartition) -> None:
@@ -405,6 +404,7 @@ class LogManager:
         self.cleaner.forget(log)
         log.close(self._clock.wall_ms())
         log.rename_directory(directory_name(log.topic_partition, Kind.STRAY, self._chance))
+        log.retire()
         self.strays[log.directory] = log.topic_partition
 
     def configure(self, topic: str) -> None:
@@ -486,14 +486,15 @@ class LogManager:
         self.cleaner.moved(current, future)
         future.set_high_watermark(current.high_watermark)
         with contextlib.suppress(LogDirFailed):
-            self._retire(current)
+            self._retire(current, future)
         return future
 
     def abandon_future(self, topic_partition: TopicPartition) -> None:
         """Stop moving a log."""
         log = self.future_logs.pop(topic_partition, None)
         if log is not None:
-            self._retire(log)
+            with contextlib.suppress(LogDirFailed):
+                self._retire(log)
 
     # What is done now and then
 
@@ -521,12 +522,14 @@ class LogManager:
     def logs_to_flush(self) -> list[Log]:
         """Those that were not flushed for as long as ``flush.ms`` allows."""
         now_ms = self._clock.wall_ms()
-        return [
-            log
-            for log in self.all_logs()
-            if log.recovery_point < log.log_end_offset
-            and now_ms - log.last_flush_ms >= log.config.flush_ms
-        ]
+        due = []
+        for log in self.all_logs():
+            if log.recovery_point < log.log_end_offset:
+                # After a step back of the clock it counts from now on.
+                log.last_flush_ms = min(log.last_flush_ms, now_ms)
+                if now_ms - log.last_flush_ms >= log.config.flush_ms:
+                    due.append(log)
+        return due
 
     def take_rolled(self) -> list[Log]:
         """Those with closed segments that were not flushed yet."""

@@ -9,7 +9,7 @@ from functools import wraps
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from ottla.common.errors import OffsetMovedToTieredStorage, OffsetOutOfRange
-from ottla.storage.directories import LogDirFailed
+from ottla.storage.directories import LogDirFailed, Retired
 from ottla.storage.file_records import place_at
 from ottla.storage.files import FileRegion
 from ottla.storage.leader_epochs import EpochEnd, LeaderEpochs
@@ -60,6 +60,7 @@ class ReadableLog:
         "log_end_offset",
         "log_start_offset",
         "segments",
+        "successor",
     )
 
     def __init__(
@@ -78,6 +79,7 @@ class ReadableLog:
         self.segments = segments
         self.epochs = epochs
         self.failure: OSError | None = None
+        self.successor: ReadableLog | None = None
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.high_watermark = 0
@@ -93,6 +95,16 @@ class ReadableLog:
             self.failure = error
             self._listener.failed(failure)
         return failure
+
+    def retire(self, successor: "ReadableLog | None" = None) -> None:
+        """Refuse everything from now on: the log goes, or ``successor`` has its records.
+
+        Work for it may still be under way, or be asked for by somebody who does not know yet. It
+        finds no files, and that is not the disk's fault.
+        """
+        self.successor = successor
+        if self.failure is None:
+            self.failure = Retired(f"{self.directory} was deleted or replaced")
 
     # Reading
 

@@ -1,11 +1,16 @@
 """Changes by an administrator beside all that others do: topics come, grow and go; leaders move.
 
-Nothing here is judged by itself: what counts is that nobody else loses anything by it.
+Nothing here is judged by itself: what counts is that nobody else loses anything by it. A visitor
+has a topic that it writes to, deletes with its records still under way, and makes again by the same
+name, so that brokers have work in the background for logs that go.
 """
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import ClassVar, Final
 
+from ottla.common.errors import RETRIABLE, ErrorCode
+from ottla.common.promise import run
 from ottla.protocol.generated.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -41,10 +46,14 @@ from ottla.protocol.generated.incremental_alter_configs import (
 )
 from ottla.protocol.generated.metadata import MetadataRequest, MetadataResponse
 from ottla.simulation.cluster_client import ClusterClient, World
-from ottla.simulation.history import History
+from ottla.simulation.history import History, Send
+from ottla.simulation.workloads.producing import Batch, Identity, produce
 from ottla.simulation.workloads.workload import Workload
 
 OWN_TOPICS: Final = 4
+VISITED: Final = "visited"
+WRITERS: Final = 3
+VISIT_SECONDS_MAX: Final = 0.2
 PAUSE_SECONDS_MAX: Final = 6.0
 MOVES_FACTOR: Final = 12
 """How much busier it is where replicas can move."""
@@ -60,12 +69,14 @@ class Administration(Workload):
         self._partitions: dict[str, int] = {}
         """How many each topic of all others has, as far as is known."""
         self._brokers: list[int] = []
+        self._is_writing = False
 
     async def prepare(self) -> None:
         """Has nothing to prepare: it works with what others have made."""
 
     def start(self) -> None:
         self.begin("admin", self._administer())
+        self.begin("visitor", self._visit())
 
     async def conclude(self) -> None:
         """Has nothing to read: others tell what was lost."""
@@ -92,6 +103,33 @@ class Administration(Workload):
             except OSError:
                 await client.back_off()
 
+    async def _visit(self) -> None:
+        client = self.client("visitor")
+        while not self.is_stopping:
+            await client.pause(0.0, VISIT_SECONDS_MAX)
+            await client.create_topic(VISITED, 2, self.replication_factor, {})
+            self._is_writing = True
+            writers = [run(self._write(client)) for _ in range(WRITERS)]
+            await client.back_off()
+            with suppress(OSError):
+                await self._delete(client, VISITED)
+            await client.back_off()
+            self._is_writing = False
+            for written in writers:
+                await written
+
+    async def _write(self, client: ClusterClient) -> None:
+        """Write as fast as can be, as long as it is taken."""
+        place = VISITED, client.chance.below(2)
+        record = Send(process=client.name, topic=VISITED, partition=place[1], value="goes soon")
+        while self._is_writing:
+            try:
+                answer = await produce(client, Identity(-1, -1), place, Batch([record], -1))
+            except OSError:
+                return
+            if answer.error_code not in (ErrorCode.NONE, *RETRIABLE):
+                return
+
     async def _look(self, client: ClusterClient) -> None:
         answer = await client.ask_any(MetadataRequest(topics=None), MetadataResponse)
         self._brokers = sorted(each.node_id for each in answer.brokers)
@@ -110,8 +148,8 @@ class Administration(Workload):
     async def _create(self, client: ClusterClient) -> None:
         await client.create_topic(self._own(client), 2, self.replication_factor, {})
 
-    async def _delete(self, client: ClusterClient) -> None:
-        topics = [DeleteTopicState(name=self._own(client))]
+    async def _delete(self, client: ClusterClient, name: str | None = None) -> None:
+        topics = [DeleteTopicState(name=name or self._own(client))]
         await client.ask_any(
             DeleteTopicsRequest(topics=topics, timeout_ms=3000), DeleteTopicsResponse
         )
