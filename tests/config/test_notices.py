@@ -8,12 +8,8 @@ import pytest
 import ottla
 from ottla.config.broker import BrokerConfig
 from ottla.config.definition import ConfigSet
-from ottla.config.effective import (
-    BROKER_SETTINGS,
-    EFFECTIVE,
-    METADATA_TOPIC_SETTINGS,
-    TOPIC_SETTINGS,
-)
+from ottla.config.effective import BROKER_SETTINGS, EFFECTIVE, TOPIC_SETTINGS
+from ottla.config.metadata_topic import METADATA_TOPIC_SETTINGS
 from ottla.config.notices import did_you_mean, notices
 from ottla.config.topic import TopicConfig
 
@@ -61,6 +57,13 @@ def test_settings_of_the_topic_of_remote_segments_have_effect() -> None:
     assert set(read) == set(METADATA_TOPIC_SETTINGS)
 
 
+def test_comments_behind_values_are_mentioned() -> None:
+    assert heard(log_dirs="/data # the fast disk", broker_rack="a#b") == [
+        "the value of log.dirs is '/data # the fast disk': comments stand on lines of their own"
+    ]
+    assert heard(ottla_remote_store_secret_access_key="a # b") == []
+
+
 def test_heartbeats_that_come_too_late_are_mentioned() -> None:
     assert any(
         "must be less than or equal to half" in line
@@ -77,6 +80,7 @@ READ_THROUGH = {
     "listener.security.protocol.map": ("listeners", "broker_listeners"),
     "log.dir": ("log_dirs",),
     "process.roles": ("is_broker", "is_controller"),
+    "remote.log.metadata.manager.impl.prefix": ("metadata_topic",),
     "security.inter.broker.protocol": ("advertised_broker_listeners",),
 }
 """Settings that code reads under another name, or that decide what another one is."""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from ottla.config.properties import format_properties, parse_properties
+from ottla.config.properties import format_properties, located_properties, parse_properties
 
 CHARACTERS = st.characters(codec="utf-8", exclude_characters="\x00")
 PROPERTIES = st.dictionaries(st.text(CHARACTERS), st.text(CHARACTERS), max_size=8)
@@ -86,3 +86,8 @@ def test_a_file_of_a_broker_is_read() -> None:
 
 def test_what_is_written_is_plain_ascii() -> None:
     assert format_properties({"a b": " é𝄞"}) == "a\\ b=\\ \\u00E9\\uD834\\uDD1E\n"
+
+
+def test_each_key_is_known_by_its_line() -> None:
+    text = "# first\n\na=1\nb = 2 \\\n  and 3\n\\\nc:4\r\n!d=5\r\na=6"
+    assert located_properties(text) == {"a": ("6", 9), "b": ("2 and 3", 4), "c": ("4", 6)}

@@ -1,5 +1,6 @@
 """``ottla dev``: a broker for this moment, with nothing to configure."""
 
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -10,11 +11,13 @@ import click
 from ottla.cli.files import parse_assignments
 
 if TYPE_CHECKING:
+    from ottla.server.local_cluster import NodePlace
     from ottla.server.main import Running
 
 DEFAULT_PORT: Final = 9092
 NAMED: Final = Path(".ottla")
 """Where data with a name goes, below the current directory."""
+_NAME: Final = re.compile(r"[\w-][\w.-]*")
 
 
 @click.command()
@@ -67,43 +70,85 @@ def dev(
 
     Topics are created when they are used. Without --data or --name everything is gone afterwards.
     """
-    from ottla.cli.server import checked_config
     from ottla.observability.logging import configure_logging
-    from ottla.server.defaults import development_properties
-    from ottla.server.main import run_server
-    from ottla.server.prepare import prepare_storage
 
     if data is not None and name is not None:
         raise click.UsageError("--data and --name exclude each other")
+    if name is not None and _NAME.fullmatch(name) is None:
+        raise click.UsageError(f"--name takes letters, digits, . _ and -, not {name}; see --data")
     configure_logging("INFO" if verbose else "WARN")
     directory, temporary = _directory(data, name)
-    if nodes == 1:
-        _check_single(directory)
-    else:
-        from ottla.cli.dev_cluster import DevCluster
-
-        wanted = parse_assignments(overrides, "--override")
-        cluster = DevCluster(directory, nodes, host, None if any_port else port, wanted, verbose)
-        try:
-            ctx.exit(cluster.run(lambda servers: banner(servers, directory, temporary=temporary)))
-        finally:
-            if temporary:
-                shutil.rmtree(directory, ignore_errors=True)
-    properties = development_properties(directory, port=0 if any_port else port, host=host)
     written = parse_assignments(overrides, "--override")
-    properties.update(written)
+    wanted = None if any_port or port == 0 else port
     try:
-        config = checked_config(properties, written)
-        prepare_storage(config)
-
-        def ready(running: "Running") -> None:
-            address = shown_address(host, running.node.port)
-            click.echo(banner(address, directory, temporary=temporary))
-
-        ctx.exit(run_server(config, ready=ready))
+        if nodes == 1:
+            code = _single(directory, host, wanted, written, temporary=temporary)
+        else:
+            code = _several(directory, nodes, host, wanted, written, verbose, temporary=temporary)
     finally:
         if temporary:
             shutil.rmtree(directory, ignore_errors=True)
+    ctx.exit(code)
+
+
+def _single(
+    directory: str, host: str, port: int | None, written: dict[str, str], *, temporary: bool
+) -> int:
+    from ottla.cli.node_config import checked_config
+    from ottla.server.defaults import development_properties
+    from ottla.server.local_cluster import NodePlace
+    from ottla.server.main import run_server
+    from ottla.server.prepare import prepare_storage
+
+    _check_single(directory)
+    if "listeners" not in written:
+        _check_ports([NodePlace(1, Path(directory), port=port)], host)
+    properties = development_properties(directory, port=port or 0, host=host)
+    config = checked_config({**properties, **written}, written)
+    prepare_storage(config)
+
+    def ready(running: "Running") -> None:
+        address = shown_address(host, running.node.port)
+        click.echo(banner(address, directory, temporary=temporary))
+
+    return run_server(config, ready=ready)
+
+
+def _several(
+    directory: str,
+    nodes: int,
+    host: str,
+    port: int | None,
+    written: dict[str, str],
+    verbose: bool,
+    *,
+    temporary: bool,
+) -> int:
+    from ottla.cli.dev_cluster import DevCluster
+    from ottla.server.local_nodes import UnsuitablePlaces, check_free, local_places
+
+    try:
+        places = local_places(Path(directory), nodes, port)
+    except UnsuitablePlaces as error:
+        raise click.UsageError(str(error)) from error
+    cluster = DevCluster(places, host, written, verbose)
+    try:
+        check_free(places)
+        _check_ports(places, host)
+        return cluster.run(lambda servers: banner(servers, directory, temporary=temporary))
+    except UnsuitablePlaces as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _check_ports(places: list["NodePlace"], host: str) -> None:
+    from ottla.server.local_nodes import busy_ports
+
+    busy = busy_ports(places, host)
+    if busy:
+        raise click.ClickException(
+            f"port {busy[0]} of {host} is in use: is another broker running? "
+            "Stop it, or use --port or --any-port"
+        )
 
 
 def _directory(data: str | None, name: str | None) -> tuple[str, bool]:
@@ -137,6 +182,6 @@ ottla is ready   bootstrap.servers={address}   data {directory} ({kept})   Ctrl-
   produce    echo hello | ottla produce events -b {address}
   consume    ottla consume events -b {address} --from-beginning
   kcat       kcat -b {address} -t events -C
-  python     Producer({{"bootstrap.servers": "{address}"}}).produce("events", b"hello")
-  spark      spark.readStream.format("kafka").option("kafka.bootstrap.servers", "{address}")
-"""
+  python     p = Producer({{"bootstrap.servers": "{address}"}}); p.produce("events", b"hello"); p.flush()
+  spark      spark.readStream.format("ottla").option("kafka.bootstrap.servers", "{address}").option("subscribe", "events").load()
+"""  # noqa: E501 - lines to copy

@@ -10,18 +10,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import IO, Final
 
 import click
 
 from ottla.cli.output import coloured
+from ottla.server.local_cluster import NodePlace
 from ottla.server.local_nodes import (
     POLL_SECONDS,
     STOP_SECONDS,
     LocalNodes,
-    UnsuitablePlaces,
-    local_places,
 )
 
 COLOURS: Final = ("cyan", "magenta", "yellow", "green", "blue", "bright_red")
@@ -32,18 +30,8 @@ class DevCluster:
     """The nodes of one directory, from start to end."""
 
     def __init__(
-        self,
-        directory: str,
-        nodes: int,
-        host: str,
-        port: int | None,
-        overrides: Mapping[str, str],
-        verbose: bool,
+        self, places: list[NodePlace], host: str, overrides: Mapping[str, str], verbose: bool
     ) -> None:
-        try:
-            places = local_places(Path(directory), nodes, port)
-        except UnsuitablePlaces as error:
-            raise click.UsageError(str(error)) from error
         level = "INFO" if verbose else "WARN"
         self._nodes = LocalNodes(places, host=host, settings=overrides, log_level=level)
         self._readers: list[threading.Thread] = []

@@ -7,18 +7,23 @@ from pathlib import Path
 import click
 
 from ottla.config.environment import settings_from_environment
-from ottla.config.properties import parse_properties
+from ottla.config.properties import located_properties
 
 
 def read_properties(path: str) -> dict[str, str]:
-    """What a .properties file holds; Kafka reads Latin-1, people write UTF-8."""
+    """What a .properties file holds."""
+    return {key: value for key, (value, _) in read_located_properties(path).items()}
+
+
+def read_located_properties(path: str) -> dict[str, tuple[str, int]]:
+    """Each key with its value and its line; Kafka reads Latin-1, people write UTF-8."""
     data = Path(path).read_bytes()
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         text = data.decode("latin-1")
     try:
-        return parse_properties(text)
+        return located_properties(text)
     except ValueError as error:
         raise click.UsageError(f"{path}: {error}") from None
 

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ottla.cli.files import read_properties
 from ottla.cli.output import Column, Output, output_options
 from ottla.cli.settings import ClientSettings, connection_options, controller_option
 
@@ -231,14 +230,14 @@ def _endpoint(text: str) -> "QuorumEndpoint":
 
 def _of_config(path: str) -> tuple[int, bytes, list["QuorumEndpoint"]]:
     """Who the new controller is, by its file and by the directory that it was formatted with."""
+    from ottla.cli.node_config import config_of_file
     from ottla.cli.read_only import FILES
     from ottla.client.connection import Address
     from ottla.client.quorum import QuorumEndpoint
-    from ottla.config.broker import BrokerConfig
     from ottla.server.format import this_voter
     from ottla.storage.checkpoints import META_PROPERTIES, MetaProperties
 
-    config = BrokerConfig.from_properties(read_properties(path))
+    config = config_of_file(path)
     if not config.is_controller:
         raise click.UsageError(f"{path}: process.roles has no controller")
     meta = MetaProperties.decode(FILES.read(f"{config.metadata_log_dir}/{META_PROPERTIES}"))

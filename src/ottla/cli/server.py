@@ -10,7 +10,6 @@ _ORPHAN_SECONDS: Final = (2.0, 18.0)
 """How long a node whose parent is gone may take to hand over its partitions, and to stop."""
 
 if TYPE_CHECKING:
-    from ottla.config.broker import BrokerConfig
     from ottla.server.main import Running
 
 
@@ -50,6 +49,7 @@ def server(
     until_eof: bool,
 ) -> None:
     """Start a node from FILE and serve until SIGTERM or Ctrl-C."""
+    from ottla.cli.node_config import checked_config
     from ottla.config.environment import cluster_id, root_level
     from ottla.observability.logging import configure_logging
     from ottla.server.main import run_server
@@ -64,7 +64,7 @@ def server(
     properties = node_properties(
         file, overrides, environment=environment if use_environment else None
     )
-    config = checked_config(properties)
+    config = checked_config(properties, path=file)
     if use_environment:
         from ottla.server.prepare import prepare_storage
 
@@ -90,21 +90,6 @@ def _stop_at_end_of_input() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, name="ottla-parent", daemon=True).start()
-
-
-def checked_config(
-    properties: dict[str, str], written: dict[str, str] | None = None
-) -> "BrokerConfig":
-    """The settings as a whole; what a person should hear about those written is logged."""
-    from ottla.config.broker import BrokerConfig
-    from ottla.config.notices import notices
-    from ottla.observability.logging import logger
-
-    config = BrokerConfig.from_properties(properties)
-    log = logger(__name__)
-    for line in notices(properties if written is None else written, config):
-        log.warning(line)
-    return config
 
 
 def _announce(running: "Running") -> None:

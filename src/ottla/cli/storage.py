@@ -81,8 +81,8 @@ def format_command(
     add_scram: tuple[str, ...],
 ) -> None:
     """Format the directories of a node for a cluster."""
+    from ottla.cli.node_config import config_of_file
     from ottla.cli.system import system_chance, wall_ms
-    from ottla.config.broker import BrokerConfig
     from ottla.server.format import format_storage
     from ottla.storage.files import OsFilesystem
 
@@ -90,7 +90,7 @@ def format_command(
         raise click.UsageError(f"only one of {_QUORUM} can be given")
     if add_scram:
         click.echo("--add-scram is accepted and has no effect: SCRAM is not served yet", err=True)
-    config = BrokerConfig.from_properties(read_properties(path))
+    config = config_of_file(path)
     lines = format_storage(
         OsFilesystem(),
         config,
@@ -129,11 +129,11 @@ def _levels(features: tuple[str, ...]) -> dict[str, int]:
 @output_options
 def info(path: str, output: Output) -> None:
     """Show what the directories of a node say of themselves."""
-    from ottla.config.broker import BrokerConfig
+    from ottla.cli.node_config import config_of_file
     from ottla.storage.checkpoints import META_PROPERTIES
     from ottla.storage.files import OsFilesystem
 
-    config = BrokerConfig.from_properties(read_properties(path))
+    config = config_of_file(path)
     filesystem = OsFilesystem()
     found = []
     for directory in dict.fromkeys((*config.log_dirs, config.metadata_log_dir)):

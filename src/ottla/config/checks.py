@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.common.errors import InvalidConfig
 from ottla.config.group_checks import check_groups
+from ottla.config.metadata_topic import check_metadata_topic
 
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
@@ -34,6 +35,8 @@ def check_node(config: "BrokerConfig") -> None:
     _check_connections(config)
     _check_internal_topics(config)
     check_groups(config)
+    if config.remote_log_storage_system_enable:
+        check_metadata_topic(config)
 
 
 def _require(holds: bool, otherwise: str) -> None:

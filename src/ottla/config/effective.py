@@ -201,6 +201,3 @@ TOPIC_SETTINGS: Final = frozenset(
 
 EFFECTIVE: Final = BROKER_SETTINGS.union(*(SYNONYMS.get(name, ()) for name in TOPIC_SETTINGS))
 """The settings of a broker that do something."""
-
-METADATA_TOPIC_SETTINGS: Final = ("num.partitions", "replication.factor", "min.isr", "retention.ms")
-"""Behind ``remote.log.metadata.topic.``: what Kafka hands to a plug-in, we do ourselves."""

@@ -1,11 +1,14 @@
 """What a person should hear about a node's settings before it starts: typing errors above all."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from ottla.config.broker import BrokerConfig
-from ottla.config.effective import EFFECTIVE, METADATA_TOPIC_SETTINGS
+from ottla.config.effective import EFFECTIVE
+from ottla.config.kinds import Kind
 from ottla.config.layers import broker_key
+from ottla.config.metadata_topic import METADATA_TOPIC_SETTINGS
 
 FOREIGN: Final = (
     "rsm.config.",
@@ -15,6 +18,7 @@ FOREIGN: Final = (
     "allow.everyone.if.no.acl.found",
 )
 """Settings that are meant for what is plugged into a broker, so that no broker knows them."""
+_COMMENT: Final = re.compile(r"(^|\s)#")
 
 
 def unknown_settings(names: Iterable[str]) -> list[str]:
@@ -31,9 +35,24 @@ def did_you_mean(name: str) -> str | None:
     return close[0] if close else None
 
 
+def has_comment(value: str) -> bool:
+    """Whether something in a value looks like a comment, which there is none of behind values."""
+    return _COMMENT.search(value) is not None
+
+
+def _comments(properties: Mapping[str, str]) -> list[str]:
+    """Values that take in what was meant as a comment; those of passwords may be so."""
+    lines = []
+    for name, value in sorted(properties.items()):
+        key = broker_key(name)
+        if has_comment(value) and (key is None or key.kind is not Kind.PASSWORD):
+            lines.append(f"the value of {name} is {value!r}: comments stand on lines of their own")
+    return lines
+
+
 def notices(properties: Mapping[str, str], config: BrokerConfig) -> list[str]:
     """Lines for a person: unknown settings, settings without effect, doubtful combinations."""
-    lines = []
+    lines = _comments(properties)
     for name in unknown_settings(properties):
         near = did_you_mean(name)
         question = f"; did you mean {near}?" if near else ""

@@ -17,14 +17,19 @@ _SPECIAL: Final = frozenset("=:#!")
 
 def parse_properties(text: str) -> dict[str, str]:
     """What a file with this text holds; of a key that is written twice, the last value."""
-    properties: dict[str, str] = {}
-    for line in _logical_lines(text):
+    return {key: value for key, (value, _) in located_properties(text).items()}
+
+
+def located_properties(text: str) -> dict[str, tuple[str, int]]:
+    """Each key with its value and the number of the line that it begins on."""
+    properties: dict[str, tuple[str, int]] = {}
+    for number, line in _logical_lines(text):
         end = _key_end(line)
         start = end + _blank_count(line, end)
         if start < len(line) and line[start] in "=:":
             start += 1
             start += _blank_count(line, start)
-        properties[_unescape(line[:end])] = _unescape(line[start:])
+        properties[_unescape(line[:end])] = _unescape(line[start:]), number
     return properties
 
 
@@ -36,25 +41,28 @@ def format_properties(properties: Mapping[str, str]) -> str:
     )
 
 
-def _logical_lines(text: str) -> Iterator[str]:
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Lines without comments, blank lines and leading blanks, joined where they are continued."""
     pending: str | None = None
+    first = 0
     if text.endswith(("\n", "\r")):
         text = text[:-1]  # behind the last line there is not one more, to which it could be joined
-    for natural in _LINE_END.split(text):
+    for number, natural in enumerate(_LINE_END.split(text), 1):
         line = natural.lstrip(_BLANKS)
         if not pending and (not line or line[0] in "#!"):
             pending = None  # a backslash alone has begun nothing
             continue
+        if pending is None:
+            first = number
         backslashes = len(line) - len(line.rstrip("\\"))
         joined = (pending or "") + line
         if backslashes % 2:
             pending = joined[:-1]
         else:
             pending = None
-            yield joined
+            yield first, joined
     if pending is not None:
-        yield pending
+        yield first, pending
 
 
 def _key_end(line: str) -> int:

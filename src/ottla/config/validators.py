@@ -140,3 +140,37 @@ def _accept_offset_reset(name: str, value: Value) -> None:
 
 
 OFFSET_RESET: Final = Check(_accept_offset_reset, "earliest, latest, by_duration:PnDTnHnMn.nS")
+
+
+_PLAIN: Final = re.compile(r"[^\s\x00-\x1f]+")
+_SCHEMES: Final = ("file", "s3", "gs", "az")
+
+
+def _accept_plain(name: str, value: Value) -> None:
+    if isinstance(value, str) and _PLAIN.fullmatch(value) is None:
+        raise invalid(name, value, "String must be non-empty, without blanks")
+
+
+PLAIN: Final = Check(_accept_plain, "without blanks")
+
+
+def _accept_store(name: str, value: Value) -> None:
+    if value is None:
+        return
+    scheme, separator, rest = str(value).partition("://")
+    if not separator or scheme not in _SCHEMES:
+        known = ", ".join(f"{each}://" for each in _SCHEMES)
+        raise invalid(name, value, f"unknown scheme, known are {known}")
+    if _PLAIN.fullmatch(rest) is None or not {"#", "?"}.isdisjoint(rest):
+        raise invalid(name, value, "Blanks, # and ? are written as %20, %23 and %3F in addresses")
+
+
+STORE: Final = Check(_accept_store, "file://, s3://, gs://, az://")
+
+
+def _accept_endpoint(name: str, value: Value) -> None:
+    if value is not None and re.fullmatch(r"https?://[^\s\x00-\x1f]+", str(value)) is None:
+        raise invalid(name, value, "Not an address that begins with http:// or https://")
+
+
+ENDPOINT: Final = Check(_accept_endpoint, "http://, https://")

@@ -12,9 +12,10 @@ Rules:
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from ottla.common.errors import ApiError, ErrorCode, InvalidConfig
+from ottla.common.errors import ApiError, ErrorCode
 from ottla.common.promise import Promise, fulfilled
 from ottla.config.broker import BrokerConfig
+from ottla.config.metadata_topic import metadata_topic_setting
 from ottla.handlers.context import MetadataSource
 from ottla.handlers.topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from ottla.protocol.generated.create_topics import (
@@ -141,21 +142,10 @@ def _size(name: str, config: BrokerConfig) -> tuple[int, int]:
         )
     if name == REMOTE_LOG_METADATA:
         return (
-            metadata_topic_setting(config, "num.partitions", 50),
-            metadata_topic_setting(config, "replication.factor", 3),
+            metadata_topic_setting(config, "num.partitions"),
+            metadata_topic_setting(config, "replication.factor"),
         )
     return config.num_partitions, config.default_replication_factor
-
-
-def metadata_topic_setting(config: BrokerConfig, name: str, default: int) -> int:
-    """Of the topic of remote segments; Kafka hands these to a plug-in, so they are no keys."""
-    prefix = config.remote_log_metadata_manager_impl_prefix
-    key = f"{prefix}remote.log.metadata.topic.{name}"
-    value = config.originals.get(key, "").strip()
-    try:
-        return int(value) if value else default
-    except ValueError:
-        raise InvalidConfig(f"Invalid value {value} for configuration {key}") from None
 
 
 def internal_settings(name: str, config: BrokerConfig) -> dict[str, str]:
@@ -183,8 +173,8 @@ def internal_settings(name: str, config: BrokerConfig) -> dict[str, str]:
             "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
         }
     if name == REMOTE_LOG_METADATA:
-        replicas = metadata_topic_setting(config, "replication.factor", 3)
-        min_isr = metadata_topic_setting(config, "min.isr", 2)
+        replicas = metadata_topic_setting(config, "replication.factor")
+        min_isr = metadata_topic_setting(config, "min.isr")
         # The only copy of a record must be on disk before a segment goes because of it.
         alone = {"flush.messages": "1"} if replicas == 1 else {}
         return {
@@ -192,6 +182,6 @@ def internal_settings(name: str, config: BrokerConfig) -> dict[str, str]:
             **alone,
             "min.insync.replicas": str(max(1, min(min_isr, replicas))),
             "remote.storage.enable": "false",
-            "retention.ms": str(metadata_topic_setting(config, "retention.ms", -1)),
+            "retention.ms": str(metadata_topic_setting(config, "retention.ms")),
         }
     return {}

@@ -18,7 +18,8 @@ from ottla.client.quorum import describe_quorum
 from ottla.common.errors import ApiError
 from ottla.server.local_cluster import HOST, LocalCluster, NodePlace, free_ports
 from ottla.server.node_process import NodeProcess, serve_command
-from ottla.storage.checkpoints import META_PROPERTIES
+from ottla.storage.checkpoints import LOCK, META_PROPERTIES
+from ottla.storage.files import DirectoryInUse, OsLock
 
 STOP_SECONDS: Final = 20.0
 LONELY_SECONDS: Final = 0.3
@@ -52,6 +53,17 @@ def local_places(directory: Path, nodes: int, port: int | None) -> list[NodePlac
         )
         for at in range(nodes)
     ]
+
+
+def check_free(places: list[NodePlace]) -> None:
+    """UnsuitablePlaces when somebody uses a directory; asked before its files are touched."""
+    for place in places:
+        lock = f"{place.data}/{LOCK}"
+        if Path(lock).exists():
+            try:
+                OsLock(lock).release()
+            except DirectoryInUse as error:
+                raise UnsuitablePlaces(str(error)) from error
 
 
 def busy_ports(places: list[NodePlace], host: str = HOST) -> list[int]:
@@ -94,7 +106,11 @@ class LocalNodes:
         return self.cluster.bootstrap_servers
 
     def start(self, reader: Callable[[int, IO[bytes]], None] | None = None) -> None:
-        """Start all. What each writes goes to its log file, or is given to ``reader``."""
+        """Start all. What each writes goes to its log file, or is given to ``reader``.
+
+        UnsuitablePlaces, and nothing is changed, when nodes of these directories run already.
+        """
+        check_free(self.cluster.places)
         self.cluster.format()
         for node in self.nodes.values():
             output = node.start(piped=reader is not None)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Final
 
 import ottla
+from ottla.config.properties import format_properties
 
 OUTPUT: Final = "node.log"
 PROPERTIES: Final = "server.properties"
@@ -77,7 +78,7 @@ class NodeProcess:
         assert not self.is_running, f"node {self.node_id} runs already"
         self.directory.mkdir(parents=True, exist_ok=True)
         file = self.directory / PROPERTIES
-        file.write_text("".join(f"{key}={value}\n" for key, value in self.properties.items()))
+        file.write_text(format_properties(self.properties))
         self.is_paused = False
         output = None if piped else self.output_file.open("ab")
         try:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from errno import EADDRINUSE
 
 from ottla.common.chance import Chance
 from ottla.common.environment import Scheduler
@@ -107,5 +108,6 @@ def bind(server: SocketServer, listeners: tuple[Listener, ...]) -> dict[str, int
         try:
             ports[listener.name] = server.listen(listener.name, listener.host, listener.port)
         except OSError as error:
-            raise StartRefused(f"cannot listen on {listener}: {error}") from error
+            why = "another process has this port" if error.errno == EADDRINUSE else str(error)
+            raise StartRefused(f"cannot listen on {listener}: {why}") from error
     return ports

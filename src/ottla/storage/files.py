@@ -38,6 +38,11 @@ _syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
 class DirectoryInUse(Exception):
     """Another process, or another broker of this one, has locked the directory."""
 
+    def __init__(self, lock: str) -> None:
+        """``lock`` is the path of the file that stands for the lock."""
+        self.directory = os.path.dirname(lock)
+        super().__init__(f"{self.directory} is in use by another process: is a broker running?")
+
 
 class Readable(Protocol):
     """Something that is read at given positions."""

@@ -1,0 +1,48 @@
+"""The topic of remote segments: settings that Kafka hands to a plug-in, and we read ourselves.
+
+They stand behind a prefix of their own (``rlmm.config.``), so that they are no keys of a broker.
+Their kinds, defaults and limits are those of Kafka's TopicBasedRemoteLogMetadataManagerConfig.
+"""
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ottla.config.kinds import Kind, parse
+from ottla.config.validators import Check, at_least
+
+if TYPE_CHECKING:
+    from ottla.config.broker import BrokerConfig
+
+
+class _Setting(NamedTuple):
+    kind: Kind
+    default: int
+    valid: Check | None = None
+
+
+_SETTINGS: Final = {
+    "num.partitions": _Setting(Kind.INT, 50, at_least(1)),
+    "replication.factor": _Setting(Kind.SHORT, 3, at_least(1)),
+    "min.isr": _Setting(Kind.SHORT, 2, at_least(1)),
+    "retention.ms": _Setting(Kind.LONG, -1),
+}
+METADATA_TOPIC_SETTINGS: Final = tuple(_SETTINGS)
+"""Behind the prefix and ``remote.log.metadata.topic.``."""
+
+
+def metadata_topic_setting(config: "BrokerConfig", name: str) -> int:
+    """One of :data:`METADATA_TOPIC_SETTINGS`; InvalidConfig for what cannot be one."""
+    setting = _SETTINGS[name]
+    key = f"{config.remote_log_metadata_manager_impl_prefix}remote.log.metadata.topic.{name}"
+    text = config.originals.get(key)
+    if text is None:
+        return setting.default
+    value = parse(setting.kind, key, text)
+    assert isinstance(value, int)
+    if setting.valid is not None:
+        setting.valid(key, value)
+    return value
+
+
+def check_metadata_topic(config: "BrokerConfig") -> None:
+    for name in METADATA_TOPIC_SETTINGS:
+        metadata_topic_setting(config, name)
