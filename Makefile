@@ -5,14 +5,24 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+WHEEL_VENV := .venv-wheel
+WHEEL_BIN := $(WHEEL_VENV)/bin
+WHEEL_READY := $(WHEEL_VENV)/.ready
+WHEEL = $(abspath $(firstword $(wildcard dist/ottla-*.whl)))
+SOURCES := pyproject.toml setup.py $(shell find src -name '*.py' -o -name '*.kafka' -o -path '*/templates/*')
 VENV41 := .venv-spark41
 READY41 := $(VENV41)/.ready
 JOBS ?= 2
 # One order of tests for one commit, so that a green run stays green; `make test SEED=7` shuffles anew.
 SEED ?= 1
-PYTEST := $(BIN)/pytest -n $(JOBS) --dist loadgroup --randomly-seed=$(SEED)
+PYTEST_OPTIONS := -n $(JOBS) --dist loadgroup --randomly-seed=$(SEED)
+PYTEST := $(BIN)/pytest $(PYTEST_OPTIONS)
+# What ships is what is tested: the compiled wheel.
+PYTEST_WHEEL = WHEEL_UNDER_TEST=$(WHEEL) $(WHEEL_BIN)/python -m pytest $(PYTEST_OPTIONS)
+# The simulator runs the same code, and faster to come by: some of its tests change rules of ours.
+INTERPRETED := tests/simulation
 
-.PHONY: help run test test-all test-spark41 check generate bench bench-storage bench-cluster bench-spark compile clean peer fix
+.PHONY: help run test test-all test-spark41 wheel check generate bench bench-storage bench-cluster bench-spark compile clean peer fix
 
 help: ## what there is to make
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,12 +36,14 @@ $(READY): pyproject.toml setup.py
 run: $(READY) ## the demo: a cluster, a shop's events, a pipeline on Spark: `ottla demo`
 	$(BIN)/ottla demo $(DEMO)
 
-test: check ## check, then unit, property, crash and hostile tests, and real clients
-	$(PYTEST) -m "not slow and not peer" tests
+test: check $(WHEEL_READY) ## check, then all tests under a minute: on the compiled wheel, the simulation as Python
+	$(PYTEST_WHEEL) -m "not slow and not peer" tests $(INTERPRETED:%=--ignore=%)
+	$(PYTEST) -m "not slow and not peer" $(INTERPRETED)
 
-test-all: check peer test-spark41 ## all of it, with Apache Kafka's own clients and tools beside us
-	$(PYTEST) -m "not peer" tests
-	$(BIN)/pytest -m peer tests
+test-all: check peer test-spark41 $(WHEEL_READY) ## all of it, with Apache Kafka's own clients and tools beside us
+	$(PYTEST_WHEEL) -m "not peer" tests $(INTERPRETED:%=--ignore=%)
+	$(PYTEST) -m "not peer" $(INTERPRETED)
+	WHEEL_UNDER_TEST=$(WHEEL) $(WHEEL_BIN)/python -m pytest -m peer tests
 
 test-spark41: $(READY41) ## the tests of the Spark side on PySpark 4.1, the oldest that we support
 	$(VENV41)/bin/pytest -n $(JOBS) --dist loadgroup --randomly-seed=$(SEED) -m "not slow and not peer" tests/spark
@@ -40,6 +52,19 @@ $(READY41): pyproject.toml setup.py
 	$(PYTHON) -m venv $(VENV41)
 	$(VENV41)/bin/python -m pip install --quiet --upgrade pip
 	$(VENV41)/bin/python -m pip install --quiet --editable '.[dev,fast,spark,lake,jre]' 'pyspark[pipelines]==4.1.*'
+	@touch $@
+
+wheel: $(WHEEL_READY) ## the compiled wheel, in dist/, and an environment that has it
+	@echo $(WHEEL)
+
+# Dependencies are those of $(VENV), read behind the wheel; its editable ottla is not.
+$(WHEEL_READY): $(READY) $(SOURCES)
+	rm -rf dist build/lib* build/bdist* src/*.egg-info
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	test -x $(WHEEL_BIN)/python || $(PYTHON) -m venv $(WHEEL_VENV)
+	$(WHEEL_BIN)/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
+	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+		> "$$($(WHEEL_BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/dependencies.pth"
 	@touch $@
 
 check: $(READY) ## ruff, mypy --strict, import contracts, generated code is current
@@ -56,17 +81,17 @@ peer: $(READY) ## Apache Kafka 4.3.1, its tools and spark-sql-kafka, by Maven, i
 	$(BIN)/python tools/kafka_peer/setup.py
 	$(BIN)/python tools/kafka_peer/spark_connector.py
 
-bench: $(READY) peer compile ## us and Apache Kafka by turns: ratios, JSON and a plot
-	$(BIN)/python benchmarks/run.py $(BENCH)
+bench: peer $(WHEEL_READY) ## us and Apache Kafka by turns: ratios, JSON and a plot
+	$(WHEEL_BIN)/python benchmarks/run.py $(BENCH)
 
-bench-storage: $(READY) peer compile ## the cleaner beside Kafka's, the remote store beside a plain copy
-	$(BIN)/python benchmarks/storage.py $(BENCH)
+bench-storage: peer $(WHEEL_READY) ## the cleaner beside Kafka's, the remote store beside a plain copy
+	$(WHEEL_BIN)/python benchmarks/storage.py $(BENCH)
 
-bench-cluster: $(READY) peer compile ## three brokers beside three of Kafka's: replication, failover, partitions
-	$(BIN)/python benchmarks/cluster.py $(BENCH)
+bench-cluster: peer $(WHEEL_READY) ## three brokers beside three of Kafka's: replication, failover, partitions
+	$(WHEEL_BIN)/python benchmarks/cluster.py $(BENCH)
 
-bench-spark: $(READY) peer compile ## our source and sink of Spark beside spark-sql-kafka on the same broker
-	$(BIN)/python benchmarks/spark.py $(BENCH)
+bench-spark: peer $(WHEEL_READY) ## our source and sink of Spark beside spark-sql-kafka on the same broker
+	$(WHEEL_BIN)/python benchmarks/spark.py $(BENCH)
 
 compile: $(READY) ## the hot modules by mypyc, in place; `make clean` undoes it
 	OTTLA_COMPILE=1 $(BIN)/python setup.py --quiet build_ext --inplace
@@ -76,6 +101,6 @@ fix: $(READY) ## let ruff mend what it can
 	$(BIN)/ruff format .
 
 clean: ## remove what was compiled and cached
-	rm -rf build .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf build dist $(WHEEL_VENV) .mypy_cache .ruff_cache .import_linter_cache
 	find src -name '*.so' -delete
 	find . -name __pycache__ -type d -not -path './.venv*/*' -prune -exec rm -rf {} +

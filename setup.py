@@ -1,6 +1,7 @@
 """Compiles the hot modules with mypyc where a C compiler is at hand; else they run as they are.
 
-``OTTLA_PURE=1`` skips it. An editable install stays pure until ``make compile``.
+``OTTLA_PURE=1`` skips it, ``OTTLA_COMPILE=1`` insists on it. An editable install stays pure until
+``make compile``.
 """
 
 import os
@@ -8,6 +9,8 @@ import sys
 from pathlib import Path
 
 from setuptools import setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import BaseError, CCompilerError
 
 HOT = [
     "src/ottla/handlers/produce.py",
@@ -43,21 +46,40 @@ HOT = [
     "src/ottla/storage/segment.py",
 ]
 """The way of a record through the broker; the largest part is the walk over records, 25 times."""
+PURE = os.environ.get("OTTLA_PURE") == "1"
+REQUIRED = os.environ.get("OTTLA_COMPILE") == "1"
 
 
 def extensions() -> list[object]:
+    """All hot modules, or none: a name in the list that is no file is a mistake of ours."""
+    missing = [path for path in HOT if not Path(path).exists()]
+    if missing:
+        sys.exit(f"setup.py names hot modules that are not there: {', '.join(missing)}")
     editable = "editable_wheel" in sys.argv or "develop" in sys.argv
-    if os.environ.get("OTTLA_PURE") == "1" or (editable and os.environ.get("OTTLA_COMPILE") != "1"):
+    if PURE or (editable and not REQUIRED):
         return []
     try:
         from mypyc.build import mypycify
     except ImportError:
+        if REQUIRED:
+            raise
         return []
-    present = [path for path in HOT if Path(path).exists()]
-    modules = mypycify(present, opt_level="3", strip_asserts=False)
-    for module in modules:
-        module.optional = True  # type: ignore[attr-defined]
-    return list(modules)
+    return list(mypycify(HOT, opt_level="3", strip_asserts=False))
 
 
-setup(ext_modules=extensions())
+class BuildAllOrNone(build_ext):
+    """The compiled modules share one library: with a part of them nothing could be imported."""
+
+    def run(self) -> None:
+        try:
+            super().run()
+        except (BaseError, CCompilerError, OSError) as error:
+            if REQUIRED:
+                raise
+            self.warn(f"ottla's hot modules are not compiled and run as Python: {error}")
+            for path in self.get_outputs():
+                Path(path).unlink(missing_ok=True)
+            self.extensions = []
+
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": BuildAllOrNone})

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 PROJECT = Path(__file__).resolve().parents[1]
-sys.path[:1] = [str(PROJECT), str(PROJECT / "src")]  # in place of this directory
+sys.path[:1] = [str(PROJECT)]  # in place of this directory; ottla itself is installed
 
 if TYPE_CHECKING:
     from benchmarks.measures import Figures, Load

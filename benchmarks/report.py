@@ -14,6 +14,8 @@ from typing import Any, Final
 from benchmarks.measures import Figures, Measure
 from tools.kafka_peer.setup import PROJECT, VERSION
 
+from ottla.cli.version import compiled_modules
+
 RESULTS: Final = PROJECT / "benchmarks" / "results"
 OURS, THEIRS = "ottla", "kafka"
 
@@ -163,12 +165,8 @@ def _versions() -> dict[str, str]:
         "java": (done.stderr.splitlines() or ["unknown"])[0],
         "python": platform.python_version(),
         "librdkafka": confluent_kafka.libversion()[0],
-        "hot modules": "compiled" if _is_compiled() else "pure Python",
+        "hot modules": "compiled" if compiled_modules() else "pure Python",
     }
-
-
-def _is_compiled() -> bool:
-    return any((PROJECT / "src" / "ottla").rglob("*.so"))
 
 
 def write(

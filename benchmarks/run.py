@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
-sys.path[:1] = [str(PROJECT), str(PROJECT / "src")]  # in place of this directory
+sys.path[:1] = [str(PROJECT)]  # in place of this directory; ottla itself is installed
 
 
 def arguments() -> argparse.Namespace:

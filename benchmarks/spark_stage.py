@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from tools.installed import IMPORT_PATH
 from tools.kafka_peer.broker_process import BrokerProcess, cpu_seconds, ottla
 from tools.kafka_peer.setup import PROJECT
 from tools.kafka_peer.spark_connector import jars
@@ -250,7 +251,7 @@ def _session(directory: Path, settings: Mapping[str, str]) -> "Iterator[tuple[Sp
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(PROJECT / "src"), str(PROJECT)])
+    os.environ["PYTHONPATH"] = os.pathsep.join([IMPORT_PATH, str(PROJECT)])
     local = directory / "spark"
     local.mkdir()
     builder = SparkSession.Builder().master("local[2]").appName("ottla-bench")

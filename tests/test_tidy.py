@@ -46,7 +46,7 @@ def test_nothing_is_left_to_be_done() -> None:
 
 
 def test_no_test_sleeps_unless_it_watches_a_real_process() -> None:
-    real = ("integration", "hostile", "differential")
+    real = ("integration", "hostile", "differential", "shipped")
     found = [
         str(path.relative_to(ROOT))
         for path in SOURCES

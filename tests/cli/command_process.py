@@ -9,10 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-
-import ottla
-
-SOURCE = str(Path(ottla.__file__).parents[1])
+from tools.installed import IMPORT_PATH
 
 
 @contextmanager
@@ -30,7 +27,7 @@ def command_process(
         stderr=subprocess.STDOUT,
         text=True,
         cwd=directory,
-        env={**plain, "PYTHONPATH": SOURCE, **(variables or {})},
+        env={**plain, "PYTHONPATH": IMPORT_PATH, **(variables or {})},
         start_new_session=own_session,
     )
     try:

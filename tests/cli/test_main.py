@@ -3,18 +3,16 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
+from tools.installed import IMPORT_PATH
 
 import ottla
 from ottla.cli.main import COMMANDS, LazyGroup, cli
 from ottla.cli.output import Column, Output, output_options, yaml_lines
 from ottla.common.errors import UnknownTopicOrPartition
-
-SOURCE = str(Path(ottla.__file__).parents[1])
 
 
 def run(*words: str) -> tuple[int, str, str]:
@@ -54,7 +52,7 @@ def test_version_says_what_it_is() -> None:
 def test_version_loads_nothing_that_it_does_not_need() -> None:
     script = (
         "import sys\n"
-        f"sys.path.insert(0, {SOURCE!r})\n"
+        f"sys.path.insert(0, {IMPORT_PATH!r})\n"
         "from click.testing import CliRunner\n"
         "from ottla.cli.main import cli\n"
         "assert CliRunner().invoke(cli, ['version']).exit_code == 0\n"

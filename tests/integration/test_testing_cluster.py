@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from tools.installed import IMPORT_PATH
 
-import ottla
 from ottla.client.admin import Admin
 from ottla.client.errors import BrokerUnavailable
 from ottla.testing import Cluster
@@ -162,12 +162,11 @@ time.sleep(600)
 
 @pytest.mark.slow
 def test_nodes_end_with_their_parent_however_it_ends(tmp_path: Path) -> None:
-    source = str(Path(ottla.__file__).parents[1])
     parent = subprocess.Popen(
         [sys.executable, "-c", SCRIPT],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": source, "TMPDIR": str(tmp_path)},
+        env={**os.environ, "PYTHONPATH": IMPORT_PATH, "TMPDIR": str(tmp_path)},
     )
     assert parent.stdout is not None
     with parent.stdout:

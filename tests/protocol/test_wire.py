@@ -4,16 +4,15 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 from tests.protocol.vectors import vectors
+from tools.installed import IMPORT_PATH
 
 from ottla.cli.wire import wire
 
-PROJECT = Path(__file__).resolve().parents[2]
 GOOD = '{"name":"HeartbeatResponse","version":1,"hex":"0000000a001b"}'
 GOOD_JSON = {"throttleTimeMs": 10, "errorCode": 27}
 
@@ -114,7 +113,7 @@ def test_it_works_as_a_process() -> None:
     done = subprocess.run(
         [sys.executable, "-c", "from ottla.cli.wire import wire; wire()", "decode"],
         input=f"{GOOD}\nbad\n".encode(),
-        env={**os.environ, "PYTHONPATH": str(PROJECT / "src")},
+        env={**os.environ, "PYTHONPATH": IMPORT_PATH},
         capture_output=True,
         check=False,
     )

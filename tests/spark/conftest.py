@@ -21,6 +21,7 @@ if str(PROJECT) not in sys.path:
 
 from tests.spark.small_segments import Tiered  # noqa: E402
 from tests.spark.topics import Topics  # noqa: E402
+from tools.installed import IMPORT_PATH  # noqa: E402
 from tools.kafka_peer.broker_process import BrokerProcess, apache_kafka  # noqa: E402
 from tools.kafka_peer.spark_connector import jars  # noqa: E402
 
@@ -39,7 +40,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    paths = [str(PROJECT / "src"), str(PROJECT), os.environ.get("PYTHONPATH", "")]
+    paths = [IMPORT_PATH, str(PROJECT), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     builder = SparkSession.Builder().master("local[2]").appName("ottla-tests")
     settings = {

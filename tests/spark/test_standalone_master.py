@@ -13,14 +13,13 @@ from typing import Any
 import pytest
 from tests.spark.shop_results import Expected, open_shop
 from tests.spark.topics import until
+from tools.installed import IMPORT_PATH
 
-import ottla
 from ottla.server.local_cluster import HOST, free_ports
 from ottla.spark import java
 from ottla.spark.pipelines import template
 from ottla.testing.cluster import Cluster
 
-SOURCE = str(Path(ottla.__file__).parents[1])
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 WORKERS = 2
 SETTINGS = {
@@ -37,7 +36,7 @@ def environment(directory: Path) -> dict[str, str]:
         **os.environ,
         "JAVA_HOME": str(java.ensure().home),
         "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": SOURCE,
+        "PYTHONPATH": IMPORT_PATH,
         "SPARK_LOCAL_IP": HOST,
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_WORKER_DIR": str(directory / "work"),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.spark.killed_tables import BATCHES
 from tests.spark.table_formats import FORMATS, elsewhere, spec_of
+from tools.installed import IMPORT_PATH
 
 from ottla.common.chance import Chance
 
@@ -23,7 +24,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 def run(directory: Path, last: int) -> int:
-    paths = (str(PROJECT / "src"), str(PROJECT), os.environ.get("PYTHONPATH", ""))
+    paths = (IMPORT_PATH, str(PROJECT), os.environ.get("PYTHONPATH", ""))
     environment = {
         **os.environ,
         "PYSPARK_PYTHON": sys.executable,

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
+from tools.installed import IMPORT_PATH
 from tools.kafka_peer import peer
-from tools.kafka_peer.setup import PROJECT
 
 FIRST_PORT: Final = 20_000
 LAST_PORT: Final = 29_999
@@ -39,9 +39,9 @@ class Program:
 
 
 def ottla() -> Program:
-    """Our own broker from this work tree."""
+    """Our own broker, as this interpreter has it: the installed wheel, or this work tree."""
     words = (sys.executable, "-m", "ottla")
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT / "src")}
+    environment = {**os.environ, "PYTHONPATH": IMPORT_PATH}
     return Program("ottla", (*words, "storage", "format"), (*words, "server"), environment)
 
 

@@ -1,0 +1,20 @@
+"""What is tested: the compiled wheel where ``make test`` says so, else the work tree."""
+
+import os
+
+import pytest
+from tools.installed import description
+
+from ottla.cli.version import compiled_modules
+
+WHEEL = "WHEEL_UNDER_TEST"
+"""The wheel that must be what is imported; set by ``make test``."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if os.environ.get(WHEEL) and not compiled_modules():
+        raise pytest.UsageError(f"{WHEEL} is set, but this is {description()}")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return description()
