@@ -10,10 +10,19 @@ import pytest
 from tests.spark.topics import Row, Topics, numbered
 
 from ottla.client.connection import Connection
-from ottla.common.errors import ErrorCode
+from ottla.client.consumer import Consumer
+from ottla.client.producer import Producer
+from ottla.common.errors import ErrorCode, OffsetOutOfRange
 from ottla.common.topic_partition import TopicPartition
 from ottla.protocol.generated.metadata import MetadataResponse
-from ottla.spark.broker_reads import BrokerReads, Refused, connected, disconnect
+from ottla.spark.broker_reads import (
+    BrokerReads,
+    Fetched,
+    PartitionFetch,
+    Refused,
+    connected,
+    disconnect,
+)
 from ottla.spark.errors import BadOption, DataLoss
 from ottla.spark.offsets import Offsets
 from ottla.spark.options import SourceOptions
@@ -279,3 +288,42 @@ def test_a_group_says_where_to_begin(topics: Topics) -> None:
     topics.admin.alter_group_offsets(group, {TopicPartition(topic, 0): 7})
     options = options_of(topics, topic, startingOffsets="group", commitGroup=group)
     assert [wanted.start for wanted in plan_batch(options)] == [7, 0]
+
+
+def test_a_batch_that_unpacks_to_very_much_is_read(topics: Topics) -> None:
+    """As much as a broker takes: 16 bytes for each of ``max.message.bytes``."""
+    topic = topics.make(max_message_bytes=str(8 << 20))
+    size, count = 1 << 20, 71
+    room = dict.fromkeys(("batch_bytes", "request_bytes_max", "buffered_bytes_max"), 96 << 20)
+    with Producer(topics.address, compression="zstd", **room) as producer:  # type: ignore[arg-type]
+        for number in range(count):
+            producer.send(topic, bytes([number]) * size, partition=0)
+    options = options_of(topics, topic)
+    (wanted,) = plan_batch(options)
+    (table,) = read_range(wanted, options, Columns(("value",)))
+    assert [value.as_buffer()[0] for value in table.column(0)] == list(range(count))
+    assert {len(value.as_buffer()) for value in table.column(0)} == {size}
+    with Consumer(topics.address) as consumer:
+        where = TopicPartition(topic, 0)
+        consumer.assign({where: 0})
+        assert len(consumer.poll(60_000)[where]) == count
+
+
+def test_an_offset_that_is_there_and_refused_is_asked_for_with_pauses(
+    topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = topics.make()
+    topics.fill(topic, numbered(0, 5))
+    more = {"fetchOffset.retryIntervalMs": "50", "kafkaConsumer.pollTimeoutMs": "300"}
+    options = options_of(topics, topic, **more)
+    (wanted,) = plan_batch(options)
+    asked: list[int] = []
+
+    def fetch(_: PartitionFetch, offset: int) -> Fetched:
+        asked.append(offset)
+        raise OffsetOutOfRange(f"{offset}")
+
+    monkeypatch.setattr(PartitionFetch, "fetch", fetch)
+    with pytest.raises(OffsetOutOfRange):
+        list(read_range(wanted, options, Columns(("value",))))
+    assert 1 < len(asked) <= 8

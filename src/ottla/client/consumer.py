@@ -39,7 +39,7 @@ from ottla.protocol.generated.fetch import (
     FetchTopic,
     PartitionData,
 )
-from ottla.records.compression import DECOMPRESSED_MAX
+from ottla.records.compression import ACCEPTED_MAX
 from ottla.records.record import Record
 
 ISOLATION_LEVELS: Final = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
@@ -67,7 +67,7 @@ class Consumer:
         fetch_bytes_min: int = 1,
         fetch_wait_ms: int = 500,
         check_crc: bool = True,
-        decompressed_max: int = DECOMPRESSED_MAX,
+        decompressed_max: int = ACCEPTED_MAX,
         client_id: str = "ottla-consumer",
         timing: Timing | None = None,
         tls: ssl.SSLContext | None = None,

@@ -27,13 +27,14 @@ from ottla.records.batch import (
     read_header,
 )
 from ottla.records.builder import build_batch
+from ottla.records.compression import ACCEPTED_MAX
 from ottla.spark import kernels as k
 from ottla.spark.schema import HEADERS, TYPES, Columns
 from ottla.spark.unpacking import Unpacked
 
 BATCHES_AT_ONCE: Final = 1_024
-UNPACKED_MAX: Final = 64 << 20
-"""What one batch may unpack to; more than any broker accepts by default."""
+UNPACKED_MAX: Final = ACCEPTED_MAX
+"""What one batch may unpack to: a broker has accepted it, and nobody gets past it otherwise."""
 TABLE_BYTES: Final = 4 << 20
 """Of records in one table: what a processor keeps near, and enough for Spark at a time."""
 _OFFSETS_MAX: Final = 1 << 31
@@ -221,7 +222,7 @@ class BatchDecoder:
         message = bytes(memoryview(data)[row[k.POSITION] : row[k.POSITION] + row[k.SIZE]])
         if not legacy_crc_is_valid(message):
             raise self._corrupt(f"the message at offset {row[k.BASE_OFFSET]} fails its checksum")
-        for record in legacy.iterate(message):
+        for record in legacy.iterate(message, limit=UNPACKED_MAX):
             batch = bytes(build_batch([record], base_offset=record.offset))
             header = read_header(batch)
             records = self._unpacked.add(batch[HEADER_SIZE:])

@@ -175,7 +175,9 @@ class _BrokerRange:
             except OffsetOutOfRange:
                 if deadline.passed:
                     raise
-                offset = self._out_of_range(offset)
+                offset, before = self._out_of_range(offset), offset
+                if offset == before:  # it is there: its leader may be about to know
+                    self._pause()
                 continue
             except UnknownTopicId as error:
                 self._lost(f"{self._partition}: {error}, offsets {offset} to {end - 1} are gone")
@@ -202,6 +204,9 @@ class _BrokerRange:
                 fetching.ask(offset)  # it comes while this one is decoded
             yield from self._decoder.tables(scanned, low, end, aborted=fetched.aborted, keep=keep)
             deadline = self._reads.cluster.deadline(patience)
+
+    def _pause(self) -> None:
+        self._reads.cluster.clock.wait(self._options.retry_interval_ms / 1000)
 
     def _lost(self, what: str) -> None:
         report_loss(self._options, what)
@@ -230,7 +235,7 @@ class _BrokerRange:
         """Where to go on when the broker has records and cannot read them; it may be a mood."""
         self._attempts += 1
         if self._attempts <= self._options.retries:
-            self._reads.cluster.clock.wait(self._options.retry_interval_ms / 1000)
+            self._pause()
             return offset
         end = self._wanted.end
         positions = Positions(self._options, self._reads)

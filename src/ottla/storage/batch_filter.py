@@ -27,15 +27,13 @@ from ottla.records.batch import (
     BatchHeader,
     seal,
 )
-from ottla.records.compression import compress, decompress
+from ottla.records.compression import ACCEPTED_MAX, compress, decompress
 from ottla.records.record import Record, iterate
 from ottla.storage.cleaned_transactions import CleanedTransactions
 from ottla.storage.cleaning_plan import GroupPlan
 from ottla.storage.compaction import Choice, choose, copy_runs, copy_shifted
 from ottla.storage.offset_map import OffsetMap
 
-DECOMPRESSED_MAX: Final = 1 << 30
-"""What a batch may unpack to; it was unpacked once already, when it was appended."""
 HORIZON_MAX: Final = (1 << 63) - 1
 NO_OFFSET: Final = -1
 
@@ -47,7 +45,7 @@ def unpacked_records(chunk: bytes, at: int, header: BatchHeader) -> tuple[bytes,
     payload = chunk[at + HEADER_SIZE : at + header.size]
     if header.codec == 0:
         return payload, 0
-    return decompress(header.codec, payload, DECOMPRESSED_MAX), 0
+    return decompress(header.codec, payload, ACCEPTED_MAX), 0
 
 
 def control_records(chunk: bytes, at: int, header: BatchHeader) -> list[Record]:
