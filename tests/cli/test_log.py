@@ -1,12 +1,16 @@
 """``ottla log`` shows what files hold and finds what is wrong with them."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from struct import pack
 
 import pytest
 from click.testing import CliRunner
 
+import ottla
 from ottla.cli.main import cli
 from ottla.records.batch import seal
 from ottla.records.builder import build_batch
@@ -273,3 +277,26 @@ def test_a_long_table_is_printed_as_it_is_read(tmp_path: Path) -> None:
         assert offsets[1:] == [str(number) for number in range(1200)]
         if form == "table":
             assert len({len(line) for line in text.splitlines()[1:]}) == 1
+
+
+def test_a_reader_that_has_enough_is_no_damage(tmp_path: Path) -> None:
+    file = tmp_path / f"{NAME}.log"
+    one = [Record(key=b"k", value=b"v" * 50, timestamp=1000)]
+    file.write_bytes(
+        b"".join(bytes(build_batch(one, base_offset=at, leader_epoch=0)) for at in range(5000))
+    )
+    for words in (("dump", str(file)), ("dump", str(file), "-r")):
+        started = subprocess.Popen(
+            [sys.executable, "-m", "ottla", "log", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(Path(ottla.__file__).parents[1])},
+        )
+        assert started.stdout is not None
+        assert started.stderr is not None
+        assert started.stdout.readline().split()
+        started.stdout.close()
+        complaint = started.stderr.read()
+        started.stderr.close()
+        started.wait(30)
+        assert complaint == b""

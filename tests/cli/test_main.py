@@ -11,7 +11,7 @@ from tools.installed import IMPORT_PATH
 
 import ottla
 from ottla.cli.main import COMMANDS, LazyGroup, cli
-from ottla.cli.output import Column, Output, output_options, yaml_lines
+from ottla.cli.output import Column, Output, output_options, time_text, yaml_lines
 from ottla.common.errors import UnknownTopicOrPartition
 
 
@@ -38,6 +38,16 @@ def test_a_wrong_command_is_a_usage_error() -> None:
     code, _, complaint = run("frobnicate")
     assert code == 2
     assert "No such command 'frobnicate'" in complaint
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"), [(["topcs", "list"], "topics"), (["topics", "lst"], "list")]
+)
+def test_a_misspelt_command_gets_a_did_you_mean(words: list[str], meant: str) -> None:
+    code, _, complaint = run(*words)
+    assert code == 2
+    assert complaint.count(f"Did you mean '{meant}'?") == 1
+    assert "mean" not in run("qqqqq")[2]
 
 
 def test_version_says_what_it_is() -> None:
@@ -156,6 +166,40 @@ def test_yaml_is_one_document_with_everything() -> None:
         'c: "yes"',
         'd: "1"',
     ]
+
+
+def test_times_are_for_people_in_tables_and_numbers_elsewhere() -> None:
+    row = {"last_timestamp": 1_700_000_000_123, "max-timestamp": 7, "start_ms": -1}
+    columns = [Column("last_timestamp"), Column("max-timestamp"), Column("start_ms")]
+
+    def shown_as(form: str) -> str:
+        @click.command()
+        def show() -> None:
+            Output(form).rows("rows", columns, [row])
+
+        return CliRunner().invoke(show).stdout
+
+    for form in ("table", "wide"):
+        assert shown_as(form).splitlines()[1].split() == ["2023-11-14T22:13:20.123Z", "7", "-"]
+    assert shown_as("tsv").splitlines()[1] == "1700000000123\t7\t-1"
+    assert json.loads(shown_as("json"))["rows"] == [row]
+    assert time_text(1 << 62) == str(1 << 62)
+
+
+def test_that_there_is_nothing_is_said_once() -> None:
+    def said(noun: str, form: str = "table", **more: str) -> tuple[str, str]:
+        @click.command()
+        def show() -> None:
+            Output(form).rows(noun, [Column("name")], [], **more)
+
+        result = CliRunner().invoke(show)
+        return result.stdout, result.stderr
+
+    assert said("topics") == ("", "there are no topics\n")
+    assert said("deleted") == ("", "nothing was deleted\n")
+    assert said("hanging", none="no transaction hangs") == ("", "no transaction hangs\n")
+    assert said("topics", "tsv") == ("name\n", "there are no topics\n")
+    assert said("topics", "json") == ('{\n  "topics": []\n}\n', "")
 
 
 def test_colours_are_for_terminals_only() -> None:

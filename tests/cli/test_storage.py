@@ -91,6 +91,7 @@ def test_a_node_that_cannot_be_is_refused(node: Path) -> None:
     assert code == 1
     assert complaint == (
         "Invalid value 1 for configuration log.segment.bytes: Value must be at least 1048576\n"
+        f"{node}, line 7: log.segment.bytes=1\n"
     )
 
 

@@ -77,8 +77,9 @@ def test_what_is_refused_is_said_and_the_rest_is_done(ottla: Command, topic: str
 
 
 def test_existing_and_missing_topics_can_be_passed_over(ottla: Command, topic: str) -> None:
-    assert ottla("topics", "create", topic, "--if-not-exists") == ("", "")
-    assert ottla("topics", "delete", "no-such-topic", "--if-exists", "-y") == ("", "")
+    assert ottla("topics", "create", topic, "--if-not-exists") == ("", "nothing was created\n")
+    gone = ottla("topics", "delete", "no-such-topic", "--if-exists", "-y")
+    assert gone == ("", "nothing was deleted\n")
     ottla("topics", "delete", "no-such-topic", "-y", code=1)
 
 
@@ -210,6 +211,19 @@ def test_a_wrong_value_is_refused_with_the_brokers_words(ottla: Command, topic: 
             "message": "Invalid value x for configuration retention.ms: Not a number of type LONG",
         }
     ]
+
+
+def test_a_setting_that_nobody_knows_gets_a_did_you_mean(ottla: Command, topic: str) -> None:
+    wrong = "retention.mss=5"
+    _, complaint = ottla("configs", "alter", "topic", topic, "-s", wrong, code=1)
+    assert complaint == (
+        f"{topic}: Unknown topic config name: retention.mss; did you mean retention.ms?\n"
+    )
+    _, complaint = ottla("topics", "create", f"{topic}-x", "-c", wrong, code=1)
+    assert "did you mean retention.ms?" in complaint
+    words = ("group", "g", "-s", "consumer.session.timeout=5")
+    _, complaint = ottla("configs", "alter", *words, code=1)
+    assert "did you mean consumer.session.timeout.ms?" in complaint
 
 
 def test_changes_must_say_something(ottla: Command, topic: str) -> None:

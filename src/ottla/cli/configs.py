@@ -82,7 +82,8 @@ def describe(
     columns += [Column("documentation", wide=True)]
     if len(names) == 1:
         columns = columns[1:]
-    output.rows("configs", columns, rows)
+    none = "all settings have their defaults; --all shows them"
+    output.rows("configs", columns, rows, none=none)
     finish(output)
 
 

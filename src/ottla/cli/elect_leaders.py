@@ -85,7 +85,6 @@ def elect_leaders(
         for partition, elected in sorted(done.items())
     ]
     names = ("topic", "partition", "leader", "elected")
-    if not done and not output.failed:
-        output.talk("no partition needs an election")
-    output.rows("elections", [*map(Column, names)], rows)
+    columns = [*map(Column, names)]
+    output.rows("elections", columns, rows, none="no partition needs an election")
     finish(output)

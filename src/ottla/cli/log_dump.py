@@ -63,6 +63,8 @@ class Dump:
                 self._print(name, reader(name, self._selection), several=several)
             else:
                 self._show_copy(name, copy, several=several)
+        except BrokenPipeError:
+            raise  # whoever reads has enough: that is no damage
         except (
             ApiError,
             CorruptSnapshot,

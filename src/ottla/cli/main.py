@@ -1,6 +1,7 @@
 """``ottla``: finds the command and loads only that one, and turns refusals into exit codes."""
 
 import importlib
+import re
 import sys
 from typing import Any, Final
 
@@ -60,6 +61,8 @@ class LazyGroup(click.Group):
         """Run the command; what the cluster or the system refuses is said and ends with 1."""
         try:
             return super().invoke(ctx)
+        except click.UsageError as error:
+            raise _suggest(error) from None
         except BrokenPipeError:
             broken_pipe()
         except OSError as error:
@@ -72,6 +75,19 @@ class LazyGroup(click.Group):
                 raise
             current_output(ctx).refuse(error.code.name, str(error))
         return ctx.exit(1)
+
+
+def _suggest(error: click.UsageError) -> click.UsageError:
+    """Name the command that was probably meant, where click does not do so itself."""
+    said = re.match(r"No such command '(.+)'", error.message)
+    ctx = error.ctx
+    if said is None or ctx is None or "mean" in error.format_message():
+        return error
+    from difflib import get_close_matches
+
+    assert isinstance(ctx.command, click.Group)
+    near = get_close_matches(said[1], ctx.command.list_commands(ctx), n=1)
+    return click.UsageError(f"{error.message} Did you mean '{near[0]}'?", ctx) if near else error
 
 
 @click.group(cls=LazyGroup, invoke_without_command=True)

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple, TypeVar
 
 import click
@@ -19,6 +20,10 @@ FORMATS: Final = ("table", "wide", "json", "tsv", "yaml")
 LOT: Final = 500
 """Rows of a table that are aligned, and so in memory, together."""
 _META: Final = "ottla.output"
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - Z is written behind it
+_TIMES: Final = frozenset({"timestamp", "start_ms", "delete_horizon_ms"})
+_DONE: Final = ("ed", "done")
+"""How nouns end that say what was done, and not what there is."""
 
 
 class Column(NamedTuple):
@@ -30,6 +35,15 @@ class Column(NamedTuple):
     @property
     def title(self) -> str:
         return self.key.replace("_", "-").upper()
+
+    @property
+    def is_time(self) -> bool:
+        """Whether its numbers are milliseconds since 1970: tables show what people read."""
+        return self.key in _TIMES or self.key.endswith("_timestamp")
+
+    def cell(self, row: Row) -> str:
+        value = row.get(self.key)
+        return time_text(value) if self.is_time and isinstance(value, int) else _text(value)
 
 
 class Output:
@@ -67,13 +81,21 @@ class Output:
         if self.is_document:
             self.document({})
 
-    def rows(self, noun: str, columns: Sequence[Column], rows: Iterable[Row]) -> None:
-        """Print what was asked for; ``noun`` is what a document calls the list of rows."""
+    def rows(
+        self, noun: str, columns: Sequence[Column], rows: Iterable[Row], *, none: str | None = None
+    ) -> None:
+        """Print what was asked for; ``noun`` is what a document calls the list of rows.
+
+        That there is none is said too, to the person; ``none`` are the words for it.
+        """
         rows = list(rows)
         if self.is_document:
             self.document({noun: rows})
-        else:
-            self.stream(columns, rows)
+            return
+        self.stream(columns, rows)
+        if not rows and not self.failed:
+            done = noun.endswith(_DONE)
+            self.talk(none or (f"nothing was {noun}" if done else f"there are no {noun}"))
 
     def stream(
         self,
@@ -113,7 +135,7 @@ class Output:
         self, columns: Sequence[Column], rows: Sequence[Row], widths: list[int] | None
     ) -> list[int]:
         """Print a lot of rows below those of the given widths, or the first with the titles."""
-        cells = [[_text(row.get(each.key)) for each in columns] for row in rows]
+        cells = [[each.cell(row) for each in columns] for row in rows]
         titles = [each.title for each in columns]
         is_first = widths is None
         least = [len(title) for title in titles] if widths is None else widths
@@ -170,6 +192,17 @@ def _text(value: object) -> str:
             return json.dumps(value, default=str, ensure_ascii=False)
         case _:
             return str(value)
+
+
+def time_text(milliseconds: int) -> str:
+    """A time in UTC, as ISO 8601 has it; as it is when it is none."""
+    if milliseconds < 0:
+        return "-"
+    try:
+        time = _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return str(milliseconds)
+    return f"{time.isoformat(timespec='milliseconds')}Z"
 
 
 def tsv_line(cells: Iterable[object]) -> str:

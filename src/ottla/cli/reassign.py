@@ -144,7 +144,7 @@ def plan(
         }
         for move in moves
     ]
-    output.rows("partitions", _MOVES, rows)
+    output.stream(_MOVES, rows)
     copies = sum(len(move.adding) for move in moves)
     output.talk(f"{len(moves)} of {len(chosen)} partitions change, {copies} replicas are copied")
 

@@ -1,9 +1,13 @@
 """Several items at once: what was done is shown, what was refused is said and ends with 1."""
 
+import re
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.cli.output import Output
+
+if TYPE_CHECKING:
+    from ottla.common.errors import ApiError
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -24,8 +28,24 @@ def report_refusals(
     except SomeRefused as some:
         for item, error in some.refused.items():
             if error.code not in passed_over:
-                output.error(error.code.name, str(error), **{noun: _name(item)})
+                output.error(error.code.name, _explained(error), **{noun: _name(item)})
         return dict(some.done)
+
+
+def _explained(error: "ApiError") -> str:
+    """The broker's words, and the setting that was probably meant when it knows none such."""
+    text = str(error)
+    unknown = re.search(r"Unknown (topic|group) config name: (\S+)", text)
+    if unknown is None:
+        return text
+    from difflib import get_close_matches
+
+    from ottla.config.group import GroupConfig
+    from ottla.config.topic import TopicConfig
+
+    known = (TopicConfig if unknown[1] == "topic" else GroupConfig).keys
+    near = get_close_matches(unknown[2], known, n=1)
+    return f"{text}; did you mean {near[0]}?" if near else text
 
 
 def _name(item: Any) -> str:

@@ -174,7 +174,8 @@ def find_hanging(
         hanging, refused = find(admin.cluster, asked, before_ms=before_ms)
     for partition, error in refused.items():
         output.error(error.code.name, str(error), partition=str(partition))
-    output.rows("hanging", _PRODUCER, [_row(*each) for each in hanging])
+    rows = [_row(*each) for each in hanging]
+    output.rows("hanging", _PRODUCER, rows, none="no transaction hangs")
     finish(output)
 
 
