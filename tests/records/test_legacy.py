@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
+from tests.records.old_messages import Old, message, with_old_head, wrapper
 
 from ottla.common.errors import CorruptMessage
-from ottla.records.legacy import iterate
-from ottla.records.record import Record
+from ottla.records.batch import BatchHeader, has_length, is_intact, read_header
+from ottla.records.compression import GZIP, LZ4, compress
+from ottla.records.record import Record, iterate
 
 FIELDS = st.lists(
     st.tuples(
@@ -33,10 +35,11 @@ def built(magic: int, codec: int, fields: list[tuple[bytes | None, bytes | None,
     return bytes(data)
 
 
-@given(st.sampled_from([0, 1]), st.sampled_from([0, 1, 2]), FIELDS)
+@given(st.sampled_from([(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (1, 3)]), FIELDS)
 def test_what_another_library_wrote_is_read(
-    magic: int, codec: int, fields: list[tuple[bytes | None, bytes | None, int]]
+    kind: tuple[int, int], fields: list[tuple[bytes | None, bytes | None, int]]
 ) -> None:
+    magic, codec = kind
     data = built(magic, codec, fields)
     read: list[Record] = []
     pos = 0
@@ -107,3 +110,67 @@ def test_a_wrapper_in_a_wrapper_is_refused() -> None:
     outer = sealed(b"\x01\x01" + bytes(8) + struct.pack(">ii", -1, len(packed)) + packed)
     with pytest.raises(CorruptMessage):
         iterate(outer)
+
+
+@given(FIELDS)
+def test_an_lz4_frame_with_the_wrong_head_of_format_0_is_read(
+    fields: list[tuple[bytes | None, bytes | None, int]],
+) -> None:
+    records = [Old(5 + at, -1, key, value) for at, (key, value, _) in enumerate(fields)]
+    assert [tuple(each) for each in records] == [
+        (each.offset, each.timestamp, each.key, each.value)
+        for each in iterate(wrapper(0, LZ4, records))
+    ]
+    strict = message(1, Old(1, 1, None, with_old_head(compress(LZ4, message(1, Old(0))))), LZ4)
+    with pytest.raises(CorruptMessage):
+        iterate(strict)
+
+
+def test_a_wrapper_may_hold_messages_of_the_other_magic() -> None:
+    """Some brokers wrote that (KAFKA-4298); an append time is not that of a message without one."""
+    inside = message(0, Old(0)) + message(1, Old(1, 9))
+    for attributes, times in ((GZIP, [-1, 9]), (GZIP | 8, [-1, 77])):
+        outside = message(1, Old(41, 77, None, compress(GZIP, inside)), attributes)
+        found = iterate(outside)
+        assert [(each.offset, each.timestamp) for each in found] == [(40, times[0]), (41, times[1])]
+    with pytest.raises(CorruptMessage, match="a wrapper at offset 2 of messages up to 7"):
+        iterate(message(1, Old(2, 1, None, compress(GZIP, message(1, Old(7)))), GZIP))
+    assert iterate(message(1, Old(0, 1, None, compress(GZIP, inside)), GZIP))[1].offset == 1
+
+
+@given(st.sampled_from([0, 1]), st.integers(0, 1 << 62), st.integers(-1, 1 << 41), st.booleans())
+def test_a_message_has_a_header_in_the_words_of_a_batch(
+    magic: int, offset: int, timestamp: int, append_time: bool
+) -> None:
+    attributes = 0xF0 | (8 if append_time else 0)
+    data = message(magic, Old(offset, timestamp), attributes)
+    expected = BatchHeader(
+        base_offset=offset,
+        length=len(data) - 12,
+        partition_leader_epoch=-1,
+        magic=magic,
+        crc=zlib.crc32(data[16:]),
+        attributes=8 if append_time and magic else 0,
+        last_offset_delta=0,
+        base_timestamp=timestamp if magic else -1,
+        max_timestamp=timestamp if magic else -1,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        record_count=1,
+    )
+    for behind in (b"", bytes(100)):
+        assert read_header(b"x" + data + behind, 1) == expected
+    assert is_intact(b"x" + data, 1, len(data))
+    assert not is_intact(data[:-1] + b"?", 0, len(data))
+    with pytest.raises(CorruptMessage, match="25 bytes are fewer"):
+        read_header(data[:25])
+
+
+def test_lengths_that_no_batch_of_a_magic_has() -> None:
+    shortest = {0: 14, 1: 22, 2: 49}
+    for magic, length in shortest.items():
+        assert has_length(length, magic)
+        assert not has_length(length - 1, magic)
+    assert not has_length(1000, 3)
+    assert not has_length(1000, -1)

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.records.old_messages import Old, message
 from tests.records.raw_batches import GOOD, NOW, changed, raw_batch, raw_record, records
 from tests.records.strategies import CODEC, RECORDS
 
@@ -239,7 +240,8 @@ def test_batches_with_offsets_keep_them(origin: AppendOrigin) -> None:
         ([GOOD, GOOD], InvalidRecord),
         ([changed(GOOD, last_offset_delta=-1)], InvalidRecord),
         ([changed(GOOD, crc=4)], CorruptMessage),
-        ([changed(GOOD, magic=1)], UnsupportedForMessageFormat),
+        ([message(1, Old(0))], UnsupportedForMessageFormat),
+        ([changed(GOOD, magic=1)], CorruptMessage),
     ],
 )
 def test_batches_that_no_leader_can_have_are_refused(

@@ -1,12 +1,15 @@
 """What a cleaning makes of batches: markers, horizons, empty batches, what it refuses."""
 
 import pytest
+from tests.records.old_messages import Old, message
 from tests.storage import cleaning, logs
 
 from ottla.common.errors import CorruptMessage, InvalidRecord
 from ottla.records.batch import LOG_APPEND_TIME, BatchHeader, read_header
 from ottla.records.builder import build_batch
+from ottla.records.compression import GZIP, compress
 from ottla.records.record import Record, iterate
+from ottla.storage.batch_filter import in_magic_2
 from ottla.storage.cleaner import _batches, _size_of_first
 from ottla.storage.compaction import choose, index_keys
 from ottla.storage.log import Log
@@ -158,10 +161,16 @@ def test_small_and_damaged_input_is_refused() -> None:
         _batches(bytes(damaged), -1)
     with pytest.raises(CorruptMessage, match="does not follow"):
         _batches(batch, 5)
-    legacy = bytearray(batch)
-    legacy[16] = 1
-    with pytest.raises(CorruptMessage, match="only batches of magic 2"):
-        _batches(bytes(legacy), -1)
+    for magic, text in ((1, "damaged"), (3, "no batch of magic 3")):
+        other = bytearray(batch)
+        other[16] = magic
+        with pytest.raises(CorruptMessage, match=text):
+            _batches(bytes(other), -1)
+    assert _batches(batch + batch[:40], -1)[1] == len(batch)
+    inside = message(0, Old(9)) + message(0, Old(9))
+    twice = message(0, Old(9, -1, None, compress(GZIP, inside)), GZIP)
+    with pytest.raises(CorruptMessage, match="offsets do not rise within"):
+        in_magic_2(twice, 0, read_header(twice))
     assert _batches(batch[:-1], -1) == ([], 0)
     assert _size_of_first(batch[:20], len(batch), "", 0) == len(batch)
     with pytest.raises(CorruptMessage, match="no whole batch"):

@@ -224,6 +224,50 @@ def test_a_compacted_log_may_have_gaps_between_segments(files: MemoryFilesystem)
     assert log.log_end_offset == 80
 
 
+def with_gaps(files: MemoryFilesystem, *gaps: int) -> Log:
+    """A copy of what was compacted once, or what Kafka leaves when it truncates within a batch."""
+    log = logs.open_log(files, SETTINGS)
+    for gap in gaps:
+        data = logs.batch([b"x" * 40] * 2, base_offset=log.log_end_offset + gap, leader_epoch=0)
+        log.append_as_follower(data, now_ms=logs.NOW)
+    return log
+
+
+def test_a_gap_within_a_segment_is_not_taken_for_a_loss(files: MemoryFilesystem) -> None:
+    log = with_gaps(files, *(number % 5 for number in range(40)), 3)
+    assert len(log.segments) > 2
+    assert logs.values_of(logs.open_log(files, SETTINGS, clean=False)) == logs.values_of(log)
+
+
+def test_behind_a_gap_that_one_bit_could_make_the_last_batch_goes(files: MemoryFilesystem) -> None:
+    log = with_gaps(files, 0, 0, 4)
+    assert log.log_end_offset == 10
+    assert logs.open_log(files, SETTINGS, clean=False).log_end_offset == 4
+
+
+def test_no_bit_of_a_base_offset_can_be_another(files: MemoryFilesystem) -> None:
+    """Whichever it is, the log ends before the batch that has it."""
+    log = filled(files)
+    whole = contents(files)
+    values = logs.values_of(log)
+    for segment in log.segments:
+        name = f"{segment.base_offset:020d}.log"
+        for position, header in list(segment.headers_from(segment.base_offset))[:-1:3] + [
+            list(segment.headers_from(segment.base_offset))[-1]
+        ]:
+            for bit in range(64):
+                changed = bytearray(whole[name])
+                changed[position + 7 - bit // 8] ^= 1 << bit % 8
+                crashed = logs.filesystem()
+                crashed.make_directory(logs.DIRECTORY)
+                for each, data in (whole | {name: bytes(changed)}).items():
+                    crashed.write(path(each), data)
+                again = logs.open_log(crashed, SETTINGS, clean=False)
+                assert again.log_end_offset == header.base_offset, (name, position, bit)
+                expected = {each: v for each, v in values.items() if each < header.base_offset}
+                assert logs.values_of(again) == expected
+
+
 def test_damaged_epochs_are_found_in_the_batches(files: MemoryFilesystem) -> None:
     before = closed(files)
     epochs = "leader-epoch-checkpoint"

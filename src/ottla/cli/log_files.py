@@ -11,10 +11,9 @@ from ottla.cli.decoding import control_value, metadata_value
 from ottla.cli.output import Column, Row
 from ottla.cli.read_only import FILES
 from ottla.cli.values import shown, shown_headers
-from ottla.records.batch import CREATE_TIME, MAGIC, crc_is_valid, read_header
+from ottla.records.batch import CREATE_TIME, MAGIC, is_intact, read_header
 from ottla.records.compression import NAMES
 from ottla.records.control import read_control_type
-from ottla.records.legacy import iterate as iterate_legacy
 from ottla.records.record import Record, iterate
 from ottla.storage.checkpoints import (
     CLEANER_OFFSETS,
@@ -68,9 +67,7 @@ def batches_of(path: str) -> Iterator[tuple[BatchPlace, bytes]]:
 
 def records_of(batch: bytes, *, check_crc: bool = True) -> list[Record]:
     """The records of one batch, of whichever format."""
-    if read_header(batch.ljust(61, b"\0")).magic == MAGIC:
-        return iterate(batch, check_crc=check_crc)
-    return iterate_legacy(batch)
+    return iterate(batch, check_crc=check_crc)
 
 
 BATCH_COLUMNS: Final = (
@@ -111,7 +108,7 @@ def _batches(path: str, selection: Selection) -> Iterator[Row]:
 
 
 def _batch_row(place: BatchPlace, data: bytes) -> Row:
-    header = read_header(data.ljust(61, b"\0"))
+    header = read_header(data)
     row: dict[str, object] = {
         "base_offset": place.base_offset,
         "last_offset": place.last_offset,
@@ -119,14 +116,18 @@ def _batch_row(place: BatchPlace, data: bytes) -> Row:
         "position": place.position,
         "magic": header.magic,
     }
+    row |= {
+        "max_timestamp": header.max_timestamp,
+        "codec": NAMES[header.codec] if header.codec < len(NAMES) else str(header.codec),
+        "crc": header.crc,
+        "crc_valid": is_intact(data, 0, len(data)),
+    }
     if header.magic != MAGIC:
         return row
     return {
         **row,
         "count": header.record_count,
         "leader_epoch": header.partition_leader_epoch,
-        "max_timestamp": header.max_timestamp,
-        "codec": NAMES[header.codec] if header.codec < len(NAMES) else str(header.codec),
         "producer_id": header.producer_id,
         "producer_epoch": header.producer_epoch,
         "base_sequence": header.base_sequence,
@@ -135,8 +136,6 @@ def _batch_row(place: BatchPlace, data: bytes) -> Row:
         ),
         "transactional": header.is_transactional,
         "control": header.is_control,
-        "crc": header.crc,
-        "crc_valid": crc_is_valid(data, 0, len(data)),
     }
 
 
@@ -147,8 +146,7 @@ def _records(path: str, selection: Selection) -> Iterator[Row]:
         selection.progress(place.size)
         if place.last_offset < selection.first_offset:
             continue
-        header = read_header(data.ljust(61, b"\0"))
-        control = header.magic == MAGIC and header.is_control
+        control = read_header(data).is_control
         for record in records_of(data, check_crc=False):
             if record.offset < selection.first_offset:
                 continue

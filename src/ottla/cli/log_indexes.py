@@ -136,10 +136,10 @@ class TimeIndexCheck:
             if offset > place.last_offset:
                 break
             yield from self._growth()
-            if offset < place.base_offset:
+            if offset < place.base_offset and not _wraps(header):
                 if not self._is_behind_damage or offset <= self._last_offset:
                     yield Finding(at, f"offset {offset} is not there")
-            elif header.magic == MAGIC and timestamp != header.max_timestamp:
+            elif timestamp != header.max_timestamp:
                 yield Finding(at, f"timestamp {timestamp} where {header.max_timestamp} stands")
             self._entries.advance()
         self._is_behind_damage = False
@@ -169,6 +169,11 @@ class TimeIndexCheck:
             if whole and not is_empty and not self._is_behind_damage:
                 yield Finding(at, f"offset {offset} is not there")
             self._entries.advance()
+
+
+def _wraps(header: BatchHeader) -> bool:
+    """Whether a message of an old format holds others, down to an offset that it does not tell."""
+    return header.magic < MAGIC and header.codec != 0
 
 
 class TransactionIndexCheck:

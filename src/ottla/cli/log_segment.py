@@ -85,7 +85,7 @@ class Facts:
     def saw(self, place: BatchPlace, header: BatchHeader) -> None:
         """Offsets and timestamps of a batch behind those that were seen before."""
         self.last_offset = place.last_offset
-        if header.magic == MAGIC:
+        if header.max_timestamp >= 0 or header.magic == MAGIC:  # format 0 tells none
             if self.first_timestamp is None:
                 horizon = header.delete_horizon_ms is not None
                 self.first_timestamp = header.max_timestamp if horizon else header.base_timestamp
@@ -125,8 +125,8 @@ def read_ends(files: SegmentFiles) -> Facts:
 
 def _see(batches: Iterable[tuple[int, BatchHeader]], facts: Facts) -> None:
     for position, header in batches:
-        last = header.base_offset if header.magic < MAGIC else header.last_offset
-        facts.saw(BatchPlace(position, header.size, header.base_offset, last), header)
+        place = BatchPlace(position, header.size, header.base_offset, header.last_offset)
+        facts.saw(place, header)
 
 
 def _last_indexed(files: SegmentFiles, file: File, facts: Facts) -> int:

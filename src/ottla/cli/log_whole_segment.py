@@ -26,7 +26,7 @@ from ottla.cli.log_segment import (
 )
 from ottla.cli.read_only import FILES
 from ottla.common.errors import ApiError, CorruptMessage
-from ottla.records.batch import HEADER_SIZE, MAGIC, BatchHeader, read_header
+from ottla.records.batch import MAGIC, BatchHeader, is_intact, read_header
 from ottla.records.control import ControlType, read_control_type
 from ottla.records.record import Record
 from ottla.storage.file_records import BatchPlace, bodies
@@ -40,7 +40,6 @@ from ottla.storage.segment import (
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
 )
-from ottla.tiered.batches import is_sound
 
 Progress = Callable[[int], None]
 _UNBOUNDED: Final = (1 << 63) - 1
@@ -116,7 +115,7 @@ class WholeSegment:
         """Read up to damage; where to go on, which is the end when there is none."""
         try:
             for place, data in bodies(file, position, self.facts.size):
-                if not is_sound(data, 0, len(data)):
+                if not is_intact(data, 0, len(data)):
                     self._problem(LOG_SUFFIX, position, "the checksum does not match")
                     return self._behind_damage(file, position)
                 self._batch(place, data)
@@ -150,7 +149,7 @@ class WholeSegment:
 
     def _batch(self, place: BatchPlace, data: bytes) -> None:
         facts = self.facts
-        header = read_header(data.ljust(HEADER_SIZE, b"\0"))
+        header = read_header(data)
         for problem in self._batch_problems(place, header, data):
             self._problem(LOG_SUFFIX, place.position, problem)
         for suffix, check in self._checks.items():
@@ -170,14 +169,14 @@ class WholeSegment:
             yield f"last offset {place.last_offset} before base offset {place.base_offset}"
         if header.magic == MAGIC:
             yield from self._epoch_problems(header)
-            horizon = header.delete_horizon_ms
-            if horizon is not None:
-                known = self.facts.delete_horizon_ms
-                self.facts.delete_horizon_ms = horizon if known is None else min(known, horizon)
+        horizon = header.delete_horizon_ms
+        if horizon is not None:
+            known = self.facts.delete_horizon_ms
+            self.facts.delete_horizon_ms = horizon if known is None else min(known, horizon)
         if self._deep:
             yield from self._record_problems(place, header, data)
         else:
-            self.facts.records += max(header.record_count, 0) if header.magic == MAGIC else 1
+            self.facts.records += max(header.record_count, 0)
 
     def _epoch_problems(self, header: BatchHeader) -> Iterator[str]:
         epoch = header.partition_leader_epoch
@@ -208,7 +207,7 @@ class WholeSegment:
             if not last < record.offset <= place.last_offset:
                 yield f"record with offset {record.offset} in a batch up to {place.last_offset}"
             last = record.offset
-        if header.magic == MAGIC and header.is_control:
+        if header.is_control:
             yield from self._marker_problems(header, records)
         else:
             facts.tombstones += sum(1 for record in records if record.value is None)

@@ -12,14 +12,12 @@ from ottla.common.errors import CorruptMessage
 from ottla.records.batch import (
     LENGTH_POSITION,
     LOG_OVERHEAD,
-    MAGIC,
     MAGIC_POSITION,
     BatchHeader,
     batches,
     read_header,
 )
 from ottla.records.control import ControlType, read_control_type
-from ottla.records.legacy import iterate as iterate_legacy
 from ottla.records.record import Record, iterate
 
 
@@ -49,13 +47,9 @@ class FetchedRecords:
     def next_records(self) -> list[Record] | None:
         """The records of the next batch that has any for us; None when there is no further one."""
         for pos, _ in self._batches:
-            if self._data[pos + MAGIC_POSITION] < MAGIC:
-                records = iterate_legacy(self._data, pos, limit=self._limit)
-                next_offset = records[-1].offset + 1
-            else:
-                header = read_header(self._data, pos)
-                next_offset = header.last_offset + 1
-                records = self._records(header, pos) if next_offset > self.position else []
+            header = read_header(self._data, pos)
+            next_offset = header.last_offset + 1
+            records = self._records(header, pos) if next_offset > self.position else []
             wanted = [record for record in records if record.offset >= self.position]
             self.position = max(self.position, next_offset)
             if wanted:

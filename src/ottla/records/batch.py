@@ -1,5 +1,8 @@
 """The header of a record batch: 61 bytes that stand before its records.
 
+Messages of the formats before it, magic 0 and 1, are batches too: :func:`read_header` tells of them
+in the same words; see ``legacy``.
+
 Everything a log needs to know of a batch is here, so that records are never touched on the way
 through a broker. ``base_offset`` and ``partition_leader_epoch`` lie outside the checksum: the
 leader patches them in place. A change to anything else needs :func:`seal`.
@@ -33,6 +36,12 @@ ATTRIBUTES_POSITION: Final = 21
 MAX_TIMESTAMP_POSITION: Final = 35
 LEGACY_LENGTH_MIN: Final = 14
 """The shortest message of magic 0, counted as ``batchLength`` counts."""
+LENGTH_MIN: Final = HEADER_SIZE - LOG_OVERHEAD
+"""The same of magic 2."""
+LEGACY_ATTRIBUTES_MASK: Final = 0x0F
+"""Codec and timestamp type: a message of magic 0 or 1 can say no more."""
+LEGACY_HEADER_SIZE: Final = 26
+"""The header of magic 1, before key and value; no message of magic 0 is shorter."""
 
 CODEC_MASK: Final = 0x07
 TIMESTAMP_TYPE_BIT: Final = 0x08
@@ -55,6 +64,8 @@ _ATTRIBUTES: Final = Struct(">h")
 _TIMESTAMP: Final = Struct(">q")
 _OFFSET: Final = Struct(">q")
 _LENGTH_TO_MAGIC: Final = Struct(">iib")
+_LEGACY_HEADER: Final = Struct(">qiIbbq")
+_LEGACY_CRC_FROM: Final = 16
 
 
 class BatchHeader(NamedTuple):
@@ -114,10 +125,47 @@ def last_sequence(base_sequence: int, last_offset_delta: int) -> int:
 
 
 def read_header(buffer: Buffer, pos: int = 0) -> BatchHeader:
-    """The header at ``pos``; CorruptMessage when not even a header fits there."""
-    if len(buffer) - pos < HEADER_SIZE:
-        raise CorruptMessage(f"{len(buffer) - pos} bytes are fewer than a batch header")
+    """The header at ``pos``, of any magic; CorruptMessage when not even a header fits there."""
+    room = len(buffer) - pos
+    if room >= LEGACY_HEADER_SIZE and buffer[pos + MAGIC_POSITION] < MAGIC:
+        return _legacy_header(buffer, pos)
+    if room < HEADER_SIZE:
+        raise CorruptMessage(f"{room} bytes are fewer than a batch header")
     return BatchHeader._make(HEADER.unpack_from(buffer, pos))
+
+
+def _legacy_header(buffer: Buffer, pos: int) -> BatchHeader:
+    """A message as a batch: what its format cannot say is unknown.
+
+    One that wraps others bears the offset of the last, which is all that its header tells of them;
+    that of the first takes unpacking.
+    """
+    offset, length, crc, magic, attributes, timestamp = _LEGACY_HEADER.unpack_from(buffer, pos)
+    attributes &= LEGACY_ATTRIBUTES_MASK
+    if magic == 0:
+        attributes, timestamp = attributes & CODEC_MASK, NO_TIMESTAMP
+    return BatchHeader(
+        base_offset=offset,
+        length=length,
+        partition_leader_epoch=NO_LEADER_EPOCH,
+        magic=magic,
+        crc=crc,
+        attributes=attributes,
+        last_offset_delta=0,
+        base_timestamp=timestamp,
+        max_timestamp=timestamp,
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=NO_PRODUCER_EPOCH,
+        base_sequence=NO_SEQUENCE,
+        record_count=1,
+    )
+
+
+def has_length(length: int, magic: int) -> bool:
+    """Whether a batch of that magic can have that length, and the magic exists."""
+    if magic == MAGIC:
+        return length >= LENGTH_MIN
+    return 0 <= magic < MAGIC and length >= LEGACY_LENGTH_MIN + magic * _TIMESTAMP.size
 
 
 def batches(buffer: Buffer, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int]]:
@@ -171,17 +219,20 @@ def seal(buffer: MutableBuffer, pos: int, size: int) -> None:
     _CRC.pack_into(buffer, pos + CRC_POSITION, crc)
 
 
-def legacy_crc_is_valid(message: Buffer) -> bool:
-    """Of one message of the formats before this one: another checksum, at another place."""
-    if len(message) < LOG_OVERHEAD + LEGACY_LENGTH_MIN:
-        return False
-    stored: int = _CRC.unpack_from(message, LOG_OVERHEAD)[0]
-    return crc32(memoryview(message)[LOG_OVERHEAD + _CRC.size :]) == stored
-
-
 def crc_is_valid(buffer: Buffer, pos: int, size: int) -> bool:
+    """Of a batch of magic 2."""
     if size < HEADER_SIZE:
         return False
     stored: int = _CRC.unpack_from(buffer, pos + CRC_POSITION)[0]
     computed: int = crc32c(memoryview(buffer)[pos + ATTRIBUTES_POSITION : pos + size])
     return computed == stored
+
+
+def is_intact(buffer: Buffer, pos: int, size: int) -> bool:
+    """Whether the batch of ``size`` bytes, of any magic, has the checksum that it claims."""
+    if size < LEGACY_HEADER_SIZE:
+        return False
+    if buffer[pos + MAGIC_POSITION] >= MAGIC:
+        return crc_is_valid(buffer, pos, size)
+    stored: int = _CRC.unpack_from(buffer, pos + LOG_OVERHEAD)[0]
+    return crc32(memoryview(buffer)[pos + _LEGACY_CRC_FROM : pos + size]) == stored

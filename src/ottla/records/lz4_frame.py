@@ -26,6 +26,11 @@ _CONTENT_SIZE_BIT: Final = 0x08
 _CONTENT_CHECKSUM_BIT: Final = 0x04
 _DICTIONARY_BIT: Final = 0x01
 
+_DESCRIPTOR_START: Final = 4
+_MASK: Final = 0xFFFFFFFF
+_PRIMES: Final = (0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1)
+"""Those of xxHash32."""
+
 _DEFAULT_LEVEL: Final = 9
 """Kafka's name for "no particular level", which means the fast compressor."""
 _FAST_LEVEL: Final = 0
@@ -100,3 +105,31 @@ def _read_descriptor(data: bytes) -> tuple[int, int, int]:
         raise ValueError(f"invalid block size {block_size_id}")
     pos = 15 if flags & _CONTENT_SIZE_BIT else 7
     return pos, flags, 1 << (8 + 2 * block_size_id)
+
+
+def with_own_checksum(data: bytes) -> bytes:
+    """The frame with the HC that its head should have, whatever it has."""
+    end = _read_descriptor(data)[0] - 1
+    checksum = _short_xxhash32(data[_DESCRIPTOR_START:end]) >> 8 & 0xFF
+    return data[:end] + bytes([checksum]) + data[end + 1 :]
+
+
+def _short_xxhash32(data: bytes) -> int:
+    """Of fewer than 16 bytes; longer ones take more than this."""
+    assert len(data) < 16
+    first, second, third, fourth, fifth = _PRIMES
+    value = fifth + len(data)
+    words = len(data) // 4 * 4
+    for at in range(0, words, 4):
+        value = _rotated(value + _SIZE.unpack_from(data, at)[0] * third, 17) * fourth
+    for byte in data[words:]:
+        value = _rotated(value + byte * fifth, 11) * first
+    value &= _MASK
+    value = (value ^ value >> 15) * second & _MASK
+    value = (value ^ value >> 13) * third & _MASK
+    return value ^ value >> 16
+
+
+def _rotated(value: int, bits: int) -> int:
+    value &= _MASK
+    return (value << bits | value >> 32 - bits) & _MASK

@@ -14,6 +14,7 @@ from ottla.records.batch import (
     read_header,
 )
 from ottla.records.compression import DECOMPRESSED_MAX, decompress
+from ottla.records.legacy import messages
 from ottla.records.varint import read_varint, read_varlong, write_varint
 
 Header: TypeAlias = tuple[str | bytes, bytes | None]
@@ -63,14 +64,20 @@ class Record:
 def iterate(
     batch: Buffer, pos: int = 0, *, limit: int = DECOMPRESSED_MAX, check_crc: bool = True
 ) -> list[Record]:
-    """The records of the batch of magic 2 at ``pos``.
+    """The records of the batch at ``pos``, of any magic.
 
     CorruptMessage when the batch is cut, damaged or unpacks to more than ``limit`` bytes;
     InvalidRecord when a record in it is none.
     """
     header = read_header(batch, pos)
-    if header.magic != MAGIC:
-        raise CorruptMessage(f"magic {header.magic} where {MAGIC} is expected")
+    if header.magic < MAGIC:
+        data = bytes(memoryview(batch)[pos : pos + header.size])
+        return [
+            Record(offset=offset, timestamp=timestamp, key=key, value=value)
+            for offset, timestamp, key, value in messages(data, limit=limit, check_crc=check_crc)
+        ]
+    if header.magic > MAGIC:
+        raise CorruptMessage(f"invalid magic {header.magic}")
     if not HEADER_SIZE <= header.size <= len(batch) - pos:
         raise CorruptMessage(f"a batch of {header.size} bytes where {len(batch) - pos} remain")
     if check_crc and not crc_is_valid(batch, pos, header.size):

@@ -43,7 +43,7 @@ from ottla.records.batch import (
     BatchHeader,
     MutableBuffer,
     batches,
-    crc_is_valid,
+    is_intact,
     read_header,
     set_max_timestamp,
 )
@@ -367,9 +367,7 @@ def numbered_batches(buffer: memoryview, start: int, end: int) -> list[tuple[int
     last_offset = -1
     for pos, size in batches(buffer, start, end):
         header = read_header(buffer, pos)
-        if header.magic != MAGIC:
-            raise UnsupportedForMessageFormat(f"a batch of magic {header.magic}")
-        if not crc_is_valid(buffer, pos, size):
+        if not is_intact(buffer, pos, size):
             raise CorruptMessage(f"the batch at offset {header.base_offset} is damaged")
         if header.last_offset_delta < 0 or (found and header.base_offset <= last_offset):
             raise InvalidRecord(f"offsets do not rise at offset {header.base_offset}")
@@ -381,8 +379,11 @@ def numbered_batches(buffer: memoryview, start: int, end: int) -> list[tuple[int
 
 
 def check_batches(buffer: memoryview, start: int, end: int) -> ValidatedAppend:
-    """What :func:`numbered_batches` finds, as one append."""
+    """What :func:`numbered_batches` finds, as one append; the quorum has no messages of old."""
     headers = [header for _, header in numbered_batches(buffer, start, end)]
+    for header in headers:
+        if header.magic != MAGIC:
+            raise UnsupportedForMessageFormat(f"a batch of magic {header.magic}")
     newest = max(headers, key=lambda header: header.max_timestamp)
     first = headers[0]
     return ValidatedAppend(

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from ottla.common.checksum import crc32c
 from ottla.common.errors import CorruptMessage
-from ottla.records import legacy
 from ottla.records.batch import (
     ATTRIBUTES_POSITION,
     CODEC_MASK,
@@ -23,11 +22,12 @@ from ottla.records.batch import (
     MAGIC,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
-    legacy_crc_is_valid,
+    is_intact,
     read_header,
 )
 from ottla.records.builder import build_batch
 from ottla.records.compression import ACCEPTED_MAX
+from ottla.records.record import iterate
 from ottla.spark import kernels as k
 from ottla.spark.schema import HEADERS, TYPES, Columns
 from ottla.spark.unpacking import Unpacked
@@ -220,9 +220,9 @@ class BatchDecoder:
     ) -> None:
         """A message of the formats before magic 2: told anew in this one. Rare, and slow."""
         message = bytes(memoryview(data)[row[k.POSITION] : row[k.POSITION] + row[k.SIZE]])
-        if not legacy_crc_is_valid(message):
+        if not is_intact(message, 0, len(message)):
             raise self._corrupt(f"the message at offset {row[k.BASE_OFFSET]} fails its checksum")
-        for record in legacy.iterate(message, limit=UNPACKED_MAX):
+        for record in iterate(message, limit=UNPACKED_MAX, check_crc=False):
             batch = bytes(build_batch([record], base_offset=record.offset))
             header = read_header(batch)
             records = self._unpacked.add(batch[HEADER_SIZE:])

@@ -6,12 +6,15 @@
    last before the part that is not cleaned, so that sequences and offsets are not forgotten.
 3. A batch with tombstones that stay, or with a marker that nothing needs any more, gets a delete
    horizon the first time: when that has passed, they go. It stands where the base timestamp stood.
+4. A message of magic 0 or 1 that is written anew becomes a batch of magic 2: rule 3 needs one.
 
 Counterpart: the ``RecordFilter`` of ``Cleaner.cleanInto``.
 """
 
-from typing import Final
+from itertools import pairwise
+from typing import Final, NamedTuple
 
+from ottla.common.errors import CorruptMessage
 from ottla.records.batch import (
     CODEC_MASK,
     CONTROL_BIT,
@@ -25,8 +28,10 @@ from ottla.records.batch import (
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
+    read_header,
     seal,
 )
+from ottla.records.builder import build_batch
 from ottla.records.compression import ACCEPTED_MAX, compress, decompress
 from ottla.records.record import Record, iterate
 from ottla.storage.cleaned_transactions import CleanedTransactions
@@ -50,6 +55,32 @@ def unpacked_records(chunk: bytes, at: int, header: BatchHeader) -> tuple[bytes,
 
 def control_records(chunk: bytes, at: int, header: BatchHeader) -> list[Record]:
     return iterate(chunk[at : at + header.size], check_crc=False)
+
+
+class PlacedBatch(NamedTuple):
+    """A batch at a position of some bytes."""
+
+    chunk: bytes
+    at: int
+    header: BatchHeader
+
+
+def in_magic_2(chunk: bytes, at: int, header: BatchHeader) -> PlacedBatch:
+    """The batch itself, or a message of an old format as the batch that it would be today."""
+    if header.magic == MAGIC:
+        return PlacedBatch(chunk, at, header)
+    records = iterate(chunk, at, limit=ACCEPTED_MAX, check_crc=False)
+    if any(later.offset <= record.offset for record, later in pairwise(records)):
+        raise CorruptMessage(f"offsets do not rise within the message at {header.base_offset}")
+    batch = build_batch(
+        records,
+        base_offset=records[0].offset,
+        codec=header.codec,
+        timestamp_type=header.timestamp_type,
+        append_time=header.max_timestamp,
+        keep_offsets=True,
+    )
+    return PlacedBatch(batch, 0, read_header(batch))
 
 
 class BatchFilter:
@@ -78,11 +109,12 @@ class BatchFilter:
         run_start = run_end = 0  # batches that are copied as they are
         for at, header in batches:
             self.bytes_read += header.size
-            self.records_read += header.record_count
-            batch = self._filter_batch(chunk, at, header)
+            placed = in_magic_2(chunk, at, header)
+            self.records_read += placed.header.record_count
+            batch = self._filter_batch(*placed)
             if batch is None:
                 continue
-            if batch is chunk:
+            if batch is placed.chunk:  # all of it stays, as it was
                 if run_end != at:
                     if run_end > run_start:
                         parts.append(view[run_start:run_end])
@@ -94,7 +126,7 @@ class BatchFilter:
                 parts.append(view[run_start:run_end])
             run_start = run_end = 0
             parts.append(batch)
-            max_timestamp = BatchHeader._make(HEADER.unpack_from(batch)).max_timestamp
+            max_timestamp = read_header(batch).max_timestamp
             written.append((len(batch), header.last_offset, max_timestamp))
         if run_end > run_start:
             parts.append(view[run_start:run_end])

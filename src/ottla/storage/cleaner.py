@@ -18,15 +18,18 @@ from typing import Final
 
 from ottla.common.errors import CorruptMessage
 from ottla.records.batch import (
-    HEADER,
     HEADER_SIZE,
+    LEGACY_HEADER_SIZE,
     LEGACY_LENGTH_MIN,
     LOG_OVERHEAD,
     MAGIC,
+    MAGIC_POSITION,
     BatchHeader,
-    crc_is_valid,
+    has_length,
+    is_intact,
+    read_header,
 )
-from ottla.storage.batch_filter import BatchFilter, control_records, unpacked_records
+from ottla.storage.batch_filter import BatchFilter, control_records, in_magic_2, unpacked_records
 from ottla.storage.cleaned_segment import CleanedSegment
 from ottla.storage.cleaned_transactions import CleanedTransactions
 from ottla.storage.cleaning_plan import GroupCleaned, GroupPlan, MapBuilt, MapPlan, SegmentToMap
@@ -99,12 +102,13 @@ class Cleaner:
                 if header.is_control:
                     transactions.is_of_nothing(header, control_records(chunk, at, header))
                 elif not transactions.is_aborted(header):
-                    data, start = unpacked_records(chunk, at, header)
+                    batch = in_magic_2(chunk, at, header)
+                    data, start = unpacked_records(*batch)
                     fits = index_keys(
                         data,
                         start,
-                        header.record_count,
-                        header.base_offset,
+                        batch.header.record_count,
+                        batch.header.base_offset,
                         plan.start_offset,
                         offsets,
                         plan.size_max,
@@ -179,16 +183,16 @@ def _batches(chunk: bytes, last_offset: int) -> tuple[list[tuple[int, BatchHeade
     """Where the whole batches of a chunk begin, their headers, and where the last one ends."""
     found = []
     at, end = 0, len(chunk)
-    while end - at >= HEADER_SIZE:
-        header = BatchHeader._make(HEADER.unpack_from(chunk, at))
-        if header.magic != MAGIC:
-            raise CorruptMessage(f"magic {header.magic}: only batches of magic 2 are cleaned")
+    while end - at >= LEGACY_HEADER_SIZE:
+        if chunk[at + MAGIC_POSITION] == MAGIC and end - at < HEADER_SIZE:
+            break
+        header = read_header(chunk, at)
+        if not has_length(header.length, header.magic):
+            raise CorruptMessage(f"no batch of magic {header.magic} has length {header.length}")
         size = header.size
-        if size < HEADER_SIZE:
-            raise CorruptMessage(f"a batch of {size} bytes is shorter than its header")
         if size > end - at:
             break
-        if not crc_is_valid(chunk, at, size):
+        if not is_intact(chunk, at, size):
             raise CorruptMessage(f"the batch at offset {header.base_offset} is damaged")
         if header.base_offset <= last_offset or header.last_offset_delta < 0:
             raise CorruptMessage(f"offset {header.base_offset} does not follow {last_offset}")

@@ -11,7 +11,6 @@ import contextlib
 from typing import Final, NamedTuple
 
 from ottla.common.errors import CorruptMessage
-from ottla.records.batch import MAGIC
 from ottla.storage.file_records import headers
 from ottla.storage.leader_epochs import EpochEntry, LeaderEpochs
 from ottla.storage.segments import Segments
@@ -41,7 +40,7 @@ def settle_epochs(
         with contextlib.suppress(CorruptMessage):
             for _, header in headers(segment.file, 0, segment.size):
                 epoch = header.partition_leader_epoch
-                if header.magic < MAGIC or epoch < 0:
+                if epoch < 0:
                     continue
                 if not runs or runs[-1].epoch != epoch:
                     runs.append(_Run(epoch, header.base_offset))
@@ -104,6 +103,6 @@ def _batch_at(offset: int, segments: Segments) -> _Witness | None:
     if segment is None or place is None:
         return None
     _, header = next(headers(segment.file, place.position, segment.size))
-    if header.magic < MAGIC or header.partition_leader_epoch < 0:
+    if header.partition_leader_epoch < 0:
         return None
     return _Witness(place.base_offset, header.partition_leader_epoch)

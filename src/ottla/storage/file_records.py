@@ -4,19 +4,24 @@ Only what is asked for is read: headers in chunks, so that small batches cost no
 ones are skipped over. Lengths are compared with the end of the file before they are followed.
 """
 
+import contextlib
 from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
 from ottla.common.errors import CorruptMessage
 from ottla.records.batch import (
-    HEADER,
     HEADER_SIZE,
     LEGACY_LENGTH_MIN,
+    LENGTH_MIN,
     LOG_OVERHEAD,
     MAGIC,
     BatchHeader,
+    has_length,
+    read_header,
 )
+from ottla.records.compression import ACCEPTED_MAX
+from ottla.records.record import iterate
 from ottla.storage.files import Readable
 
 HEADERS_CHUNK: Final = 4096
@@ -53,7 +58,7 @@ def _walk(
             chunk = chunk.ljust(HEADER_SIZE, b"\0")
         base_offset, length, magic, delta = _PLACE.unpack_from(chunk, at)
         size = LOG_OVERHEAD + length
-        if length < LEGACY_LENGTH_MIN or not 0 <= magic <= MAGIC:
+        if not has_length(length, magic):
             raise CorruptMessage(f"no record batch begins at position {position}")
         if size > end - position:
             return
@@ -87,7 +92,7 @@ def place_at(file: Readable, position: int, end: int) -> BatchPlace | None:
 def _place(chunk: bytes, at: int, position: int, end: int) -> BatchPlace | None:
     base_offset, length, magic, delta = _PLACE.unpack_from(chunk, at)
     size = LOG_OVERHEAD + length
-    if length < LEGACY_LENGTH_MIN or not 0 <= magic <= MAGIC or size > end - position:
+    if not has_length(length, magic) or size > end - position:
         return None
     # Before magic 2 a batch bore the offset of its last record.
     return BatchPlace(position, size, base_offset, base_offset + (delta if magic == MAGIC else 0))
@@ -105,7 +110,7 @@ def find_offset(file: Readable, position: int, end: int, offset: int) -> BatchPl
         while at <= last_at:
             base_offset, length, magic, delta = unpack(chunk, at)
             size = LOG_OVERHEAD + length
-            if length < LEGACY_LENGTH_MIN or not 0 <= magic <= MAGIC:
+            if (length < LENGTH_MIN or magic != MAGIC) and not has_length(length, magic):
                 raise CorruptMessage(f"no record batch begins at position {position + at}")
             if position + at + size > end:
                 return None
@@ -146,10 +151,21 @@ def find_end(file: Readable, position: int, limit: int) -> BatchPlace | None:
 def headers(file: Readable, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
     """Like :func:`places`: the position and the header of each batch."""
     for chunk, at, place in _walk(file, position, end, HEADERS_CHUNK, whole=False):
-        yield place.position, BatchHeader._make(HEADER.unpack_from(chunk, at))
+        yield place.position, read_header(chunk, at)
 
 
 def bodies(file: Readable, position: int, end: int) -> Iterator[tuple[BatchPlace, bytes]]:
     """Like :func:`places`: each batch with its bytes."""
     for chunk, at, place in _walk(file, position, end, BODIES_CHUNK, whole=True):
         yield place, chunk[at : at + place.size]
+
+
+def first_offset(file: Readable, place: BatchPlace) -> int:
+    """Of its records: a message of magic 0 or 1 that wraps others bears the offset of the last."""
+    batch = file.read_at(place.position, HEADER_SIZE)
+    header = read_header(batch.ljust(HEADER_SIZE, b"\0"))
+    if header.magic < MAGIC and header.codec:
+        with contextlib.suppress(CorruptMessage):
+            batch = file.read_at(place.position, place.size)
+            return iterate(batch, limit=ACCEPTED_MAX, check_crc=False)[0].offset
+    return place.base_offset

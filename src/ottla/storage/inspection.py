@@ -22,12 +22,13 @@ from zlib import crc32
 from ottla.common.checksum import crc32c
 from ottla.records.batch import (
     ATTRIBUTES_POSITION,
-    HEADER,
     HEADER_SIZE,
     LEGACY_LENGTH_MIN,
     LOG_OVERHEAD,
     MAGIC,
     BatchHeader,
+    has_length,
+    read_header,
 )
 from ottla.storage.file_records import BatchPlace
 from ottla.storage.files import File
@@ -44,8 +45,6 @@ ENTRIES_TRIED_MAX: Final = 1024
 _PLAIN: Final = Struct(">qiibI2xi")
 """Base offset, length, leader epoch, magic, checksum and last offset delta of a batch."""
 _OFFSET: Final = Struct(">q")
-_LEGACY_CRC: Final = Struct(">I")
-_LEGACY_CRC_POSITION: Final = 12
 _LEGACY_CRC_FROM: Final = 16
 _LENGTH_BITS: Final = 31
 
@@ -113,7 +112,9 @@ class Inspection:
         The same as :meth:`walk` up to ``limit``, in a tight loop: readers wait for it. It ends
         early before everything that is not plain: a gap, an old format, a very large batch, damage.
         """
-        unpack, window, start = _PLAIN.unpack_from, memoryview(b""), position
+        unpack, window, start = _PLAIN.unpack_from, memoryview(self._window), self._start
+        if not start <= position <= start + len(window):
+            window, start = memoryview(b""), position
         known_epoch, epoch_end = -1, -1
         while position < limit:
             at = position - start
@@ -157,13 +158,11 @@ class Inspection:
 
     def sound_at(self, position: int, expected: int) -> SoundBatch | None:
         """The batch at ``position``, if it is sound and has no offset below ``expected``."""
-        header = BatchHeader._make(HEADER.unpack(self._read(position, HEADER_SIZE)))
+        header = read_header(self._read(position, HEADER_SIZE))
         size = header.size
-        if not self._has_shape(header, size, position):
+        if not has_length(header.length, header.magic) or size > self._size - position:
             return None
-        is_legacy = header.magic < MAGIC
-        # Before magic 2 a batch bore the offset of its last record.
-        last_offset = header.base_offset if is_legacy else header.last_offset
+        last_offset = header.last_offset
         if last_offset < header.base_offset or header.base_offset < expected:
             return None
         if header.base_offset > expected and (
@@ -171,19 +170,13 @@ class Inspection:
         ):
             return None
         epoch = header.partition_leader_epoch
-        if not is_legacy and epoch >= 0 and not self._has_epoch(header.base_offset, epoch):
+        if epoch >= 0 and not self._has_epoch(header.base_offset, epoch):
             return None
-        if not self._segment.is_known_sound(position, position + size):
-            checks = self._legacy_crc_holds if is_legacy else self._crc_holds
-            if not checks(position, size, header.crc):
-                return None
+        if not self._segment.is_known_sound(position, position + size) and not self._crc_holds(
+            position, header
+        ):
+            return None
         return SoundBatch(BatchPlace(position, size, header.base_offset, last_offset), header)
-
-    def _has_shape(self, header: BatchHeader, size: int, position: int) -> bool:
-        if header.magic == MAGIC:
-            return HEADER_SIZE <= size <= self._size - position
-        smallest = LOG_OVERHEAD + LEGACY_LENGTH_MIN
-        return 0 <= header.magic < MAGIC and smallest <= size <= self._size - position
 
     def _next_begins_at(self, position: int, offset: int) -> bool:
         """Whether a batch at ``position`` claims offsets that are not above ``offset``."""
@@ -192,12 +185,11 @@ class Inspection:
         following: int = _OFFSET.unpack(self._read(position, _OFFSET.size))[0]
         return following <= offset
 
-    def _crc_holds(self, position: int, size: int, crc: int) -> bool:
-        return self._checksum(position + ATTRIBUTES_POSITION, position + size, crc32c) == crc
-
-    def _legacy_crc_holds(self, position: int, size: int, _crc: int) -> bool:
-        stored: int = _LEGACY_CRC.unpack(self._read(position + _LEGACY_CRC_POSITION, 4))[0]
-        return self._checksum(position + _LEGACY_CRC_FROM, position + size, crc32) == stored
+    def _crc_holds(self, position: int, header: BatchHeader) -> bool:
+        end = position + header.size
+        if header.magic < MAGIC:
+            return self._checksum(position + _LEGACY_CRC_FROM, end, crc32) == header.crc
+        return self._checksum(position + ATTRIBUTES_POSITION, end, crc32c) == header.crc
 
     def _checksum(self, position: int, end: int, crc: Callable[[memoryview, int], int]) -> int:
         value = 0

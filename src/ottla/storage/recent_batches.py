@@ -15,7 +15,6 @@ Counterpart: none; Kafka's broker knows one batch of each producer after a start
 from typing import Final, NamedTuple
 
 from ottla.common.errors import CorruptMessage
-from ottla.records.batch import MAGIC
 from ottla.storage.file_records import headers, place_at
 from ottla.storage.producer_state import (
     BATCHES_KEPT,
@@ -107,7 +106,7 @@ def _find(segment: Segment, position: int, end: int, wanted: dict[int, ProducerE
     found: Batches = {}
     if position < end:
         for _, header in headers(segment.file, position, end):
-            entry = wanted.get(header.producer_id) if header.magic == MAGIC else None
+            entry = wanted.get(header.producer_id)
             if (
                 entry is not None
                 and entry.epoch == header.producer_epoch

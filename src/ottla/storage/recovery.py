@@ -5,10 +5,12 @@ After any other stop everything from the recovery point on is read: the log ends
 batch that is not whole, not sound, or out of order, and what stands behind it goes. What is before
 the recovery point was synced and is believed.
 
-Out of order are offsets and leader epochs that go back and, where there may be no gaps, a batch or
-segment that does not begin where the one before it ends: the disk may have kept a later segment and
-lost the end of an earlier one, and base offsets lie outside the checksum. Compaction leaves gaps;
-and when nobody knows the recovery point, old segments that were compacted once are read again too.
+Out of order are offsets and leader epochs that go back and, where there may be no gaps, a segment
+that does not begin where the one before it ends: the disk may have kept a later segment and lost
+the end of an earlier one. Within a file nothing can be lost without a trace, but base offsets lie
+outside the checksum: a gap there needs a witness. Compaction leaves gaps, which followers copy, and
+Kafka's truncation does; and when nobody knows the recovery point, old segments that were compacted
+once are read again too.
 
 The recovery point itself does not move here: only a flush moves it.
 """
@@ -18,14 +20,12 @@ from typing import NamedTuple, Protocol
 
 from ottla.common.errors import CorruptMessage, InvalidRecord
 from ottla.records.batch import (
-    MAGIC,
     BatchHeader,
-    crc_is_valid,
-    legacy_crc_is_valid,
+    is_intact,
     read_header,
 )
 from ottla.storage.checkpoints import LEADER_EPOCHS, CorruptCheckpoint, read_epochs
-from ottla.storage.file_records import bodies, headers
+from ottla.storage.file_records import BatchPlace, bodies, first_offset, headers, place_at
 from ottla.storage.files import Filesystem
 from ottla.storage.leader_epochs import OFFSET_MAX, UNDEFINED_EPOCH, LeaderEpochs
 from ottla.storage.offset_index import RELATIVE_OFFSET_MAX
@@ -268,12 +268,9 @@ class LogLoader:
         segment.transaction_index.reset()
         for place, header in segment.sound_batches():
             segment.index(place.position, place.size, place.last_offset, header.max_timestamp)
-            if header.magic == MAGIC:
-                body = (
-                    segment.file.read_at(place.position, place.size) if header.is_control else b""
-                )
-                replay(self._producers, header, body, segment.transaction_index)
-                self._producers.end_offset = place.last_offset + 1
+            body = segment.file.read_at(place.position, place.size) if header.is_control else b""
+            replay(self._producers, header, body, segment.transaction_index)
+            self._producers.end_offset = place.last_offset + 1
         segment.end_rebuild(at_once=True)
         segment.transaction_index.sync()
 
@@ -322,13 +319,14 @@ class LogLoader:
                 header = read_header(batch)
                 if not _is_sound(header, batch, segment, end_offset, epoch):
                     break
-                if header.base_offset != end_offset and not self._may_have_gaps:
+                if header.base_offset != end_offset and not self._may_have_gap_before(
+                    segment, place, end_offset
+                ):
                     break
                 segment.index(place.position, place.size, place.last_offset, header.max_timestamp)
-                if header.magic == MAGIC:
-                    epoch = header.partition_leader_epoch
-                    self._assign_epoch(header)
-                    replay(self._producers, header, batch, segment.transaction_index)
+                epoch = max(epoch, header.partition_leader_epoch)
+                self._assign_epoch(header)
+                replay(self._producers, header, batch, segment.transaction_index)
                 valid_bytes, end_offset = place.end, place.last_offset + 1
         except (CorruptMessage, InvalidRecord):
             pass
@@ -343,6 +341,23 @@ class LogLoader:
         self._producers.end_offset = end_offset
         self._snapshots.take(self._producers)
         return cut, end_offset
+
+    def _may_have_gap_before(self, segment: Segment, place: BatchPlace, end_offset: int) -> bool:
+        """Whether a batch that begins behind ``end_offset`` is what was written there.
+
+        Its base offset has no checksum. The batch or segment behind it bears witness; at the end of
+        all, one bit that is another would make the gap a power of two.
+        """
+        if self._may_have_gaps:
+            return True
+        behind = place_at(segment.file, place.end, segment.size)
+        if behind is not None:
+            return behind.base_offset > place.last_offset
+        following = self._segments.higher(segment.base_offset)
+        if following is not None and following.base_offset == place.last_offset + 1:
+            return True
+        gap = first_offset(segment.file, place) - end_offset
+        return gap & (gap - 1) != 0 or gap == 0
 
     def _bring_producers_to(self, segment: Segment) -> None:
         """What the walk has seen goes on: a snapshot would know less of each producer."""
@@ -408,14 +423,12 @@ def _is_sound(
     header: BatchHeader, batch: bytes, segment: Segment, end_offset: int, epoch: int
 ) -> bool:
     """Whether a batch is whole and may follow one that ends before ``end_offset``."""
-    if header.magic < MAGIC:
-        return header.base_offset >= end_offset and legacy_crc_is_valid(batch)
     return (
         header.base_offset >= end_offset
         and header.last_offset_delta >= 0
         and header.last_offset - segment.base_offset <= RELATIVE_OFFSET_MAX
         and (header.partition_leader_epoch >= epoch or header.partition_leader_epoch < 0)
-        and crc_is_valid(batch, 0, len(batch))
+        and is_intact(batch, 0, len(batch))
     )
 
 
@@ -460,7 +473,7 @@ def _replay_to(
         for position, header in segment.headers_from(state.end_offset):
             if header.base_offset >= end_offset:
                 break
-            if header.last_offset >= state.end_offset and header.magic == MAGIC:
+            if header.last_offset >= state.end_offset:
                 body = segment.file.read_at(position, header.size) if header.is_control else b""
                 replay(state, header, body, None)
     state.end_offset = end_offset

@@ -11,9 +11,17 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from ottla.common.errors import CorruptMessage
-from ottla.records.batch import NO_TIMESTAMP, BatchHeader
-from ottla.records.record import iterate
-from ottla.storage.file_records import BatchPlace, find_end, find_offset, headers, place_at
+from ottla.records.batch import MAGIC, NO_TIMESTAMP, BatchHeader
+from ottla.records.compression import ACCEPTED_MAX
+from ottla.records.record import Record, iterate
+from ottla.storage.file_records import (
+    BatchPlace,
+    find_end,
+    find_offset,
+    first_offset,
+    headers,
+    place_at,
+)
 from ottla.storage.files import Data, File, Filesystem
 from ottla.storage.inspection import Damage, Inspection, SoundBatch
 from ottla.storage.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
@@ -31,6 +39,8 @@ DELETED_SUFFIX: Final = ".deleted"
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
 SUFFIXES: Final = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+SEARCH_MAX: Final = 1 << 20
+"""Bytes that are searched at once; with an index that is sound a small part of it is enough."""
 
 
 def file_name(offset: int, suffix: str) -> str:
@@ -389,19 +399,42 @@ class Segment:
         if self._max_known:
             return
         entry = self.time_index.last_entry()
-        if entry is not None and self._time_entry_holds(entry):
+        if entry is None and self._seems_timeless():
+            self._max_known = True
+        elif entry is not None and self._time_entry_holds(entry):
             self.max_timestamp, self.offset_of_max_timestamp = entry
             self._max_known = True
         else:
             self.rebuild_indexes()
 
     def _time_entry_holds(self, entry: tuple[int, int]) -> bool:
+        """Whether the batch that has the entry's offset has its timestamp.
+
+        Kafka up to 3.6 noted the offset of the record, later ones the last of its batch.
+        """
         timestamp, offset = entry
         place = self.locate(offset)
-        if place is None or place.last_offset != offset:
+        if place is None:
             return False
         _, header = next(headers(self.file, place.position, self.size))
-        return header.max_timestamp == timestamp
+        if header.max_timestamp != timestamp:
+            return False
+        return offset >= place.base_offset or (header.magic < MAGIC and header.codec != 0)
+
+    def _seems_timeless(self) -> bool:
+        """Whether an empty time index is right: the first batch and the last ones have no time."""
+        try:
+            _, first = next(headers(self.file, 0, self.size))
+            if first.max_timestamp >= 0:
+                return False
+            entry = self.offset_index.last_entry()
+            position = 0 if entry is None else self.anchor(entry[0])[0]
+            if self.size - position > SEARCH_MAX:
+                return True
+            last = headers(self.file, position, self.size)
+            return all(header.max_timestamp < 0 for _, header in last)
+        except (CorruptMessage, StopIteration):
+            return False
 
     def headers_from(self, offset: int) -> Iterator[tuple[int, BatchHeader]]:
         """Position and header of the sound batches from some batch before ``offset`` on."""
@@ -420,12 +453,15 @@ class Segment:
         offset = start_offset if entry is None else max(entry[1], start_offset)
         for place, header in self._undamaged_from(offset):
             if header.max_timestamp >= timestamp and place.last_offset >= start_offset:
-                for record in iterate(self.file.read_at(place.position, place.size)):
+                for record in self._records(place):
                     if record.timestamp >= timestamp and record.offset >= start_offset:
                         return TimestampAndOffset(
                             record.timestamp, record.offset, header.partition_leader_epoch
                         )
         return None
+
+    def _records(self, place: BatchPlace) -> list[Record]:
+        return iterate(self.file.read_at(place.position, place.size), limit=ACCEPTED_MAX)
 
     def _undamaged_from(self, offset: int) -> Iterator[SoundBatch]:
         """The batches from ``offset`` on; CorruptMessage where one is damaged."""
@@ -448,7 +484,7 @@ class Segment:
             return None
         for place, header in self._undamaged_from(self.offset_of_max_timestamp):
             if header.max_timestamp == self.max_timestamp:
-                for record in iterate(self.file.read_at(place.position, place.size)):
+                for record in self._records(place):
                     if record.timestamp == self.max_timestamp:
                         return TimestampAndOffset(
                             record.timestamp, record.offset, header.partition_leader_epoch
@@ -490,7 +526,7 @@ class Segment:
         """
         place = self.locate(offset)
         if place is not None:
-            offset = min(offset, place.base_offset)
+            offset = min(offset, first_offset(self.file, place))
             self.file.truncate(place.position)
             self.size = place.position
             self.stretches.cut(self.size)

@@ -9,7 +9,6 @@ is damaged. A segment without an abort has no such file and costs nothing; compa
 in the batches than in the index, so that of a compacted topic is believed.
 """
 
-from ottla.records.batch import MAGIC
 from ottla.storage.inspection import Damage, Inspection
 from ottla.storage.producer_snapshots import CorruptSnapshot, ProducerSnapshots
 from ottla.storage.producer_state import ProducerState
@@ -64,7 +63,7 @@ def _from_batches(
         if damaged_from is not None:
             damages.append((damaged_from, place.base_offset))
             damaged_from = None
-        if header.magic == MAGIC and header.producer_id >= 0:
+        if header.producer_id >= 0:
             body = b""
             if header.is_control:
                 body = segment.file.read_at(place.position, place.size)
@@ -107,6 +106,5 @@ def _load(
                 body = (
                     earlier.file.read_at(place.position, place.size) if header.is_control else b""
                 )
-                if header.magic == MAGIC:
-                    replay(state, header, body, None)
+                replay(state, header, body, None)
     return is_known

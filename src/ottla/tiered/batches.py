@@ -14,7 +14,6 @@ from ottla.records.batch import (
     MAGIC_POSITION,
     Buffer,
     batches,
-    crc_is_valid,
 )
 
 UNBOUNDED: Final = 1 << 63
@@ -62,11 +61,3 @@ def check_batches(
         if last_offset >= upper_bound_offset:
             return at, offset_min
         at, offset_min = end, last_offset + 1
-
-
-def is_sound(data: Buffer, start: int, size: int) -> bool:
-    """Whether the batch of ``size`` bytes at ``start`` has the checksum that it claims."""
-    if data[start + MAGIC_POSITION] == MAGIC:
-        return crc_is_valid(data, start, size)
-    _, crc = _LEGACY.unpack_from(data, start)
-    return bool(crc == zlib.crc32(memoryview(data)[start + _LEGACY_BODY : start + size]))
