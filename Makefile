@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+RUN_READY := $(VENV)/.run
+COMMA := ,
 WHEEL_VENV := .venv-wheel
 WHEEL_BIN := $(WHEEL_VENV)/bin
 WHEEL_READY := $(WHEEL_VENV)/.ready
@@ -27,13 +29,18 @@ INTERPRETED := tests/simulation
 help: ## what there is to make
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# All that the workshop needs, and before it what the demo needs and no more.
 $(READY): pyproject.toml setup.py
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable '.[dev,fast,spark,lake,jre]'
+	@touch $(RUN_READY) $@
+
+$(RUN_READY): pyproject.toml setup.py
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[fast,spark$(if $(shell command -v java),,$(COMMA)jre)]'
 	@touch $@
 
-run: $(READY) ## the demo: a cluster, a shop's events, a pipeline on Spark: `ottla demo`
+run: $(RUN_READY) ## the demo: a cluster, a shop's events, a pipeline on Spark: `ottla demo`
 	$(BIN)/ottla demo $(DEMO)
 
 test: check $(WHEEL_READY) ## check, then all tests under a minute: on the compiled wheel, the simulation as Python

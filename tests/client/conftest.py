@@ -1,31 +1,15 @@
 """A cluster to talk to: our own broker, and for ``-m peer`` Apache Kafka with the same tests."""
 
-import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from itertools import count
-from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from tools.kafka_peer.broker_process import BrokerProcess, apache_kafka
 
-settings.register_profile("unhurried", deadline=None)
-settings.load_profile("unhurried")
-
-PROJECT = Path(__file__).resolve().parents[2]
-if str(PROJECT) not in sys.path:
-    sys.path.insert(0, str(PROJECT))
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)
-    import kafka  # noqa: F401
-
-from tools.kafka_peer.broker_process import BrokerProcess, apache_kafka  # noqa: E402
-
-from ottla.client.admin import Admin  # noqa: E402
-from ottla.client.descriptions import NewTopic  # noqa: E402
-from ottla.testing.broker import Broker  # noqa: E402
+from ottla.client.admin import Admin
+from ottla.client.descriptions import NewTopic
+from ottla.testing.broker import Broker
 
 NewTopicFixture = Callable[..., str]
 _numbers = count(1)

@@ -5,20 +5,14 @@ fault of the comparison.
 """
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-PROJECT = Path(__file__).resolve().parents[2]
-if str(PROJECT) not in sys.path:
-    sys.path.insert(0, str(PROJECT))
-
-from tests.differential.comparing import report  # noqa: E402
-from tests.differential.history import write_history  # noqa: E402
-from tests.differential.pair import Pair, Side  # noqa: E402
-from tools.kafka_peer.broker_process import (  # noqa: E402
+from tests.differential.comparing import report
+from tests.differential.history import write_history
+from tests.differential.pair import Pair, Side
+from tools.kafka_peer.broker_process import (
     BrokerProcess,
     apache_kafka,
     ottla,

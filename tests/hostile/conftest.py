@@ -1,18 +1,11 @@
 """A broker that others use while it is given what no client would send."""
 
 import os
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-
-PROJECT = Path(__file__).resolve().parents[2]
-if str(PROJECT) not in sys.path:
-    sys.path.insert(0, str(PROJECT))
-
-from tests.hostile.witness import Witness  # noqa: E402
-from tools.kafka_peer.broker_process import (  # noqa: E402
+from tests.hostile.witness import Witness
+from tools.kafka_peer.broker_process import (
     BrokerProcess,
     answers_api_versions,
     apache_kafka,

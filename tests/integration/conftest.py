@@ -6,18 +6,12 @@ says something about the test, not about us.
 
 import itertools
 import os
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-
-PROJECT = Path(__file__).resolve().parents[2]
-if str(PROJECT) not in sys.path:
-    sys.path.insert(0, str(PROJECT))
-
-from tests.integration.clients import CLIENTS, Client  # noqa: E402
-from tools.kafka_peer.broker_process import (  # noqa: E402
+from tests.integration.clients import CLIENTS, Client
+from tools.kafka_peer.broker_process import (
     BrokerProcess,
     Program,
     apache_kafka,

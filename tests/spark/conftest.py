@@ -11,23 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.spark.small_segments import Tiered
+from tests.spark.topics import Topics
+from tools.installed import IMPORT_PATH
+from tools.kafka_peer.broker_process import BrokerProcess, apache_kafka
+from tools.kafka_peer.spark_connector import jars
+
+from ottla.spark.broker_reads import disconnect
+from ottla.spark.worker_directory import quick_workers
+from ottla.testing.broker import Broker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PROJECT = Path(__file__).resolve().parents[2]
-if str(PROJECT) not in sys.path:
-    sys.path.insert(0, str(PROJECT))
-
-from tests.spark.small_segments import Tiered  # noqa: E402
-from tests.spark.topics import Topics  # noqa: E402
-from tools.installed import IMPORT_PATH  # noqa: E402
-from tools.kafka_peer.broker_process import BrokerProcess, apache_kafka  # noqa: E402
-from tools.kafka_peer.spark_connector import jars  # noqa: E402
-
-from ottla.spark.broker_reads import disconnect  # noqa: E402
-from ottla.spark.worker_directory import quick_workers  # noqa: E402
-from ottla.testing.broker import Broker  # noqa: E402
 
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m"
 """Tests are short: little is worth the work of the second compiler."""

@@ -1,8 +1,0 @@
-"""Lets the test modules import one another by their full names."""
-
-import sys
-from pathlib import Path
-
-PROJECT = Path(__file__).resolve().parents[2]
-if str(PROJECT) not in sys.path:
-    sys.path.insert(0, str(PROJECT))
