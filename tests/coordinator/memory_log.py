@@ -1,6 +1,7 @@
 """Partitions in memory, whose high watermark a test moves as it likes."""
 
 from collections import defaultdict
+from collections.abc import Collection
 
 from ottla.common.errors import ApiError
 from ottla.common.promise import Promise
@@ -65,6 +66,12 @@ class MemoryLog:
         log.waiting = [each for each in log.waiting if each[0] >= log.high_watermark]
         for last_offset, promise in due:
             promise.fulfil(last_offset)
+
+    def drop_batches(self, topic: str, partition: int, indexes: Collection[int]) -> None:
+        """As compaction does; the log ends where it did."""
+        log = self._logs[TopicPartition(topic, partition)]
+        kept = [each for index, each in enumerate(log.batches) if index not in indexes]
+        log.batches = kept
 
     def forget_waiting(self) -> None:
         """Whoever wrote is gone."""

@@ -1,23 +1,32 @@
-"""A coordinator whose log has three replicas, under elections in any order.
+"""A coordinator whose log has three replicas, under elections and trouble in any order.
 
-The state machine is the smallest: numbers that requests add one to. Replicas fetch when they like,
-a leader may be replaced while it does not know it, and whoever is elected has all that is
-committed. Whatever happens:
+The state machine is the smallest: numbers that requests add one to, and alarms that requests set
+and stop, and that time lets ring. Replicas fetch when they like, for longer than every timeout or
+not at all; the log may refuse records, and compaction takes away what it can; a leader may be
+replaced while it does not know it, and whoever is elected has all that is committed. Whatever
+happens:
 
 - an addition that was acknowledged is in the state of every later coordinator,
-- what a coordinator shows as committed never goes back, and
-- one that was replaced acknowledges nothing more, and says so when it hears of it.
+- what a coordinator shows as committed never goes back,
+- one that was replaced acknowledges nothing more, and says so when it hears of it,
+- everybody hears something within the timeout, and
+- when the trouble is over, every alarm rings, and nothing waits or is kept any more.
 """
+
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.coordinator.test_runtime import TOPIC, NumberFormat, Numbers
+from tests.coordinator.test_runtime import TOPIC, Number, NumberFormat, Numbers
 
 from ottla.common.chance import Chance
 from ottla.common.errors import (
     CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
     NotCoordinator,
+    NotEnoughReplicas,
     NotLeaderOrFollower,
     RequestTimedOut,
 )
@@ -25,11 +34,54 @@ from ottla.common.promise import Promise
 from ottla.coordinator.outside import Surroundings, Verification
 from ottla.coordinator.partition import PartitionState
 from ottla.coordinator.runtime import CoordinatorRuntime
+from ottla.coordinator.shard import Outcome
 from ottla.records.batch import read_header, set_base_offset_and_epoch
+from ottla.records.record import iterate
 from ottla.simulation.scheduler import SimulatedScheduler
 
+T = TypeVar("T")
+
 NODES = 3
-REFUSALS = (NotCoordinator, CoordinatorLoadInProgress, RequestTimedOut, NotLeaderOrFollower)
+REFUSALS = (
+    NotCoordinator,
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    NotEnoughReplicas,
+    NotLeaderOrFollower,
+    RequestTimedOut,
+)
+TIMEOUT_MS = 5_000
+ALARM_MS = 10_000
+BURST = 1_100
+"""More than may be in flight."""
+
+
+class Alarms(Numbers):
+    """Numbers, and alarms: each has a record as long as it is to ring."""
+
+    def loaded(self, now_ms: int) -> None:
+        for name in self.numbers:
+            if name.startswith("alarm"):
+                self._schedule(name)
+
+    def set(self, name: str) -> Outcome[Number, None]:
+        self._schedule(name)
+        return Outcome([Number(name, 1)], None)
+
+    def put_off(self, name: str) -> Outcome[Number, None]:
+        if name in self.numbers:
+            self._schedule(name)
+        return Outcome([], None)
+
+    def stop(self, name: str) -> Outcome[Number, None]:
+        self.timers.cancel(name)
+        return Outcome([Number(name, None)] if name in self.numbers else [], None)
+
+    def _schedule(self, name: str) -> None:
+        self.timers.schedule(name, ALARM_MS, lambda _now_ms: self._ring(name))
+
+    def _ring(self, name: str) -> Outcome[Number, None]:
+        return Outcome([Number(name, None)] if name in self.numbers else [], None)
 
 
 class Replica:
@@ -43,16 +95,18 @@ class Replica:
         self.ends: list[int] = []
         """How far the others have what it has."""
         self.waiting: list[tuple[int, Promise[int]]] = []
+        self.refuses = False
+        """Whether it has too few in-sync replicas."""
         surroundings = Surroundings(
             writer=self,
             reader=self,
             scheduler=scheduler,
-            commit_timeout_ms=5_000,
+            commit_timeout_ms=TIMEOUT_MS,
             load_bytes=200,
-            batch_bytes=1 << 16,
+            batch_bytes=70,
         )
-        self.runtime: CoordinatorRuntime[Numbers] = CoordinatorRuntime(
-            TOPIC, surroundings, Numbers, NumberFormat()
+        self.runtime: CoordinatorRuntime[Alarms] = CoordinatorRuntime(
+            TOPIC, surroundings, Alarms, NumberFormat()
         )
 
     @property
@@ -76,11 +130,36 @@ class Replica:
         if self.epoch < 0:
             promise.fail(NotLeaderOrFollower())
             return promise
+        if self.refuses:
+            promise.fail(NotEnoughReplicas())
+            return promise
         stamped = bytearray(batch)
         set_base_offset_and_epoch(stamped, 0, self.end, self.epoch)
         self.batches.append(bytes(stamped))
         self.waiting.append((self.end - 1, promise))
         return promise
+
+    def compact(self) -> None:
+        """Without batches of which nothing counts any more; the last one stays."""
+        below = [each for each in self.batches if self._last(each) < self.high_watermark_now]
+        newest = {record.key: record for each in below for record in iterate(each)}
+        kept: list[bytes] = []
+        seen: set[bytes | None] = set()
+        for batch in self.batches:
+            records = list(iterate(batch))
+            counts = any(
+                newest.get(each.key) is not None
+                and newest[each.key].offset == each.offset
+                and (each.value is not None or each.key in seen)
+                for each in records
+            )
+            if counts or batch not in below or batch is self.batches[-1]:
+                kept.append(batch)
+                seen.update(each.key for each in records)
+        self.batches = kept
+
+    def _last(self, batch: bytes) -> int:
+        return read_header(batch).last_offset
 
     def advance(self) -> None:
         """As far as all have it, it is committed."""
@@ -135,6 +214,8 @@ class Replicated(RuleBasedStateMachine):
         self.acknowledged = 0
         self.asked = 0
         self.shown = 0
+        self.promised: dict[Promise[Any], float] = {}
+        """What was not answered yet, and when it was asked."""
         self.elect(0)
 
     def elect(self, index: int) -> None:
@@ -152,10 +233,21 @@ class Replicated(RuleBasedStateMachine):
     def ask(self, index: int) -> None:
         """A client may believe anybody to be the coordinator."""
         self.asked += 1
-        replica = self.replicas[index]
         leads = index == self.leader
-        answer = replica.runtime.write(0, lambda shard, _now_ms: shard.add("a"))
+        answer = self._write(index, lambda shard: shard.add("a"))
         answer.when_done(lambda done: self._answered(done, index, leads))
+
+    def _write(self, index: int, work: Callable[[Alarms], Outcome[Number, T]]) -> Promise[T]:
+        answer = self.replicas[index].runtime.write(0, lambda shard, _now_ms: work(shard))
+        if not answer.done:
+            since = self.scheduler.now
+            self.promised[answer] = since
+            answer.when_done(lambda done: self._came(done, since))
+        return answer
+
+    def _came(self, done: Promise[Any], since: float) -> None:
+        del self.promised[done]
+        assert self.scheduler.now <= since + TIMEOUT_MS / 1000 + 0.1
 
     def _answered(self, done: Promise[int], index: int, leads: bool) -> None:
         try:
@@ -166,6 +258,29 @@ class Replicated(RuleBasedStateMachine):
         assert index == self.leader
         assert total > self.acknowledged
         self.acknowledged = total
+
+    @rule(count=st.sampled_from([1, 1, 1, BURST]))
+    def look(self, count: int) -> None:
+        """Without records: the answer waits for what was written before."""
+        for _ in range(count):
+            self._write(self.leader, lambda shard: Outcome([], shard.numbers.get("a")))
+
+    @rule()
+    def ask_for_more_than_there_is_room_for(self) -> None:
+        for _ in range(BURST):
+            self._write(self.leader, lambda shard: shard.add("b"))
+
+    @rule(number=st.integers(0, 3), what=st.sampled_from(["set", "set", "put_off", "stop"]))
+    def change_an_alarm(self, number: int, what: str) -> None:
+        self._write(self.leader, lambda shard: getattr(shard, what)(f"alarm {number}"))
+
+    @rule(index=st.integers(0, NODES - 1))
+    def refuse_or_not(self, index: int) -> None:
+        self.replicas[index].refuses = not self.replicas[index].refuses
+
+    @rule(index=st.integers(0, NODES - 1))
+    def compact(self, index: int) -> None:
+        self.replicas[index].compact()
 
     @rule(index=st.integers(0, NODES - 1))
     def fetch(self, index: int) -> None:
@@ -182,7 +297,7 @@ class Replicated(RuleBasedStateMachine):
     def turn(self) -> None:
         self.scheduler.run_for(0)
 
-    @rule(seconds=st.sampled_from([0.06, 6]))
+    @rule(seconds=st.sampled_from([0.06, 6, 30]))
     def wait(self, seconds: float) -> None:
         self.scheduler.run_for(seconds)
 
@@ -220,7 +335,9 @@ class Replicated(RuleBasedStateMachine):
         for index in sorted(self.unaware):
             self.replicas[index].resign(self.epoch)
         self.unaware.clear()
-        for _ in range(3):
+        for replica in self.replicas:
+            replica.refuses = False
+        for _ in range(2 * ALARM_MS // 100):
             self.scheduler.run_for(0.1)
             for index in range(NODES):
                 self.fetch(index)
@@ -228,7 +345,11 @@ class Replicated(RuleBasedStateMachine):
         assert leader.runtime.state(0) is PartitionState.ACTIVE
         shown = leader.runtime.read(0, lambda shard: shard.numbers.committed("a")) or 0
         assert self.acknowledged <= shown <= self.asked
+        assert not self.promised
+        names = leader.runtime.read(0, lambda shard: list(shard.numbers))
+        assert set(names) <= {"a", "b"}, "an alarm does not ring"
+        assert [replica.runtime.waiting for replica in self.replicas] == [0] * NODES
 
 
 TestReplicated = Replicated.TestCase
-TestReplicated.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestReplicated.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)

@@ -3,7 +3,7 @@
 The state machine under it is as small as one can be: a dictionary of numbers by name.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from tests.coordinator.memory_log import MemoryLog
@@ -73,6 +73,9 @@ class Numbers:
     def replay_end_transaction(self, producer_id: int, *, committed: bool) -> None:
         self.log.append(f"{producer_id} {'committed' if committed else 'aborted'}")
 
+    def reverted(self, error: ApiError, now_ms: int) -> None:
+        self.log.append(f"reverted: {error.code.name}")
+
     def loaded(self, now_ms: int) -> None:
         self.log.append("loaded")
 
@@ -125,7 +128,7 @@ def world() -> World:
     return world
 
 
-def code_of(promise: Promise[int]) -> ErrorCode:
+def code_of(promise: Promise[Any]) -> ErrorCode:
     with pytest.raises(ApiError) as refusal:
         promise.result()
     return refusal.value.code

@@ -1,5 +1,7 @@
 """Timers by key, on a clock that the test moves."""
 
+from collections.abc import Hashable
+
 from ottla.common.chance import Chance
 from ottla.coordinator.timers import Timers
 from ottla.simulation.scheduler import SimulatedScheduler
@@ -8,7 +10,11 @@ from ottla.simulation.scheduler import SimulatedScheduler
 def make() -> tuple[SimulatedScheduler, Timers[str], list[tuple[float, str]]]:
     scheduler = SimulatedScheduler(Chance(1))
     ran: list[tuple[float, str]] = []
-    timers: Timers[str] = Timers(scheduler, lambda action: ran.append((scheduler.now, action)))
+
+    def run(key: Hashable) -> None:
+        ran.append((scheduler.now, timers.take(key)))
+
+    timers: Timers[str] = Timers(scheduler, run)
     return scheduler, timers, ran
 
 

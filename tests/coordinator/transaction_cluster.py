@@ -3,12 +3,15 @@
 The partitions are real logs on a disk in memory; the log of the coordinator is what a test moves.
 """
 
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
 from tests.coordinator.memory_log import MemoryLog
 from tests.replication.states import lead
 
 from ottla.common.chance import Chance
 from ottla.common.errors import ApiError, ErrorCode
-from ottla.common.promise import Promise, fulfilled
+from ottla.common.promise import Promise, fulfilled, run
 from ottla.common.topic_partition import TopicPartition
 from ottla.config.topic import TopicConfig
 from ottla.coordinator.outside import EndTransactionMarker
@@ -24,6 +27,8 @@ from ottla.replication.partition import Partition
 from ottla.simulation.scheduler import SimulatedScheduler
 from ottla.storage.log import Log
 from ottla.testing.files import MemoryFilesystem
+
+T = TypeVar("T")
 
 ID = "tx"
 NODE_ID = 1
@@ -90,6 +95,12 @@ class Cluster:
         self.verification = TransactionVerification(self.service, SETTINGS, self.scheduler)
         self.service.elected(0, self.leader_epoch)
         self.scheduler.run_for(0)
+
+    def ask(self, coroutine: Coroutine[Any, None, T]) -> T:
+        """The answer, which must come within this turn."""
+        promise = run(coroutine)
+        self.scheduler.run_for(0)
+        return promise.result()
 
     def crash(self) -> None:
         """Forget everything but the log; what it did not commit may be gone with its leader."""

@@ -15,11 +15,14 @@ from ottla.records.record import iterate
 def replay(
     data: bytes, position: int, stop: int, shard: Shard[Any], record_format: RecordFormat[Any]
 ) -> int:
-    """Replay the batches of ``data`` that begin below ``stop``; return the offset after them."""
+    """Replay the batches of ``data`` that begin below ``stop``; return the offset after them.
+
+    Where a batch begins at ``stop`` or above, nothing is left below: compaction makes gaps.
+    """
     for start, _ in batches(data, 0, len(data)):
         header = read_header(data, start)
         if header.base_offset >= stop:
-            break
+            return max(position, stop)
         if header.last_offset < position:
             continue
         if header.is_control:

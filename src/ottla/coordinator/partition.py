@@ -6,18 +6,19 @@ Requests are carried out one after the other against a state that may not be com
    open batch, which is written when the turn of the loop is over, or when it is full.
 2. The answer waits until that batch is committed; one without records waits for everything written
    before it, since it may rest on it.
-3. When a batch cannot be written, the state goes back to before it, and with it go all later
-   operations: their answers fail with the same error.
+3. When a batch cannot be written, the state and the timers go back to before it, and with it go
+   all later operations: their answers fail with the same error.
 
 Two kinds of batches are made alone and at once: what is written within a client's transaction, and
 the marker that ends one (``complete_transaction``).
 
-An answer that waits longer than ``commit_timeout_ms`` fails, but its batch is not taken back: it is
-in the log, and may yet be committed. ``Outcome.stored`` hears only how it ended.
+An answer that waits longer than ``commit_timeout_ms`` fails, whatever it waits for, but its batch
+is not taken back: it is in the log, and may yet be committed. ``Outcome.stored`` hears only how it
+ended. What a timer does is never refused for want of room: nobody would ask for it again.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
 from enum import Enum, auto
 from typing import Any, Final, Generic, TypeVar
 
@@ -36,7 +37,7 @@ from ottla.coordinator.loading import replay
 from ottla.coordinator.outside import EndTransactionMarker, Producer, Surroundings
 from ottla.coordinator.shard import NO_PRODUCER_ID, Outcome, RecordFormat, Shard, Stored
 from ottla.coordinator.timeline import Timeline
-from ottla.coordinator.timers import Timers
+from ottla.coordinator.timers import Changes, Timers, merge
 from ottla.records.builder import BatchBuilder
 from ottla.records.control import transaction_marker_batch
 
@@ -53,6 +54,8 @@ IN_FLIGHT_MAX: Final = 1000
 """Batches that may wait for their commit; beyond it the coordinator is not available."""
 TAIL_POLL_MS: Final = 50
 """How often the high watermark is looked at while a part of what was loaded is not committed."""
+_SLACK_SECONDS: Final = 0.001
+"""Answers whose time is up so soon fail together."""
 
 
 class PartitionState(Enum):
@@ -64,20 +67,32 @@ class PartitionState(Enum):
 
 
 class _Waiting:
-    """An answer, and who wants to hear of its records."""
+    """An answer, until when it waits, and who wants to hear of its records."""
 
-    __slots__ = ("answer", "promise", "stored")
+    __slots__ = ("answer", "deadline", "promise", "stored")
 
     def __init__(self, promise: Promise[Any], answer: object, stored: Stored | None) -> None:
         self.promise = promise
         self.answer = answer
         self.stored = stored
+        self.deadline = 0.0
+        """Set when there is something in flight to wait for."""
 
 
 class _Batch:
     """Records on their way to the log, and the answers that wait for them."""
 
-    __slots__ = ("base_offset", "builder", "layer", "producer", "timer", "waiting")
+    __slots__ = (
+        "alarm",
+        "base_offset",
+        "builder",
+        "changes",
+        "layer",
+        "marker",
+        "producer",
+        "told_late",
+        "waiting",
+    )
 
     def __init__(self, base_offset: int, layer: int) -> None:
         self.base_offset = base_offset
@@ -85,8 +100,15 @@ class _Batch:
         self.builder = BatchBuilder()
         self.producer: Producer | None = None
         """Whose transaction its records belong to."""
-        self.waiting: list[_Waiting] = []
-        self.timer: Cancellable | None = None
+        self.marker: EndTransactionMarker | None = None
+        """What it is, if it is no batch of records."""
+        self.waiting: deque[_Waiting] = deque()
+        """In the order of their deadlines."""
+        self.told_late: list[Stored] = []
+        """Of answers that have waited for too long."""
+        self.alarm: Cancellable | None = None
+        self.changes: Changes[Action] = {}
+        """What is to be undone with its timers when it cannot be written."""
 
 
 class CoordinatorPartition(Generic[S]):
@@ -111,7 +133,12 @@ class CoordinatorPartition(Generic[S]):
         self._timers: Timers[Action] = Timers(self._outside.scheduler, self._run_timer)
         self.shard: S = self._make_shard(self._timeline, self._timers)
         self._in_flight: deque[_Batch] = deque()
+        self._markers: dict[EndTransactionMarker, _Batch] = {}
+        """Those in flight."""
         self._batch: _Batch | None = None
+        self._failures = 0
+        self._failure: ApiError | None = None
+        """How many batches could not be written, and why the last could not."""
         self._flush_due = False
         self._next_offset = 0
         self._tail_end: int | None = None
@@ -176,7 +203,7 @@ class CoordinatorPartition(Generic[S]):
         try:
             high_watermark = self._outside.reader.high_watermark(*self.topic_partition)
         except ApiError:
-            return  # we lead it no longer, and shall hear so
+            high_watermark = -1  # we lead it no longer, and shall hear so, or lead it again
         if high_watermark >= self._tail_end:
             self._commit_through(self._in_flight[0])
         else:
@@ -199,10 +226,17 @@ class CoordinatorPartition(Generic[S]):
         self.shard.unloaded(self._outside.scheduler.wall_ms())
         batches = [*self._in_flight, self._open]
         self._in_flight.clear()
+        self._markers.clear()
         self._batch = None
         for batch in batches:
             self._settle(batch, error)
         self._timers.cancel_all()
+
+    @property
+    def waiting(self) -> int:
+        """How many answers, and how many that want to hear of records, wait for a commit."""
+        batches = [*self._in_flight, *([] if self._batch is None else [self._batch])]
+        return sum(len(batch.waiting) + len(batch.told_late) for batch in batches)
 
     # Operations
 
@@ -215,30 +249,60 @@ class CoordinatorPartition(Generic[S]):
     def write(self, operation: Operation[S, T]) -> Promise[T]:
         """Carry out ``operation`` now; the answer comes when what it rests on is committed."""
         promise: Promise[T] = Promise()
-        now_ms = self._outside.scheduler.wall_ms()
         try:
             self._make_room()
             if len(self._in_flight) >= IN_FLIGHT_MAX:
                 raise CoordinatorNotAvailable
-            outcome = operation(self.shard, now_ms)
+        except ApiError as error:
+            promise.fail(error)
+        else:
+            self._carry_out(operation, promise)
+        return promise
+
+    def _carry_out(self, operation: Operation[S, T], promise: Promise[T]) -> None:
+        timers, now_ms = self._timers, self._outside.scheduler.wall_ms()
+        stored: Stored | None = None
+        changes: Changes[Action] = {}
+        noted, timers.noted = timers.noted, changes
+        try:
+            try:
+                outcome = operation(self.shard, now_ms)
+            finally:
+                timers.noted = noted
+            stored = outcome.stored or outcome.then
             if outcome.records:
                 self._gather(outcome, now_ms)
         except ApiError as error:
+            timers.undo(changes)
+            if stored is not None:
+                stored(error, now_ms)
             promise.fail(error)
-            return promise
-        waiting = _Waiting(promise, outcome.answer, outcome.stored or outcome.then)
-        if outcome.records:
-            self._open.waiting.append(waiting)
-            if not self._flush_due:
-                self._flush_due = True
-                self._outside.scheduler.call_soon(self._turn_is_over, self.shard)
-        elif self._open.builder.count:
-            self._open.waiting.append(waiting)
-        elif self._in_flight:
-            self._in_flight[-1].waiting.append(waiting)
+            return
+        self._await_commit(_Waiting(promise, outcome.answer, stored), changes)
+        if outcome.records and not self._flush_due:
+            self._flush_due = True
+            self._outside.scheduler.call_soon(self._turn_is_over, self.shard)
+
+    def _await_commit(self, waiting: _Waiting, changes: Changes[Action]) -> None:
+        """Let an answer wait for all that was written before it."""
+        batch = self._open
+        if not batch.builder.count:
+            if not self._in_flight:
+                self._tell([waiting], None)
+                return
+            batch = self._in_flight[-1]
+            self._wait_for(batch, waiting)
         else:
-            self._tell([waiting], None)
-        return promise
+            batch.waiting.append(waiting)
+        if changes:
+            merge(batch.changes, changes)
+
+    def _wait_for(self, batch: _Batch, waiting: _Waiting) -> None:
+        """``batch`` is in flight: it may be long until it is committed, or never."""
+        scheduler = self._outside.scheduler
+        waiting.deadline = scheduler.monotonic() + self._outside.commit_timeout_ms / 1000
+        batch.waiting.append(waiting)
+        self._watch(batch)
 
     def write_transactional(self, producer: Producer, operation: Operation[S, T]) -> Promise[T]:
         """Like ``write``, with records that count when the transaction of ``producer`` commits."""
@@ -261,11 +325,18 @@ class CoordinatorPartition(Generic[S]):
         if self._open.builder.count:
             self._flush()
             self.check_active()
+        promise: Promise[None] = Promise()
+        waiting = _Waiting(promise, None, None)
+        same = self._markers.get(marker)
+        if same is not None:  # who asks again need not have it written again
+            self._wait_for(same, waiting)
+            return promise
         if len(self._in_flight) >= IN_FLIGHT_MAX:
             raise CoordinatorNotAvailable
-        promise: Promise[None] = Promise()
         batch = self._open
-        batch.waiting.append(_Waiting(promise, None, None))
+        batch.marker = marker
+        self._markers[marker] = batch
+        batch.waiting.append(waiting)
         data = transaction_marker_batch(
             commit=marker.committed,
             producer_id=marker.producer_id,
@@ -293,6 +364,7 @@ class CoordinatorPartition(Generic[S]):
 
     def _gather(self, outcome: Outcome[Any, Any], now_ms: int) -> None:
         encoded = [(record, *self._format.encode(record)) for record in outcome.records]
+        failures = self._failures
         if outcome.atomic:
             self._make_room(sum(len(key) + len(value or b"") for _, key, value in encoded))
         producer = self._open.producer
@@ -300,13 +372,17 @@ class CoordinatorPartition(Generic[S]):
         for record, key, value in encoded:
             if not outcome.atomic:
                 self._make_room()
+            if self._failures > failures:
+                assert self._failure is not None
+                raise self._failure  # the state that these records rest on is gone
             if outcome.stored is None:
                 self.shard.replay(self._next_offset, producer_id, record)
             self._open.builder.append(now_ms, key, value)
             self._next_offset += 1
 
-    def _run_timer(self, action: Action) -> None:
-        self.write(lambda _, now_ms: action(now_ms))
+    def _run_timer(self, key: Hashable) -> None:
+        if self.state is PartitionState.ACTIVE:
+            self._carry_out(lambda _, now_ms: self._timers.take(key)(now_ms), Promise())
 
     # Writing
 
@@ -345,8 +421,11 @@ class CoordinatorPartition(Generic[S]):
         )
         appended.when_done(lambda promise: self._appended(batch, last_offset, promise))
         if not appended.done:
-            delay = self._outside.commit_timeout_ms / 1000
-            batch.timer = self._outside.scheduler.call_later(delay, self._timed_out, batch)
+            scheduler = self._outside.scheduler
+            deadline = scheduler.monotonic() + self._outside.commit_timeout_ms / 1000
+            for waiting in batch.waiting:
+                waiting.deadline = deadline
+            self._watch(batch)
 
     def _appended(self, batch: _Batch, expected: int, promise: Promise[int]) -> None:
         if batch not in self._in_flight:
@@ -365,6 +444,7 @@ class CoordinatorPartition(Generic[S]):
         committed = []
         while self._in_flight and self._in_flight[0].layer <= batch.layer:
             committed.append(self._in_flight.popleft())
+            self._forget_marker(committed[-1])
         self._timeline.commit(batch.layer)
         self._tail_end = None
         for done in committed:
@@ -375,30 +455,56 @@ class CoordinatorPartition(Generic[S]):
             self._reload(error)
             return
         self._in_flight.pop()
+        self._forget_marker(batch)
         self._timeline.revert(batch.layer)
         later, self._batch = self._open, _Batch(batch.base_offset, self._timeline.open_layer)
         self._next_offset = batch.base_offset
+        self._timers.undo(later.changes)
+        self._timers.undo(batch.changes)
+        self._failures += 1
+        self._failure = error
+        self.shard.reverted(error, self._outside.scheduler.wall_ms())
         self._settle(batch, error)
         self._settle(later, error)
 
-    def _timed_out(self, batch: _Batch) -> None:
-        for one in batch.waiting:
+    def _forget_marker(self, batch: _Batch) -> None:
+        if batch.marker is not None:
+            del self._markers[batch.marker]
+
+    def _watch(self, batch: _Batch) -> None:
+        """See that nobody waits for ``batch`` beyond its time."""
+        if batch.alarm is None and batch.waiting:
+            delay = batch.waiting[0].deadline - self._outside.scheduler.monotonic()
+            batch.alarm = self._outside.scheduler.call_later(
+                max(delay, 0.0), self._time_is_up, batch
+            )
+
+    def _time_is_up(self, batch: _Batch) -> None:
+        batch.alarm = None
+        due = self._outside.scheduler.monotonic() + _SLACK_SECONDS
+        while batch.waiting and batch.waiting[0].deadline <= due:
+            one = batch.waiting.popleft()
+            if one.stored is not None:
+                batch.told_late.append(one.stored)
             one.promise.fail(RequestTimedOut())
-        batch.waiting = [one for one in batch.waiting if one.stored is not None]
+        self._watch(batch)
 
     def _settle(self, batch: _Batch, error: ApiError | None) -> None:
-        if batch.timer is not None:
-            batch.timer.cancel()
-        waiting, batch.waiting = batch.waiting, []
+        if batch.alarm is not None:
+            batch.alarm.cancel()
+            batch.alarm = None
+        late, batch.told_late = batch.told_late, []
+        waiting, batch.waiting = batch.waiting, deque()
+        now_ms = self._outside.scheduler.wall_ms()
+        for stored in late:
+            stored(error, now_ms)
         self._tell(waiting, error)
 
-    def _tell(self, waiting: list[_Waiting], error: ApiError | None) -> None:
+    def _tell(self, waiting: Iterable[_Waiting], error: ApiError | None) -> None:
         now_ms = self._outside.scheduler.wall_ms()
         for one in waiting:
             if one.stored is not None:
                 one.stored(error, now_ms)
-            if one.promise.done:
-                continue
             if error is None:
                 one.promise.fulfil(one.answer)
             else:

@@ -125,6 +125,11 @@ class CoordinatorRuntime(Generic[S]):
         current.check_active()
         return operation(current.shard)
 
+    @property
+    def waiting(self) -> int:
+        """How much waits for a commit, on all partitions."""
+        return sum(partition.waiting for partition in self._partitions.values())
+
     def partitions(self) -> list[int]:
         """Those that this broker leads, loaded or not."""
         return list(self._partitions)

@@ -4,8 +4,9 @@ A request becomes an :class:`Outcome`: records and an answer. The runtime replay
 once, writes them, and gives the answer when they are committed; when they cannot be written, it
 takes the state back. A shard therefore changes what it must remember in ``replay`` alone.
 
-What is not in records (who waits for a rebalance, when a session ends) a shard keeps as it likes,
-but then it must put it right itself when a write fails: that is what ``Outcome.stored`` is for.
+What is not in records (who waits for a rebalance) a shard keeps as it likes, but then it must put
+it right itself when a write fails: that is what ``Outcome.stored`` and ``reverted`` are for. Timers
+go back by themselves.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,6 +56,10 @@ class Shard(Protocol[R_contra]):
         ...
 
     def replay_end_transaction(self, producer_id: int, *, committed: bool) -> None: ...
+
+    def reverted(self, error: ApiError, now_ms: int) -> None:
+        """A write has failed, and what it and later ones have changed is as it was before."""
+        ...
 
     def loaded(self, now_ms: int) -> None:
         """The log is replayed; requests come from now on."""

@@ -13,7 +13,7 @@ more than the open layer. Nothing is remembered before ``begin``: what is loaded
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, Generic, TypeVar
 
 K = TypeVar("K")
@@ -75,11 +75,13 @@ class Timeline:
 class TimelineDict(Generic[K, V]):
     """A dictionary of a timeline; keeps the order of insertion, except over a revert."""
 
-    __slots__ = ("_items", "_layers")
+    __slots__ = ("_dropped", "_items", "_layers")
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: Timeline, dropped: Callable[[V], object] | None = None) -> None:
+        """``dropped`` is told of each value that a revert takes away."""
         self._items: dict[K, V] = {}
         self._layers = timeline._layers
+        self._dropped = dropped
 
     def get(self, key: K) -> V | None:
         return self._items.get(key)
@@ -136,6 +138,11 @@ class TimelineDict(Generic[K, V]):
             changes[key] = self._items.get(key, _ABSENT)
 
     def _restore(self, changes: dict[K, V]) -> None:
+        if self._dropped is not None:
+            for key, old in changes.items():
+                value = self._items.get(key)
+                if value is not None and value is not old:
+                    self._dropped(value)
         _undo(self._items, changes)
 
 

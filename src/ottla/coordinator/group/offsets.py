@@ -10,7 +10,7 @@ commit where the group goes on without its topic. A group that is empty and has 
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, TypeVar
 
 from ottla.common.errors import ErrorCode, GroupIdNotFound, IllegalGeneration, StaleMemberEpoch
 from ottla.common.identifiers import ZERO_UUID
@@ -53,9 +53,13 @@ from ottla.protocol.generated.txn_offset_commit import (
 GROUP_ID_NOT_FOUND_FROM: Final = 9
 """From this version of OffsetCommit on a client can be told that its group is not there."""
 
+V = TypeVar("V")
+
 _TIMESTAMP_MAX: Final = 2**63 - 1
+_NOBODY: Final[frozenset[int]] = frozenset()
 
 _Offsets = TimelineDict[TopicPartition, OffsetAndMetadata]
+_Producers = TimelineDict[TopicPartition, frozenset[int]]
 
 
 class GroupOffsets:
@@ -73,6 +77,8 @@ class GroupOffsets:
         self._offsets: TimelineDict[str, _Offsets] = TimelineDict(timeline)
         self._pending: TimelineDict[int, TimelineDict[str, _Offsets]] = TimelineDict(timeline)
         """Of open transactions: by producer id, then as above."""
+        self._open: TimelineDict[str, _Producers] = TimelineDict(timeline)
+        """The same by group and partition: whose transactions have an offset for it."""
 
     # Requests
 
@@ -244,42 +250,49 @@ class GroupOffsets:
 
     def delete_all(self, group_id: str) -> list[GroupRecord]:
         """Tombstones for all offsets of a group, those of open transactions too."""
-        keys: set[TopicPartition] = set()
-        for offsets in self._all_of(group_id):
-            keys.update(offsets)
+        keys = {*(self._offsets.get(group_id) or ()), *(self._open.get(group_id) or ())}
         return [offset_tombstone(group_id, *key) for key in sorted(keys)]
 
     def delete_partitions(self, gone: Iterable[TopicPartition]) -> list[GroupRecord]:
         """Tombstones for all offsets of partitions that are no more."""
         gone = set(gone)
         found: set[tuple[str, TopicPartition]] = set()
-        for by_group in [self._offsets, *self._pending.values()]:
-            for group_id, offsets in by_group.items():
-                found.update((group_id, key) for key in offsets if key in gone)
+        for group_id, offsets in self._offsets.items():
+            found.update((group_id, key) for key in offsets if key in gone)
+        for group_id, producers in self._open.items():
+            found.update((group_id, key) for key in producers if key in gone)
         return [offset_tombstone(group_id, *key) for group_id, key in sorted(found)]
 
-    def expire(self, group: Group, now_ms: int, records: list[GroupRecord]) -> bool:
-        """Add tombstones for what is due; whether nothing is left."""
-        all_gone = not any(True for _ in self._pending_of(group.group_id))
+    def of_group(self, group_id: str) -> list[TopicPartition]:
+        """Every partition for which the group has an offset, but for open transactions."""
+        return list(self._offsets.get(group_id) or ())
+
+    def expire(
+        self, group: Group, keys: Iterable[TopicPartition], now_ms: int, records: list[GroupRecord]
+    ) -> bool:
+        """Add tombstones for what is due of ``keys``; whether no offset of the group is left."""
         offsets = self._offsets.get(group.group_id)
-        for key, committed in [] if offsets is None else offsets.items():
-            if self._is_due(group, key, committed, now_ms):
+        due = 0
+        for key in keys:
+            committed = None if offsets is None else offsets.get(key)
+            if committed is not None and self._is_due(group, key, committed, now_ms):
                 records.append(offset_tombstone(group.group_id, *key))
-            else:
-                all_gone = False
-        return all_gone
+                due += 1
+        return due == (0 if offsets is None else len(offsets)) and group.group_id not in self._open
 
     def _is_due(
         self, group: Group, key: TopicPartition, committed: OffsetAndMetadata, now_ms: int
     ) -> bool:
         base_ms = group.expiry_base_ms(committed.commit_timestamp_ms)
-        if base_ms is None or group.is_subscribed_to(key.topic):
-            return False
-        if self._is_pending(group.group_id, key):
+        if base_ms is None:
             return False
         if committed.expire_timestamp_ms != NO_TIMESTAMP:
-            return now_ms >= committed.expire_timestamp_ms
-        return now_ms - base_ms >= self._settings.offsets_retention_ms
+            is_over = now_ms >= committed.expire_timestamp_ms
+        else:
+            is_over = now_ms - base_ms >= self._settings.offsets_retention_ms
+        if not is_over or self._is_pending(group.group_id, key):
+            return False
+        return not group.is_subscribed_to(key.topic)
 
     # Replay
 
@@ -292,9 +305,10 @@ class GroupOffsets:
     ) -> None:
         topic_partition = TopicPartition(key.topic, key.partition)
         if value is None:
-            self._remove(self._offsets, key.group, topic_partition)
-            for pending in self._pending.values():
-                self._remove(pending, key.group, topic_partition)
+            _remove(self._offsets, key.group, topic_partition)
+            for producer in self._producers(key.group, topic_partition):
+                _remove(self._pending.get(producer), key.group, topic_partition)
+            _remove(self._open, key.group, topic_partition)
             return
         committed = committed_offset(record_offset, value)
         if producer_id == NO_PRODUCER_ID:
@@ -304,17 +318,21 @@ class GroupOffsets:
         if by_group is None:
             by_group = self._pending[producer_id] = TimelineDict(self._timeline)
         self._put(by_group, key.group, topic_partition, committed)
+        self._note(key.group, topic_partition, producer_id)
 
     def replay_end_transaction(self, producer_id: int, *, committed: bool) -> None:
         pending = self._pending.pop(producer_id)
-        if pending is None or not committed:
+        if pending is None:
             return
         for group_id, offsets in pending.items():
             current = self._offsets.get(group_id)
             for key, offset in offsets.items():
+                self._forget(group_id, key, producer_id)
                 existing = None if current is None else current.get(key)
                 # a plain commit that came later, but before the marker, is the newer one
-                if existing is None or offset.record_offset > existing.record_offset:
+                if committed and (
+                    existing is None or offset.record_offset > existing.record_offset
+                ):
                     self._put(self._offsets, group_id, key, offset)
 
     def _put(
@@ -329,35 +347,47 @@ class GroupOffsets:
             offsets = by_group[group_id] = TimelineDict(self._timeline)
         offsets[key] = committed
 
-    def _remove(
-        self, by_group: TimelineDict[str, _Offsets], group_id: str, key: TopicPartition
-    ) -> None:
-        offsets = by_group.get(group_id)
-        if offsets is not None:
-            offsets.pop(key)
-            if not len(offsets):
-                by_group.pop(group_id)
-
     # Open transactions
 
-    def _pending_of(self, group_id: str) -> Iterable[_Offsets]:
-        for by_group in self._pending.values():
-            offsets = by_group.get(group_id)
-            if offsets is not None:
-                yield offsets
+    def _producers(self, group_id: str, key: TopicPartition) -> frozenset[int]:
+        by_key = self._open.get(group_id)
+        return _NOBODY if by_key is None else by_key.get(key) or _NOBODY
+
+    def _note(self, group_id: str, key: TopicPartition, producer_id: int) -> None:
+        by_key = self._open.get(group_id)
+        if by_key is None:
+            by_key = self._open[group_id] = TimelineDict(self._timeline)
+        by_key[key] = self._producers(group_id, key) | {producer_id}
+
+    def _forget(self, group_id: str, key: TopicPartition, producer_id: int) -> None:
+        others = self._producers(group_id, key) - {producer_id}
+        by_key = self._open.get(group_id)
+        if others and by_key is not None:
+            by_key[key] = others
+        else:
+            _remove(self._open, group_id, key)
 
     def _is_pending(self, group_id: str, key: TopicPartition) -> bool:
-        return any(key in offsets for offsets in self._pending_of(group_id))
-
-    def _all_of(self, group_id: str) -> Iterable[_Offsets]:
-        offsets = self._offsets.get(group_id)
-        if offsets is not None:
-            yield offsets
-        yield from self._pending_of(group_id)
+        by_key = self._open.get(group_id)
+        return by_key is not None and key in by_key
 
     def _is_known(self, group_id: str, topic: str, partition: int) -> bool:
         key = TopicPartition(topic, partition)
-        return any(key in offsets for offsets in self._all_of(group_id))
+        offsets = self._offsets.get(group_id)
+        return (offsets is not None and key in offsets) or self._is_pending(group_id, key)
+
+
+def _remove(
+    by_group: TimelineDict[str, TimelineDict[TopicPartition, V]] | None,
+    group_id: str,
+    key: TopicPartition,
+) -> None:
+    """Without ``key``, and without the group when that was all it had."""
+    values = None if by_group is None else by_group.get(group_id)
+    if by_group is not None and values is not None:
+        values.pop(key)
+        if not len(values):
+            by_group.pop(group_id)
 
 
 def _is_of_another_topic(committed: bytes, asked: bytes) -> bool:

@@ -26,6 +26,7 @@ from ottla.common.topic_partition import TopicPartition
 from ottla.coordinator.group.classic.joining import Joining, join_refused
 from ottla.coordinator.group.configs import GroupConfigs
 from ottla.coordinator.group.consumer.heartbeat import check_request
+from ottla.coordinator.group.deletions import OffsetDeletions
 from ottla.coordinator.group.group import Caller, GroupType
 from ottla.coordinator.group.records import GroupRecord, GroupRecordFormat, OffsetAndMetadata
 from ottla.coordinator.group.settings import GroupSettings
@@ -112,6 +113,7 @@ class GroupService:
             lambda timeline, timers: GroupShard(timeline, timers, configs, topics, chance),
             GroupRecordFormat(),
         )
+        self._deletions = OffsetDeletions(self.runtime, scheduler, topics)
 
     def reconfigured(self, settings: GroupSettings) -> None:
         """The broker's settings have changed; of ours, those of consumer groups may."""
@@ -134,9 +136,9 @@ class GroupService:
         return partition_of(group_id, count or self._settings.offsets_topic_partitions)
 
     def partitions_deleted(self, gone: Collection[TopicPartition]) -> None:
-        """ClusterTopics were deleted: nobody has offsets in them any more."""
+        """Topics were deleted: nobody has offsets in them any more."""
         for partition in self.runtime.partitions():
-            self.runtime.write(partition, lambda shard, _now_ms: shard.delete_partitions(gone))
+            self._deletions.add(partition, gone)
 
     # Membership
 

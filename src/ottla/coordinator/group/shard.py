@@ -27,11 +27,13 @@ from ottla.coordinator.group.consumer.heartbeat import ConsumerHeartbeat
 from ottla.coordinator.group.consumer.migration import Migration
 from ottla.coordinator.group.consumer.replay import ConsumerReplay
 from ottla.coordinator.group.consumer.sessions import Sessions
+from ottla.coordinator.group.expiry import Expiry
 from ottla.coordinator.group.group import Group
 from ottla.coordinator.group.offsets import GroupOffsets
 from ottla.coordinator.group.records import GroupRecord
 from ottla.coordinator.outside import ClusterTopics
 from ottla.coordinator.partition import Action
+from ottla.coordinator.runtime import client_error
 from ottla.coordinator.shard import Outcome
 from ottla.coordinator.timeline import Timeline, TimelineDict
 from ottla.coordinator.timers import Timers
@@ -67,8 +69,13 @@ class GroupShard:
     ) -> None:
         self._timers = timers
         self._settings = settings = configs.settings
-        self.groups: TimelineDict[str, Group] = TimelineDict(timeline)
+        self._dropped: list[Group] = []
+        """What a failed write has taken away."""
+        self.groups: TimelineDict[str, Group] = TimelineDict(timeline, self._dropped.append)
         self.offsets = GroupOffsets(self.groups, timeline, settings, topics)
+        self._expiry = Expiry(
+            self.groups, self.offsets, timers, settings.offsets_retention_check_interval_ms
+        )
         self._rebalance = ClassicRebalance(self.groups, timers, settings)
         self._joins = ClassicJoin(self._rebalance, chance)
         self._syncs = ClassicSync(self._rebalance)
@@ -110,16 +117,31 @@ class GroupShard:
     def replay_end_transaction(self, producer_id: int, *, committed: bool) -> None:
         self.offsets.replay_end_transaction(producer_id, committed=committed)
 
+    def reverted(self, error: ApiError, now_ms: int) -> None:
+        """Of a group that never was, others have heard: those who wait in it come again."""
+        dropped = self._dropped.copy()
+        self._dropped.clear()
+        code = client_error(error).code
+        for group in dropped:
+            if isinstance(group, ClassicGroup) and group.state is not ClassicState.DEAD:
+                self._rebalance.dissolve(group, code, now_ms)
+            current = self.groups.get(group.group_id)
+            if current is not None and current is not group:
+                self._begin_sessions(current)
+
+    def _begin_sessions(self, group: Group) -> None:
+        if isinstance(group, ClassicGroup):
+            for member in group.members.values():
+                self._rebalance.begin_session(group, member)
+        elif isinstance(group, ConsumerGroup):
+            self._sessions.load(group)
+
     def loaded(self, now_ms: int) -> None:
         for group in self.groups.values():
-            if isinstance(group, ClassicGroup):
-                for member in group.members.values():
-                    self._rebalance.begin_session(group, member)
-                if len(group.members) > self._settings.size_max:
-                    self._rebalance.prepare(group, now_ms)
-            elif isinstance(group, ConsumerGroup):
-                self._sessions.load(group)
-        self._schedule_expiry()
+            self._begin_sessions(group)
+            if isinstance(group, ClassicGroup) and len(group.members) > self._settings.size_max:
+                self._rebalance.prepare(group, now_ms)
+        self._expiry.schedule()
 
     def unloaded(self, now_ms: int) -> None:
         code = ErrorCode.NOT_COORDINATOR
@@ -129,21 +151,6 @@ class GroupShard:
                 for member in list(group.members.values()):
                     self._rebalance.answer_join(member, join_refused(code, member.member_id))
                     self._rebalance.answer_sync(member, SyncGroupResponse(error_code=code))
-
-    # Expiry
-
-    def _schedule_expiry(self) -> None:
-        interval_ms = self._settings.offsets_retention_check_interval_ms
-        self._timers.schedule("expiry", interval_ms, self.expire)
-
-    def expire(self, now_ms: int) -> Records:
-        """Drop the offsets whose time is over, and the groups that have nothing left."""
-        self._schedule_expiry()
-        records: list[GroupRecord] = []
-        for group in self.groups.values():
-            if self.offsets.expire(group, now_ms, records) and group.is_empty:
-                records += group.tombstones()
-        return Outcome(records, None, atomic=False)
 
     def delete_partitions(self, gone: Iterable[TopicPartition]) -> Records:
         return Outcome(self.offsets.delete_partitions(gone), None, atomic=False)

@@ -4,9 +4,13 @@ What is decided stands in the log; who has been told does not. So after a restar
 once more, which does no harm: for a partition that knows, the second marker ends an empty
 transaction.
 
-A partition that fails for a while is told again every ``RETRY_MS``. One whose topic is gone need
-not know. When a partition has heard of a later epoch, another coordinator has taken over, and this
-one stops; should it be wrong in that, the next sweep begins again.
+A partition that fails for a while is told again after a pause, which grows from ``RETRY_MS`` to
+``RETRY_MAX_MS``. One whose topic is gone need not know. When a partition has heard of a later
+epoch, another coordinator has taken over, and this one stops; should it be wrong in that, the next
+sweep begins again.
+
+When all know, that is written once, and again only when it could not be written: until it is
+committed, which may be long, nothing more is to be done.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,6 +26,7 @@ from ottla.coordinator.timers import Timers
 from ottla.coordinator.transaction.metadata import TransactionMetadata
 
 RETRY_MS: Final = 50
+RETRY_MAX_MS: Final = 1_000
 
 _KNOWN: Final = frozenset(
     {
@@ -55,11 +60,12 @@ class MarkerSender(Protocol):
 
 
 class _Sending:
-    __slots__ = ("metadata", "remaining")
+    __slots__ = ("metadata", "remaining", "retry_ms")
 
     def __init__(self, metadata: TransactionMetadata) -> None:
         self.metadata = metadata
         self.remaining = metadata.partitions
+        self.retry_ms = RETRY_MS
 
 
 class MarkersInFlight:
@@ -106,7 +112,8 @@ class MarkersInFlight:
             self._go_on(transactional_id, sending)
             return Outcome([], None)
 
-        self._timers.schedule(("markers", transactional_id), RETRY_MS, again)
+        self._timers.schedule(("markers", transactional_id), sending.retry_ms, again, lasts=True)
+        sending.retry_ms = min(sending.retry_ms * 2, RETRY_MAX_MS)
 
     def _sent(self, transactional_id: str, sending: _Sending, done: Promise[Codes]) -> None:
         if self._sending.get(transactional_id) is not sending:
@@ -124,17 +131,19 @@ class MarkersInFlight:
             self._finish(transactional_id, sending)
 
     def _finish(self, transactional_id: str, sending: _Sending) -> None:
-        self._try_later(transactional_id, sending)  # what is written may not be committed
-
         def completed(error: ApiError | None, _now_ms: int) -> None:
-            if error is None and self._sending.get(transactional_id) is sending:
+            if self._sending.get(transactional_id) is not sending:
+                return
+            if error is None:
                 self._drop(transactional_id)
+            else:
+                self._try_later(transactional_id, sending)
 
         def complete(now_ms: int) -> Outcome[Any, None]:
             outcome = self._complete(transactional_id, sending.metadata, now_ms)
             return Outcome(outcome.records, None, then=completed)
 
-        self._timers.run_now(complete)
+        self._timers.schedule(("markers", transactional_id), 0, complete, lasts=True)
 
     def _drop(self, transactional_id: str) -> None:
         del self._sending[transactional_id]

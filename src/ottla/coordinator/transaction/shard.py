@@ -74,6 +74,9 @@ class TransactionShard:
     def replay_end_transaction(self, producer_id: int, *, committed: bool) -> None:
         """Nothing is written within a transaction here."""
 
+    def reverted(self, _error: ApiError, _now_ms: int) -> None:
+        """Nothing is kept but what records say, and what is certain."""
+
     def loaded(self, _now_ms: int) -> None:
         self._timers.schedule("prepared", 0, lambda _: Outcome([], None, then=self._resume))
         self._schedule_timeouts()
@@ -181,13 +184,14 @@ class TransactionShard:
     def abort_timed_out(self, now_ms: int) -> Records:
         """End what was open for too long; see that what was decided is being carried out."""
         self._schedule_timeouts()
+        self._resume(None, now_ms)
         aborted = [
             (transactional_id, ending.aborted(metadata, self._version(), now_ms))
             for transactional_id, metadata in self.transactions.items()
             if metadata.is_over_time(now_ms)
         ]
         records = [self._record(*each) for each in aborted]
-        return Outcome(records, None, atomic=False, then=self._resume)
+        return Outcome(records, None, atomic=False, then=self._resume if records else None)
 
     def _schedule_expiry(self) -> None:
         interval_ms = self._settings.expiration_check_interval_ms

@@ -8,8 +8,8 @@
 3. The leader's SyncGroup brings the assignment (see ``sync``). Who does not send SyncGroup within
    the rebalance timeout is out, and the group begins again.
 
-All that a rebalance changes lives in memory. What is stored is its end: an assignment, or that the
-group is empty now.
+All that a rebalance changes lives in memory, and so do its timers: they last when a write fails.
+What is stored is its end: an assignment, or that the group is empty now.
 """
 
 from ottla.common.errors import ErrorCode
@@ -74,6 +74,13 @@ class ClassicRebalance:
         self._wait_for_members(group)
         return nothing()
 
+    def begin_again(self, group: ClassicGroup, now_ms: int) -> None:
+        """Members were sent away who must join, and the group's timers may be gone."""
+        if group.state is ClassicState.PREPARING_REBALANCE:
+            self._wait_for_members(group)
+        elif group.can_rebalance and not group.is_empty:
+            self.prepare(group, now_ms)
+
     def _wait_for_first_members(
         self, group: ClassicGroup, delay_ms: int, remaining_ms: int
     ) -> None:
@@ -90,7 +97,7 @@ class ClassicRebalance:
             self._wait_for_first_members(current, next_ms, max(remaining_ms - delay_ms, 0))
             return nothing()
 
-        self.timers.schedule(("join", group_id), delay_ms, delay_is_over)
+        self.timers.schedule(("join", group_id), delay_ms, delay_is_over, lasts=True)
 
     def _wait_for_members(self, group: ClassicGroup) -> None:
         group_id = group.group_id
@@ -99,7 +106,8 @@ class ClassicRebalance:
             current = self._joining(group_id)
             return nothing() if current is None else self.complete_join(current, now_ms)
 
-        self.timers.schedule(("join", group_id), group.rebalance_timeout_ms, time_is_up)
+        timeout_ms = group.rebalance_timeout_ms
+        self.timers.schedule(("join", group_id), timeout_ms, time_is_up, lasts=True)
 
     def _joining(self, group_id: str) -> ClassicGroup | None:
         group = self.find(group_id)
@@ -175,7 +183,8 @@ class ClassicRebalance:
                 self.end_session(current, member_id)
             return self.prepare(current, now_ms)
 
-        self.timers.schedule(("sync", group_id), group.rebalance_timeout_ms, time_is_up)
+        timeout_ms = group.rebalance_timeout_ms
+        self.timers.schedule(("sync", group_id), timeout_ms, time_is_up, lasts=True)
 
     def synced(self, group: ClassicGroup, member_id: str) -> None:
         group.pending_sync.discard(member_id)
@@ -223,6 +232,7 @@ class ClassicRebalance:
             ("session", group_id, member_id),
             timeout_ms,
             lambda now_ms: self._session_is_over(group_id, member_id, now_ms),
+            lasts=True,
         )
 
     def end_session(self, group: ClassicGroup, member_id: str) -> None:
@@ -241,7 +251,18 @@ class ClassicRebalance:
         self.drop(group, member)
         return self.after_removal(group, now_ms)
 
-    # Members that go
+    # Groups and members that go
+
+    def dissolve(self, group: ClassicGroup, error: ErrorCode, now_ms: int) -> None:
+        """The group is not there any more: whoever waits in it must come again."""
+        group.transition_to(ClassicState.DEAD, now_ms)
+        self.timers.cancel(("join", group.group_id))
+        self.timers.cancel(("sync", group.group_id))
+        for member_id in [*group.members, *group.pending_members]:
+            self.end_session(group, member_id)
+        for member in list(group.members.values()):
+            self.answer_join(member, join_refused(error, member.member_id))
+            self.answer_sync(member, SyncGroupResponse(error_code=error))
 
     def drop(self, group: ClassicGroup, member: ClassicMember) -> None:
         """Remove ``member``; if it still waits for us, it may come back as a new one."""

@@ -15,7 +15,6 @@ from ottla.common.errors import (
     IllegalGeneration,
     InconsistentGroupProtocol,
     ProtocolViolation,
-    RebalanceInProgress,
     UnknownMemberId,
 )
 from ottla.common.identifiers import random_uuid, uuid_text
@@ -136,10 +135,7 @@ class ClassicMembers:
         unrevoked = member.state is MemberState.UNREVOKED_PARTITIONS
         if group.epoch > member.epoch and not unrevoked:
             self._sessions.expect_join(group.group_id, member)
-            raise RebalanceInProgress(
-                f"A new rebalance is triggered in group {group.group_id} and member "
-                f"{member.member_id} should rejoin to catch up."
-            )
+            return Outcome([], SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
         self._sessions.synced(group.group_id, member.member_id)
         self._sessions.begin(group.group_id, member.member_id, classic.session_timeout_ms)
         partitions = {topic_id: frozenset(each) for topic_id, each in member.assigned.items()}

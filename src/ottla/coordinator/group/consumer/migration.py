@@ -133,8 +133,7 @@ class Migration:
                 return
             for member in classic.members.values():
                 self._rebalance.begin_session(classic, member)
-            if classic.can_rebalance and not classic.is_empty:
-                self._rebalance.prepare(classic, now_ms)
+            self._rebalance.begin_again(classic, now_ms)
 
         return stored
 

@@ -53,7 +53,8 @@ class Regexes:
             return change
         if self._key(group.group_id) in self._context.timers:
             return change
-        if now_ms <= self._last_refresh_ms(group) + REFRESH_INTERVAL_MIN_MS:
+        last_ms = self._last_refresh_ms(group)
+        if last_ms <= now_ms <= last_ms + REFRESH_INTERVAL_MIN_MS:
             return change
         expressions = set(group.subscribed_regexes)
         if old.subscribed_regex and group.regex_count(old.subscribed_regex) == 1:
@@ -93,10 +94,11 @@ class Regexes:
     def _is_due(self, group: ConsumerGroup, expressions: set[str], now_ms: int) -> bool:
         versions = [resolved.version for resolved in group.regexes.values()]
         interval_ms = self._context.settings.consumer_regex_refresh_interval_ms
+        last_ms = self._last_refresh_ms(group)
         return (
             len(expressions) != len(versions)
             or min(versions) < self._context.newest_topic_offset
-            or now_ms > self._last_refresh_ms(group) + interval_ms
+            or not last_ms <= now_ms <= last_ms + interval_ms
         )
 
     def _key(self, group_id: str) -> tuple[str, str]:

@@ -61,7 +61,8 @@ def update_target(
 def _may_assign(context: ConsumerContext, group: ConsumerGroup, now_ms: int) -> bool:
     interval_ms = context.configs.of(group.group_id).assignment_interval_ms
     last_ms = group.assignment_timestamp_ms
-    return last_ms == 0 or interval_ms == 0 or now_ms >= last_ms + interval_ms
+    # By a clock that was set back, or is another broker's, the last may be in the future.
+    return last_ms == 0 or interval_ms == 0 or not last_ms <= now_ms < last_ms + interval_ms
 
 
 def _specification(
