@@ -13,6 +13,7 @@ from ottla.handlers.partitions import exists
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.txn_offset_commit import (
     TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
@@ -27,18 +28,19 @@ async def handle(
     request: TxnOffsetCommitRequest, context: RequestContext, services: Services
 ) -> TxnOffsetCommitResponse:
     response = TxnOffsetCommitResponse()
+    answers: dict[str, TxnOffsetCommitResponseTopic] = {}
     known = []
     for topic in request.topics:
-        missing = [
-            each
-            for each in topic.partitions
-            if not exists(services, topic.name, each.partition_index)
-        ]
+        present: list[TxnOffsetCommitRequestPartition] = []
+        missing: list[TxnOffsetCommitRequestPartition] = []
+        for each in topic.partitions:
+            is_there = exists(services, topic.name, each.partition_index)
+            (present if is_there else missing).append(each)
         if missing:
             refused = TxnOffsetCommitRequestTopic(name=topic.name, partitions=missing)
-            response.topics.append(_refused(refused, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-            topic.partitions = [each for each in topic.partitions if each not in missing]
-        if topic.partitions:
+            _add(response, answers, _refused(refused, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            topic.partitions = present
+        if present:
             known.append(topic)
     request.topics = known
     if not known:
@@ -48,12 +50,21 @@ async def handle(
     except ApiError as error:
         committed = refuse(request, error.code, error.message)
     for answered in committed.topics:
-        before = next((each for each in response.topics if each.name == answered.name), None)
-        if before is None:
-            response.topics.append(answered)
-        else:
-            before.partitions += answered.partitions
+        _add(response, answers, answered)
     return response
+
+
+def _add(
+    response: TxnOffsetCommitResponse,
+    answers: dict[str, TxnOffsetCommitResponseTopic],
+    answered: TxnOffsetCommitResponseTopic,
+) -> None:
+    """One answer for each topic, in the order in which they were first spoken of."""
+    before = answers.setdefault(answered.name, answered)
+    if before is answered:
+        response.topics.append(answered)
+    else:
+        before.partitions += answered.partitions
 
 
 def refuse(
