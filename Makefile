@@ -10,7 +10,7 @@ COMMA := ,
 WHEEL_VENV := .venv-wheel
 WHEEL_BIN := $(WHEEL_VENV)/bin
 WHEEL_READY := $(WHEEL_VENV)/.ready
-WHEEL = $(abspath $(firstword $(wildcard dist/ottla-*.whl)))
+WHEEL = $$(ls "$(CURDIR)"/dist/ottla-*.whl)
 SOURCES := pyproject.toml setup.py $(shell find src -name '*.py' -o -name '*.kafka' -o -path '*/templates/*')
 VENV41 := .venv-spark41
 READY41 := $(VENV41)/.ready
@@ -20,7 +20,7 @@ SEED ?= 1
 PYTEST_OPTIONS := -n $(JOBS) --dist loadgroup --randomly-seed=$(SEED)
 PYTEST := $(BIN)/pytest $(PYTEST_OPTIONS)
 # What ships is what is tested: the compiled wheel.
-PYTEST_WHEEL = WHEEL_UNDER_TEST=$(WHEEL) $(WHEEL_BIN)/python -m pytest $(PYTEST_OPTIONS)
+PYTEST_WHEEL = WHEEL_UNDER_TEST="$(WHEEL)" $(WHEEL_BIN)/python -m pytest $(PYTEST_OPTIONS)
 # The simulator runs the same code, and faster to come by: some of its tests change rules of ours.
 INTERPRETED := tests/simulation
 
@@ -50,7 +50,7 @@ test: check $(WHEEL_READY) ## check, then all tests under a minute: on the compi
 test-all: check peer test-spark41 $(WHEEL_READY) ## all of it, with Apache Kafka's own clients and tools beside us
 	$(PYTEST_WHEEL) -m "not peer" tests $(INTERPRETED:%=--ignore=%)
 	$(PYTEST) -m "not peer" $(INTERPRETED)
-	WHEEL_UNDER_TEST=$(WHEEL) $(WHEEL_BIN)/python -m pytest -m peer tests
+	WHEEL_UNDER_TEST="$(WHEEL)" $(WHEEL_BIN)/python -m pytest -m peer tests
 
 test-spark41: $(READY41) ## the tests of the Spark side on PySpark 4.1, the oldest that we support
 	$(VENV41)/bin/pytest -n $(JOBS) --dist loadgroup --randomly-seed=$(SEED) -m "not slow and not peer" tests/spark
