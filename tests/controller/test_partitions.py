@@ -3,7 +3,10 @@
 import pytest
 from tests.controller.machines import Controller, directory_of, error
 
-from ottla.common.errors import InvalidRequest, StaleBrokerEpoch
+from ottla.common.errors import InvalidRequest, PolicyViolation, StaleBrokerEpoch
+from ottla.controller import partition_counts
+from ottla.controller.assignments import place
+from ottla.controller.state import ControllerState
 from ottla.metadata.topics import NO_LEADER, RECOVERED, RECOVERING
 from ottla.protocol.generated import alter_partition as ap
 from ottla.protocol.generated import alter_partition_reassignments as apr
@@ -300,6 +303,36 @@ def test_how_many_is_bounded_before_anything_is_placed(controller: Controller) -
     reason = "Excessively large number of partitions per request."
     assert more(controller, "t", 2**31 - 1) == ("POLICY_VIOLATION", reason)
     assert len(controller.image.topics.by_name["t"].partitions) == 1
+
+
+@pytest.mark.parametrize("validate_only", [False, True])
+def test_how_many_of_all_topics_together_is_bounded_before_anything_is_placed(
+    controller: Controller, validate_only: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred topics of ten thousand each took 13 seconds and 600 MB, and were refused then."""
+    names = [f"t-{number}" for number in range(3)]
+    for name in names:
+        controller.create(name)
+
+    def request(count: int) -> cp.CreatePartitionsRequest:
+        topics = [
+            cp.CreatePartitionsTopic(name=name, count=count, assignments=None) for name in names
+        ]
+        return cp.CreatePartitionsRequest(topics=topics, validate_only=validate_only)
+
+    placed: list[int] = []
+
+    def noting(state: ControllerState, *, partitions: int, replication_factor: int) -> object:
+        placed.append(partitions)
+        return place(state, partitions=partitions, replication_factor=replication_factor)
+
+    monkeypatch.setattr(partition_counts, "place", noting)
+    with pytest.raises(PolicyViolation, match="excessively large batch"):
+        controller.machine.partition_counts.create_partitions(request(3_336))
+    assert placed == []
+    result = controller.machine.partition_counts.create_partitions(request(3_334))
+    assert placed == [3_333] * 3
+    assert len(result.records) == (0 if validate_only else 9_999)
 
 
 @pytest.mark.parametrize(

@@ -195,6 +195,17 @@ def test_what_cannot_be_created_is_refused(
     assert (result.topic_id, result.num_partitions, result.configs) == (ZERO_UUID, -1, [])
 
 
+def test_the_default_number_of_partitions_counts_for_what_it_is() -> None:
+    controller = Controller(brokers=1, num_partitions="1000")
+    names = [f"t-{number}" for number in range(11)]
+    results = create(controller, *(topic(name, -1) for name in names)).topics
+    assert {error(each.error_code, each.error_message) for each in results} == {
+        ("POLICY_VIOLATION", "Excessively large number of partitions per request.")
+    }
+    assert not controller.image.topics.by_name
+    assert create(controller, *(topic(name, -1) for name in names[:9])).topics[0].error_code == 0
+
+
 @pytest.mark.parametrize(
     ("assignments", "message"),
     [

@@ -26,6 +26,7 @@ from ottla.protocol.generated.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from ottla.protocol.message import from_bytes, to_bytes
 
 SET, DELETE, APPEND = 0, 1, 2
 
@@ -166,6 +167,30 @@ def test_groups_and_metrics_subscriptions_have_settings(broker: Broker) -> None:
     assert (entry.value, entry.config_source) == ("50000", Source.GROUP_CONFIG)
     names = [e.name for e in described(broker, Resource.CLIENT_METRICS, "m").configs]
     assert names == ["interval.ms", "match", "metrics"]
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+def test_many_are_described_in_turns_as_they_were_and_each_once(version: int) -> None:
+    broker = Broker()
+    names = [f"t-{number}" for number in range(3 * describe_configs.AT_ONCE)]
+    for name in names:
+        broker.add_topic(name)
+    broker.set_configs(Resource.TOPIC, "t-7", {"retention.ms": "7"})
+    last = names[-1]
+    asked = [
+        DescribeConfigsResource(
+            resource_type=Resource.TOPIC, resource_name=name, configuration_keys=["retention.ms"]
+        )
+        for name in [*names, *names]
+    ]
+    answered = broker.start(describe_configs, DescribeConfigsRequest(resources=asked), version)
+    assert not answered.done, "others have their turn"
+    broker.set_configs(Resource.TOPIC, last, {"retention.ms": "1"})
+    broker.scheduler.run_for(0.0)
+    answer = from_bytes(DescribeConfigsResponse, to_bytes(answered.result(), version), version)
+    assert [result.resource_name for result in answer.results] == names
+    values = {result.resource_name: result.configs[0].value for result in answer.results}
+    assert (values["t-7"], values["t-8"], values[last]) == ("7", "604800000", "604800000")
 
 
 def test_a_resource_of_an_unknown_kind_spoils_the_whole_request(broker: Broker) -> None:

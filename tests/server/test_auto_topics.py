@@ -44,6 +44,9 @@ class ControllerThatWaits:
     def be_gone(self) -> None:
         self._promises.pop(0).fail(NotController())
 
+    def be_mistaken(self) -> None:
+        self._promises.pop(0).fail(RuntimeError("a mistake"))
+
     def asked(self) -> list[list[str]]:
         return [[topic.name for topic in request.topics] for request in self.requests]
 
@@ -226,3 +229,29 @@ def test_the_topic_of_remote_segments_is_as_the_metadata_manager_is_told() -> No
     assert (settings["min.insync.replicas"], settings["flush.messages"]) == ("1", "1")
     with pytest.raises(InvalidConfig, match="Invalid value x"):
         new_topic("__remote_log_metadata", configured(**{f"{prefix}num_partitions": "x"}))
+
+
+def test_a_name_that_cannot_be_made_is_answered_each_time_and_keeps_nobody_waiting() -> None:
+    """It was under way for ever, and whoever asked for it waited with it."""
+    wrong = {"rlmm_config_remote_log_metadata_topic_num_partitions": "x"}
+    topics = Topics(**wrong)
+    for _ in range(2):
+        assert topics.auto.ensure_internal("__remote_log_metadata").result() == (
+            ErrorCode.INVALID_CONFIG
+        )
+    both = topics.auto.create(["__remote_log_metadata", "good"])
+    assert topics.controller.asked() == [["good"]]
+    topics.controller.answer()
+    assert both.result() == {
+        "__remote_log_metadata": ErrorCode.INVALID_CONFIG,
+        "good": ErrorCode.NONE,
+    }
+
+
+def test_a_mistake_of_ours_ends_the_waiting_too() -> None:
+    topics = Topics()
+    outcomes = [topics.auto.create(["a"]), topics.auto.create(["a"])]
+    topics.controller.be_mistaken()
+    assert [each.result() for each in outcomes] == [{"a": ErrorCode.UNKNOWN_SERVER_ERROR}] * 2
+    topics.auto.create(["a"])
+    assert topics.controller.asked() == [["a"], ["a"]]

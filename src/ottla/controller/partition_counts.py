@@ -11,7 +11,7 @@ from ottla.common.errors import (
     UnknownTopicOrPartition,
 )
 from ottla.controller.assignments import check_assignment, first_record, place
-from ottla.controller.result import RECORDS_MAX, ControllerResult, check_records
+from ottla.controller.result import RECORDS_MAX, ControllerResult
 from ottla.controller.state import ControllerState
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.topics import TopicImage
@@ -37,19 +37,30 @@ class PartitionCountsManager:
             for name, times in names.items()
             if times > 1
         ]
+        single = [wanted for wanted in request.topics if names[wanted.name] == 1]
+        self._check_total(single)
         records: list[MetadataRecord] = []
-        for wanted in request.topics:
-            if names[wanted.name] > 1:
-                continue
+        for wanted in single:
             try:
                 records += self._create(wanted)
             except ApiError as error:
                 results.append(_refused(wanted.name, error))
             else:
                 results.append(CreatePartitionsTopicResult(name=wanted.name))
-        check_records(records)
         response = CreatePartitionsResponse(results=results)
         return ControllerResult(response, [] if request.validate_only else records)
+
+    def _check_total(self, topics: list[CreatePartitionsTopic]) -> None:
+        """Before anything is placed: the numbers came over the wire."""
+        total = 0
+        for wanted in topics:
+            topic = self._state.image.topics.by_name.get(wanted.name)
+            if topic is not None:
+                additional = wanted.count - len(topic.partitions)
+                # One that is too large alone is refused alone.
+                total += additional if 0 < additional <= RECORDS_MAX else 0
+        if total > RECORDS_MAX:
+            raise PolicyViolation("Unable to perform excessively large batch operation.")
 
     def _create(self, wanted: CreatePartitionsTopic) -> list[MetadataRecord]:
         topic = self._state.image.topics.by_name.get(wanted.name)
@@ -64,7 +75,6 @@ class PartitionCountsManager:
                 f"{wanted.count} would not be an increase."
             )
         if wanted.count - count > RECORDS_MAX:
-            # Before anything is placed: the number came over the wire.
             raise PolicyViolation("Excessively large number of partitions per request.")
         replication_factor = len(topic.partitions[0].replicas)
         if wanted.assignments is None:

@@ -6,7 +6,8 @@ records of all that are created go into one batch.
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Final
+from functools import cache
+from typing import Final, TypeAlias
 
 from ottla.common.errors import (
     ApiError,
@@ -43,11 +44,12 @@ from ottla.protocol.generated.delete_topics import (
     DeleteTopicState,
 )
 from ottla.protocol.generated.metadata_records import (
-    ConfigRecord,
     PartitionRecord,
     RemoveTopicRecord,
     TopicRecord,
 )
+
+Settings: TypeAlias = tuple[tuple[str, str], ...]
 
 USE_DEFAULT: Final = -1
 TOPIC_AUTHORIZATION_FAILED: Final = 29
@@ -66,7 +68,8 @@ class TopicsManager:
         describable: Callable[[str], bool] = lambda _topic: True,
     ) -> ControllerResult[CreateTopicsResponse]:
         """``describable`` says of which topics the settings may be shown in the answer."""
-        count = sum(_partition_count(topic) for topic in request.topics)
+        default = self._state.effective_config().num_partitions
+        count = sum(_partition_count(topic, default) for topic in request.topics)
         if count > RECORDS_MAX:
             error = PolicyViolation("Excessively large number of partitions per request.")
             return _all_refused(request, error)
@@ -74,11 +77,16 @@ class TopicsManager:
         results: list[CreatableTopicResult] = []
         names = Counter(topic.name for topic in request.topics)
         taken = self._metric_names(request)
+        described = cache(self._described)  # most topics of a request have the same settings
+
+        def shown(name: str, own: Settings) -> list[CreatableTopicConfigs] | None:
+            return described(own) if describable(name) else None
+
         for topic in request.topics:
             if names[topic.name] > 1:
                 continue
             try:
-                result, made = self._create_topic(topic, taken, describable)
+                result, made = self._create_topic(topic, taken, shown)
             except ApiError as error:
                 results.append(_refused(topic.name, error))
             else:
@@ -101,7 +109,10 @@ class TopicsManager:
         return {topic_names.metric_name(name): name for name in self._state.image.topics.by_name}
 
     def _create_topic(
-        self, topic: CreatableTopic, taken: dict[str, str], describable: Callable[[str], bool]
+        self,
+        topic: CreatableTopic,
+        taken: dict[str, str],
+        shown: Callable[[str, Settings], list[CreatableTopicConfigs] | None],
     ) -> tuple[CreatableTopicResult, list[MetadataRecord]]:
         self._check_name(topic.name, taken)
         configs = {config.name: config.value for config in topic.configs}
@@ -118,8 +129,10 @@ class TopicsManager:
             num_partitions=len(partitions),
             replication_factor=len(partitions[0].replicas),
         )
-        if describable(topic.name):
-            result.configs = self._described(config_records)
+        own = tuple((each.name, each.value) for each in config_records if each.value is not None)
+        described = shown(topic.name, own)
+        if described is not None:
+            result.configs = described
         else:
             result.topic_config_error_code = TOPIC_AUTHORIZATION_FAILED
             result.num_partitions = result.replication_factor = -1
@@ -205,8 +218,8 @@ class TopicsManager:
             ),
         )
 
-    def _described(self, records: list[ConfigRecord]) -> list[CreatableTopicConfigs]:
-        own = {record.name: record.value for record in records if record.value is not None}
+    def _described(self, settings: Settings) -> list[CreatableTopicConfigs]:
+        own = dict(settings)
         return [
             CreatableTopicConfigs(
                 name=entry.name,
@@ -263,8 +276,10 @@ class TopicsManager:
         return unknown if topic is None else topic
 
 
-def _partition_count(topic: CreatableTopic) -> int:
-    return max(topic.num_partitions, len(topic.assignments), 1)
+def _partition_count(topic: CreatableTopic, default: int) -> int:
+    if topic.assignments:
+        return len(topic.assignments)
+    return default if topic.num_partitions == USE_DEFAULT else max(topic.num_partitions, 1)
 
 
 def _refused(name: str, error: ApiError) -> CreatableTopicResult:

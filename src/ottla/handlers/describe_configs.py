@@ -3,11 +3,14 @@
 A broker speaks of its own settings and of those that hold for all brokers, never of another's. The
 name of the broker is then its number, or empty for what holds for all. Passwords are never shown.
 
+A request may name all topics of a cluster. They are described and encoded in turns, all as they
+were when the request came; one that is named twice is described once.
+
 v1 is the first that is served, and has synonyms and sources; v2 as v1; v3 types and documentation
 (KIP-569); v4 flexible.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from ottla.common.errors import (
@@ -29,6 +32,7 @@ from ottla.config.layers import Source
 from ottla.controller.topic_names import check_topic_name
 from ottla.handlers.context import NodeServices, RequestContext
 from ottla.handlers.loggers import log_levels
+from ottla.handlers.turns import in_turns
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.describe_configs import (
     DescribeConfigsRequest,
@@ -38,9 +42,14 @@ from ottla.protocol.generated.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from ottla.protocol.primitives import Writer, compact_count, count
 
 KEY: Final = ApiKey.DESCRIBE_CONFIGS
 VERSIONS: Final = (1, 4)
+AT_ONCE: Final = 20
+"""Resources that are described in one turn: a few milliseconds."""
+_THROTTLE_TIME_BYTES: Final = 4
+_NO_TAGS: Final = b"\x00"
 _DESCRIBED: Final = frozenset(
     {
         Resource.TOPIC,
@@ -53,7 +62,7 @@ _DESCRIBED: Final = frozenset(
 
 
 async def handle(
-    request: DescribeConfigsRequest, _context: RequestContext, services: NodeServices
+    request: DescribeConfigsRequest, context: RequestContext, services: NodeServices
 ) -> DescribeConfigsResponse:
     for resource in request.resources:
         if resource.resource_type not in _DESCRIBED:
@@ -61,72 +70,135 @@ async def handle(
                 f"Unexpected resource type {resource.resource_type} "
                 f"for resource {resource.resource_name}"
             )
-    return DescribeConfigsResponse(
-        results=[_described(resource, request, services) for resource in request.resources]
+    # The keys of a resource are looked up for each setting that it has.
+    asked = {
+        (resource.resource_type, resource.resource_name, _keys(resource)): None
+        for resource in request.resources
+    }
+    describing = _Describing(request, context.version, services)
+    if len(asked) <= AT_ONCE:
+        return DescribeConfigsResponse(results=[describing.result(*each) for each in asked])
+    encoded = await in_turns(
+        services.scheduler, lambda each: describing.encoded(*each), asked, at_once=AT_ONCE
     )
+    return _Encoded(encoded)
 
 
-def _described(
-    resource: DescribeConfigsResource, request: DescribeConfigsRequest, services: NodeServices
-) -> DescribeConfigsResult:
-    result = DescribeConfigsResult(
-        resource_type=resource.resource_type, resource_name=resource.resource_name
-    )
-    names = resource.configuration_keys or None
-    try:
-        if resource.resource_type == Resource.BROKER_LOGGER:
-            result.configs = _loggers(resource.resource_name, names, services)
-        else:
-            result.configs = [
-                _shown(entry, request) for entry in _entries(resource, names, services)
-            ]
-    except ApiError as error:
-        result.error_code = error.code
-        result.error_message = error.message
-    return result
+def _keys(resource: DescribeConfigsResource) -> frozenset[str] | None:
+    return frozenset(resource.configuration_keys) if resource.configuration_keys else None
 
 
-def _entries(
-    resource: DescribeConfigsResource, names: Collection[str] | None, services: NodeServices
-) -> list[Entry]:
-    name = resource.resource_name
-    kind = Resource(resource.resource_type)
-    config, layers = services.config, services.layers()
-    overrides = services.metadata.image.configs_of(kind, name)
-    match kind:
-        case Resource.TOPIC:
-            check_topic_name(name)
-            if name not in services.metadata.image.topics.by_name:
-                raise UnknownTopicOrPartition
-            return describe_topic(layers, config, overrides, names)
-        case Resource.BROKER if not name:
-            return describe_cluster_defaults(layers, config, names)
-        case Resource.BROKER:
-            if _node_id(name) != services.node_id:
-                raise InvalidRequest(
-                    f"Unexpected broker id, expected {services.node_id} or empty string, "
-                    f"but received {name}"
-                )
-            return describe_broker(layers, config, names)
-        case Resource.CLIENT_METRICS:
-            if not name:
-                raise InvalidRequest("Client metrics subscription name must not be empty")
-            return describe_client_metrics(overrides, names)
-        case _:
-            if not name:
-                raise InvalidRequest("Group name must not be empty")
-            return describe_group(layers, config, overrides, names)
+class _Encoded(DescribeConfigsResponse):
+    """An answer with results that are bytes of its version already."""
+
+    def __init__(self, encoded: list[bytes]) -> None:
+        super().__init__()
+        self._encoded = encoded
+
+    def encode(self, out: Writer, version: int) -> None:
+        empty = Writer()
+        super().encode(empty, version)
+        flexible = version >= self.FLEXIBLE_FROM
+        out.parts.append(empty.getvalue()[:_THROTTLE_TIME_BYTES])
+        out.parts.append(compact_count(self._encoded) if flexible else count(self._encoded))
+        out.parts += self._encoded
+        if flexible:
+            out.parts.append(_NO_TAGS)
+
+
+class _Describing:
+    """What one request asks for, by the settings as they are now."""
+
+    def __init__(
+        self, request: DescribeConfigsRequest, version: int, services: NodeServices
+    ) -> None:
+        self._request = request
+        self._version = version
+        self._node_id = services.node_id
+        self._config = services.config
+        self._layers = services.layers()
+        self._image = services.metadata.image
+        self._shown: dict[object, list[DescribeConfigsResourceResult]] = {}
+        """Most topics have the same settings as another one."""
+
+    def encoded(self, kind: int, name: str, names: frozenset[str] | None) -> bytes:
+        out = Writer()
+        DescribeConfigsResult.encode_array([self.result(kind, name, names)], out, self._version)
+        return out.getvalue()
+
+    def result(self, kind: int, name: str, names: frozenset[str] | None) -> DescribeConfigsResult:
+        result = DescribeConfigsResult(resource_type=kind, resource_name=name)
+        try:
+            if kind == Resource.BROKER_LOGGER:
+                result.configs = _loggers(name, names, self._node_id)
+            else:
+                result.configs = self._configs(Resource(kind), name, names)
+        except ApiError as error:
+            result.error_code = error.code
+            result.error_message = error.message
+        return result
+
+    def _configs(
+        self, kind: Resource, name: str, names: frozenset[str] | None
+    ) -> list[DescribeConfigsResourceResult]:
+        self._check(kind, name)
+        overrides = self._image.configs_of(kind, name)
+        # Of a broker the overrides are among its settings.
+        of_broker = kind == Resource.BROKER
+        known = (kind, name if of_broker else frozenset(overrides.items()), names)
+        configs = self._shown.get(known)
+        if configs is None:
+            entries = self._entries(kind, name, overrides, names)
+            configs = self._shown[known] = [_shown(entry, self._request) for entry in entries]
+        return configs
+
+    def _check(self, kind: Resource, name: str) -> None:
+        match kind:
+            case Resource.TOPIC:
+                check_topic_name(name)
+                if name not in self._image.topics.by_name:
+                    raise UnknownTopicOrPartition
+            case Resource.BROKER:
+                if name and _number(name) != self._node_id:
+                    raise InvalidRequest(
+                        f"Unexpected broker id, expected {self._node_id} or empty string, "
+                        f"but received {name}"
+                    )
+            case Resource.CLIENT_METRICS:
+                if not name:
+                    raise InvalidRequest("Client metrics subscription name must not be empty")
+            case _:
+                if not name:
+                    raise InvalidRequest("Group name must not be empty")
+
+    def _entries(
+        self,
+        kind: Resource,
+        name: str,
+        overrides: Mapping[str, str],
+        names: frozenset[str] | None,
+    ) -> list[Entry]:
+        layers, config = self._layers, self._config
+        match kind:
+            case Resource.TOPIC:
+                return describe_topic(layers, config, overrides, names)
+            case Resource.BROKER if not name:
+                return describe_cluster_defaults(layers, config, names)
+            case Resource.BROKER:
+                return describe_broker(layers, config, names)
+            case Resource.CLIENT_METRICS:
+                return describe_client_metrics(overrides, names)
+            case _:
+                return describe_group(layers, config, overrides, names)
 
 
 def _loggers(
-    name: str, names: Collection[str] | None, services: NodeServices
+    name: str, names: Collection[str] | None, node_id: int
 ) -> list[DescribeConfigsResourceResult]:
     if not name:
         raise InvalidRequest("Broker id must not be empty")
-    if _node_id(name) != services.node_id:
-        raise InvalidRequest(
-            f"Unexpected broker id, expected {services.node_id} but received {name}"
-        )
+    if _number(name) != node_id:
+        raise InvalidRequest(f"Unexpected broker id, expected {node_id} but received {name}")
     return [
         DescribeConfigsResourceResult(
             name=logger, value=level, config_source=Source.DYNAMIC_BROKER_LOGGER_CONFIG
@@ -136,7 +208,7 @@ def _loggers(
     ]
 
 
-def _node_id(name: str) -> int:
+def _number(name: str) -> int:
     try:
         return int(name)
     except ValueError:

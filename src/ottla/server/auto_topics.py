@@ -18,6 +18,7 @@ from ottla.config.broker import BrokerConfig
 from ottla.config.metadata_topic import metadata_topic_setting
 from ottla.handlers.context import MetadataSource
 from ottla.handlers.topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from ottla.observability.logging import logger
 from ottla.protocol.generated.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -25,6 +26,8 @@ from ottla.protocol.generated.create_topics import (
     CreateTopicsResponse,
 )
 from ottla.tiered.segments import REMOTE_LOG_METADATA
+
+log = logger(__name__)
 
 UNDER_WAY_MAX: Final = 1_000
 
@@ -89,13 +92,21 @@ class ControllerAutoTopics:
         if not names:
             return {}
         config = self._config()
-        asked: dict[str, Promise[int]] = {name: Promise() for name in names}
-        self._under_way.update(asked)
-        request = CreateTopicsRequest(
-            topics=[new_topic(name, config) for name in names],
-            timeout_ms=config.request_timeout_ms,
-        )
-        self._controller.create_topics(request).when_done(lambda done: self._made(names, done))
+        asked: dict[str, Promise[int]] = {}
+        topics = []
+        for name in names:
+            try:
+                topics.append(new_topic(name, config))
+            except ApiError as error:
+                log.error("a topic cannot be made", topic=name, reason=error.message)
+                asked[name] = fulfilled(int(error.code))
+            else:
+                asked[name] = self._under_way[name] = Promise()
+        if topics:
+            request = CreateTopicsRequest(topics=topics, timeout_ms=config.request_timeout_ms)
+            wanted = [topic.name for topic in topics]
+            created = self._controller.create_topics(request)
+            created.when_done(lambda done: self._made(wanted, done))
         return asked
 
     def _made(self, names: list[str], answered: Promise[CreateTopicsResponse]) -> None:
@@ -105,6 +116,9 @@ class ControllerAutoTopics:
             codes = {topic.name: topic.error_code for topic in answered.result().topics}
         except ApiError as error:
             other = error.code
+        except Exception:
+            # A mistake of ours; who waits for the name is told all the same.
+            log.exception("topics were not made", topics=len(names))
         for name in names:
             code = codes.get(name, other)
             if code == ErrorCode.TOPIC_ALREADY_EXISTS:

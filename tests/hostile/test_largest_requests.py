@@ -1,0 +1,173 @@
+"""What the longest lists of every API cost: no turn of the loop grows faster than its request.
+
+A whole broker in the simulation is asked; a turn is what one callback does before others have
+theirs. It is measured in calls of functions, which are the same on every machine. What one item may
+cost is bounded too: an answer that takes more per item is made in turns.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from struct import pack, unpack_from
+from types import FrameType
+from typing import Any, Final
+
+import pytest
+from tests.hostile.largest import WIDE, Filled, largest
+
+from ottla.handlers.dispatch import CONTROLLER_HANDLERS, HANDLERS, served
+from ottla.protocol.api import APIS, ApiKey
+from ottla.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.headers import encode_request_header
+from ottla.protocol.message import Message, to_bytes
+from ottla.protocol.primitives import Writer
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.scheduler import SimulatedScheduler, SimulatedTimer
+
+ITEMS: Final = 150
+CALLS_PER_ITEM_MAX: Final = 300
+DEARER: Final = {
+    ApiKey.CREATE_TOPICS: 900,  # an answer has all settings of each topic; 10,000 are allowed
+}
+"""Calls for each item, where a request has a bound of its own."""
+CALLS_MAX: Final = 4_000
+"""Of a turn, whatever the number of items: what every request costs, and a turn of a long one."""
+GROWTH_MAX: Final = 2.3
+"""Of the longest turn, for twice as many items."""
+ANSWER_SECONDS: Final = 40.0
+
+CONFIGURED: Final = {"log.cleaner.enable": "false", "connections.max.idle.ms": "600000"}
+LEFT_OUT: Final = {
+    ApiKey.ENVELOPE: "has another request in it, which is measured as it is",
+    ApiKey.UNREGISTER_BROKER: "has no list, and would end the broker's part in the cluster",
+}
+
+
+class Turns:
+    """Measures the longest callback of a scheduler, in calls of functions."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.longest = 0
+        self._calls = 0
+        call_at = SimulatedScheduler.call_at
+
+        def measured(
+            scheduler: SimulatedScheduler,
+            at: float,
+            callback: Callable[..., Any],
+            args: tuple[Any, ...],
+            owner: None = None,
+        ) -> SimulatedTimer:
+            return call_at(scheduler, at, self._turn, (callback, args), owner)
+
+        monkeypatch.setattr(SimulatedScheduler, "call_at", measured)
+
+    def _turn(self, callback: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        before = self._calls
+        callback(*args)
+        self.longest = max(self.longest, self._calls - before)
+
+    def _count(self, _frame: FrameType, event: str, _argument: object) -> None:
+        if event in {"call", "c_call"}:
+            self._calls += 1
+
+    def of(self, work: Callable[[], None]) -> int:
+        self.longest = 0
+        sys.setprofile(self._count)
+        try:
+            work()
+        finally:
+            sys.setprofile(None)
+        return self.longest
+
+
+class Asked:
+    """A broker with some topics, and one client for each request."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.turns = Turns(monkeypatch)
+        self._broker = SimulatedBroker(1, CONFIGURED)
+        self._broker.start()
+        topics = [CreatableTopic(name=f"t-{i}", num_partitions=1) for i in range(2 * ITEMS)]
+        topics.append(CreatableTopic(name=WIDE, num_partitions=2 * ITEMS))
+        for topic in topics:
+            topic.replication_factor = 1
+        self.ask(CreateTopicsRequest(topics=topics, timeout_ms=30_000), 7, "PLAINTEXT")
+        assert len(self._broker.image.topics.by_name) == len(topics)
+
+    def ask(self, request: Message, version: int, listener: str) -> None:
+        """Send it, and read the whole answer, or that the connection ends."""
+        scheduler = self._broker.scheduler
+        sock = self._broker.connect(listener)
+        data = memoryview(framed(request, version))
+        received = bytearray()
+        end = scheduler.now + ANSWER_SECONDS
+        while scheduler.now < end:
+            try:
+                while data:
+                    data = data[sock.send(data) :]
+            except BlockingIOError:
+                pass
+            except BrokenPipeError:
+                break
+            scheduler.run_for(0.01)
+            try:
+                part = sock.recv(1 << 24)
+            except BlockingIOError:
+                continue
+            received += part
+            if not part or (
+                len(received) >= 4 and len(received) == 4 + unpack_from(">i", received)[0]
+            ):
+                break
+        else:
+            raise AssertionError(f"no answer to {type(request).__name__}")
+        sock.close()
+        scheduler.run_for(0.01)
+
+    def cost(self, filled: Filled, count: int, listener: str) -> int:
+        """Of the longest turn."""
+        request = filled.make(count)
+        return self.turns.of(lambda: self.ask(request, filled.version, listener))
+
+
+def framed(request: Message, version: int) -> bytes:
+    out = Writer()
+    encode_request_header(
+        out, api_key=request.API_KEY, version=version, correlation_id=1, client_id="largest"
+    )
+    out.parts.append(to_bytes(request, version))
+    data = out.getvalue()
+    return pack(">i", len(data)) + data
+
+
+@pytest.fixture(scope="module")
+def asked() -> Iterator[Asked]:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        yield Asked(monkeypatch)
+
+
+def listed() -> list[tuple[ApiKey, str]]:
+    """All APIs, with the listener on which they are served."""
+    broker, controller = served(of_controller=False), served(of_controller=True)
+    apis = [(key, "PLAINTEXT") for key in broker]
+    apis += [(key, "CONTROLLER") for key in controller if key not in broker or key == ApiKey.FETCH]
+    return [each for each in apis if each[0] not in LEFT_OUT]
+
+
+@pytest.mark.parametrize(
+    ("key", "listener"), listed(), ids=lambda value: getattr(value, "name", value)
+)
+def test_no_list_of_a_request_keeps_others_waiting(
+    asked: Asked, key: ApiKey, listener: str
+) -> None:
+    names = CONTROLLER_HANDLERS if listener == "CONTROLLER" else HANDLERS
+    version = import_module(f"ottla.handlers.{names[key]}").VERSIONS[1]
+    if key == ApiKey.TXN_OFFSET_COMMIT:
+        pytest.xfail("partitions that are not there are looked for in a list")
+    for filled in largest(APIS[key], version):
+        once = asked.cost(filled, ITEMS, listener)
+        twice = asked.cost(filled, 2 * ITEMS, listener)
+        allowed = CALLS_MAX + DEARER.get(key, CALLS_PER_ITEM_MAX) * 2 * ITEMS
+        assert twice <= max(CALLS_MAX, GROWTH_MAX * once), f"{filled}: {once}, {twice}"
+        assert twice <= allowed, f"{filled}: {twice}"
