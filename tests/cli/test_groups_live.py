@@ -156,3 +156,34 @@ def test_what_makes_no_sense_is_said(ottla: Command, topic: str, words: tuple[st
 def test_durations() -> None:
     assert duration_ms("P1DT2H3M4.5S") == 93_784_500
     assert duration_ms("PT30M") == 1_800_000
+
+
+# Reading as a member
+
+
+def test_a_group_goes_on_where_it_was(ottla: Command, topic: str) -> None:
+    group = f"reads-{topic}"
+    out = ottla("consume", topic, "-g", group, "--from-beginning", "-n", "7")
+    assert len(out.splitlines()) == 7
+    rest = ottla("consume", topic, "-g", group, "-e")
+    assert sorted(map(int, (out + rest).split())) == list(range(20))
+    (described,) = ottla.document("groups", "describe", group)["groups"]
+    assert (described["state"], described["lag"]) == ("Empty", 0)
+    assert ottla("consume", topic, "-g", group, "-e", "--from-beginning") == "", "it has offsets"
+    ottla("groups", "reset-offsets", group, "-t", topic, "--shift-by", "-2", "--execute")
+    again = ottla("consume", topic, "-g", group, "-e", "--json")
+    assert sorted(json.loads(line)["value"] for line in again.splitlines()) == (
+        ["16", "17", "18", "19"]
+    )
+
+
+def test_a_new_group_begins_where_it_is_told(ottla: Command, topic: str) -> None:
+    assert ottla("consume", topic, "-g", f"end-{topic}", "-e") == ""
+    assert ottla("groups", "describe", f"end-{topic}", "--format", "tsv").count("\t10\t10\t0") == 2
+    assert len(ottla("consume", topic, "-g", f"back-{topic}", "-e", "-o", "-3").split()) == 6
+    assert ottla("consume", topic, "-g", f"at-{topic}", "-e", "-o", "@1018").split() == ["18", "19"]
+
+
+def test_a_group_excludes_partitions_and_needs_a_topic(ottla: Command, topic: str) -> None:
+    ottla("consume", topic, "-g", "g", "-p", "0", code=2)
+    ottla("consume", "no-such-topic", "-g", "g", code=1)

@@ -75,13 +75,16 @@ def open_producer(
     )
 
 
-def open_consumer(client: ClientSettings, *, isolation_level: str) -> "Consumer":
+def open_consumer(
+    client: ClientSettings, *, isolation_level: str, reset: str | None = None
+) -> "Consumer":
     from ottla.client.consumer import Consumer
 
     _check(client)
     return Consumer(
         client.bootstrap_servers,
         isolation_level=isolation_level,
+        reset=reset,
         fetch_bytes_max=_number(client.properties, "fetch.max.bytes", 50 << 20),
         partition_bytes_max=_number(client.properties, "max.partition.fetch.bytes", 1 << 20),
         client_id=client.client_id,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from ottla.cli.completing import complete_topics
+from ottla.cli.completing import complete_groups, complete_topics
 from ottla.cli.json_records import as_json
 from ottla.cli.output import Output, output_options, tsv_line, yaml_lines
 from ottla.cli.settings import ClientSettings, connection_options
@@ -88,6 +88,13 @@ def parse_time(text: str) -> int:
     default=None,
     help="End after so many records.",
 )
+@click.option(
+    "-g",
+    "--group",
+    default=None,
+    shell_complete=complete_groups,
+    help="Read as a member of this group and commit how far; --offset holds where it has none.",
+)
 @click.option("-e", "--exit-at-end", is_flag=True, help="End where the partitions end now.")
 @click.option(
     "--isolation-level",
@@ -119,6 +126,7 @@ def consume(
     offset: str,
     from_beginning: bool,
     limit: int | None,
+    group: str | None,
     exit_at_end: bool,
     isolation_level: str | None,
     key_delimiter: str | None,
@@ -129,7 +137,8 @@ def consume(
     """Print the records of TOPIC as they come, until Ctrl-C.
 
     Values are printed as they are, a line each; with --json each record is one JSON object on one
-    line.
+    line. With --group, several of these share the partitions, and each goes on where the group
+    was; that needs a broker that serves the consumer protocol of KIP-848.
     """
     from ottla.cli.clients import open_consumer
 
@@ -137,13 +146,47 @@ def consume(
     level = isolation_level or client.properties.get("isolation.level", "read_uncommitted")
     if level not in ISOLATION_LEVELS:
         raise click.UsageError(f"isolation.level takes {' or '.join(ISOLATION_LEVELS)}")
+    if group is not None and partitions:
+        raise click.UsageError("--group and --partition exclude each other: a group assigns them")
     printer = Printer(output.form, key_delimiter, pattern)
+    if group is not None:
+        _read_as_member(client, topic, group, start, printer, limit, level, to_end=exit_at_end)
+        return
     with open_consumer(client, isolation_level=level) as consumer:
         chosen = choose_partitions(consumer, topic, partitions)
         ends = consumer.end_offsets(chosen) if exit_at_end or start.back else {}
         consumer.assign(positions(consumer, chosen, start, ends))
         try:
             _read(consumer, chosen, printer, limit, ends if exit_at_end else None)
+        except KeyboardInterrupt:
+            return
+
+
+def _read_as_member(
+    client: ClientSettings,
+    topic: str,
+    group: str,
+    start: Start,
+    printer: "Printer",
+    limit: int | None,
+    level: str,
+    *,
+    to_end: bool,
+) -> None:
+    from ottla.cli.clients import open_consumer
+    from ottla.cli.group_reading import GroupReading
+    from ottla.client.offsets import LATEST
+
+    reset = "latest" if start.offset == LATEST else "earliest"
+    with open_consumer(client, isolation_level=level, reset=reset) as consumer:
+        choose_partitions(consumer, topic, ())
+
+        def starts(fresh: list["TopicPartition"]) -> dict["TopicPartition", "int | AtTimestamp"]:
+            ends = consumer.end_offsets(fresh) if start.back else {}
+            return positions(consumer, fresh, start, ends)
+
+        try:
+            GroupReading(consumer, group, topic, starts, to_end=to_end).run(printer.print, limit)
         except KeyboardInterrupt:
             return
 

@@ -267,12 +267,20 @@ def _fetch_code(response: OffsetFetchResponse) -> int:
 
 
 def alter_group_offsets(
-    cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, int], *, metadata: str = ""
+    cluster: Cluster,
+    group_id: str,
+    offsets: Mapping[TopicPartition, int],
+    *,
+    metadata: str = "",
+    member_id: str = "",
+    member_epoch: int = -1,
 ) -> None:
-    """Commit offsets for a group that has no members."""
+    """Commit offsets as a member of a group, or for a group that has none."""
     known = cluster.refresh(sorted({partition.topic for partition in offsets})).topics
     request = OffsetCommitRequest(
         group_id=group_id,
+        member_id=member_id,
+        generation_id_or_member_epoch=member_epoch,
         topics=[
             OffsetCommitRequestTopic(
                 name=topic,
