@@ -97,7 +97,7 @@ class Replica:
         epoch = self.partition.leader_epoch
         batch = logs.batch(values, base_offset=self.log.log_end_offset + gap, leader_epoch=epoch)
         self.log.append_as_follower(batch, now_ms=logs.NOW)
-        self.partition.appended(len(batch))
+        self.partition.flushed(len(batch), epoch)
 
     def answer(self, request: FetchRequest) -> FetchAnswer:
         request = from_bytes(FetchRequest, to_bytes(request, FETCH_VERSION), FETCH_VERSION)

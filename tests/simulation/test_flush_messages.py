@@ -14,6 +14,7 @@ from ottla.protocol.generated.produce import (
 )
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import SimulatedClient
+from ottla.simulation.run import run_seed
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -65,3 +66,10 @@ def test_a_sync_that_fails_is_no_acknowledgement_and_nothing_is_tried_again() ->
     broker.lose_power()
     broker.start()
     assert read_all(SimulatedClient(broker))[0] == b"kept"
+
+
+@pytest.mark.parametrize("seed", [182, 867])
+def test_a_flush_that_ends_on_a_follower_commits_nothing(seed: int) -> None:
+    """A slow disk, ``flush.messages`` and an election: the follower's high watermark ran ahead."""
+    report = run_seed(seed)
+    assert report.is_ok, report.failure

@@ -155,7 +155,7 @@ def test_a_directory_is_replaced_and_filled_again_even_with_a_voter_beside_it() 
 def test_a_slow_disk_delays_what_is_committed() -> None:
     cluster = started(7)
     for node in cluster.nodes.values():
-        disk.slow(node)
+        disk.slow(node, Chance(7))
     leader = cluster.raft_leader()
     assert leader is not None
     assert leader.raft is not None

@@ -46,7 +46,7 @@ def unacknowledged(
     return Unacknowledged(partition, info.last_offset, results, len(results))
 
 
-class _Waiting:
+class WaitingProduce:
     """One request that waits for its partitions."""
 
     __slots__ = ("_finish", "_pending", "_refused", "answer", "request")
@@ -57,6 +57,9 @@ class _Waiting:
         self._refused = refused
         self.answer: Promise[Answer] = Promise()
         self.request: WaitingRequest | None = None
+
+    def is_pending(self, number: int) -> bool:
+        return number in self._pending
 
     def settle(self, number: int, error: ApiError | None) -> None:
         one = self._pending.pop(number, None)
@@ -88,7 +91,7 @@ def finish_when_acknowledged(
     refused: bool,
 ) -> Promise[Answer]:
     """Promise the answer for when all in-sync replicas have what is pending."""
-    waiting = _Waiting(pending, finish, refused=refused)
+    waiting = WaitingProduce(pending, finish, refused=refused)
     waiting.request = replicas.waiting.add(len(pending), (), timeout_ms, waiting.finish)
     for number, one in enumerate(pending):
         one.partition.acknowledge(one.last_offset, partial(waiting.settle, number))

@@ -2,16 +2,20 @@
 
 The flush runs in the background, together with those of other requests; until it is done neither
 the producer nor any consumer hears of the records. A flush that fails is a refusal, and its
-directory is offline. With acks=all the answer then waits for the followers.
+directory is offline. So is one that ends when this broker has not led all the time: what it has
+brought to disk may be cut off. With acks=all the answer then waits for the followers.
+
+A disk may hang. The flush has ``request.timeout.ms`` of this broker, since the producer's own time
+is meant for the followers.
 """
 
-from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from ottla.common.buffers import Answer
 from ottla.common.errors import ApiError
 from ottla.common.promise import Promise
-from ottla.handlers.acknowledged_produce import Finish, Unacknowledged, finish_when_acknowledged
+from ottla.handlers.acknowledged_produce import Finish, Unacknowledged, WaitingProduce
 from ottla.handlers.produce_outcomes import Refused
 from ottla.protocol.produce_request import ProduceView
 from ottla.protocol.produce_response import Appended
@@ -24,10 +28,18 @@ class Unflushed(NamedTuple):
     """An append that is not on disk yet, and where its outcome stands."""
 
     partition: Partition
+    leader_epoch: int
     info: AppendInfo
     results: list[Appended | Refused]
     number: int
     size: int
+
+
+def not_flushed(
+    partition: Partition, info: AppendInfo, results: list[Appended | Refused], size: int
+) -> Unflushed:
+    """An append of this turn, whose outcome comes next in ``results``."""
+    return Unflushed(partition, partition.leader_epoch, info, results, len(results), size)
 
 
 def appended(index: int, info: AppendInfo) -> Appended:
@@ -40,62 +52,85 @@ def finish_when_flushed(
     finish: Finish,
     replicas: Replicas,
     request: ProduceView,
+    flush_timeout_ms: int,
     *,
     refused: bool,
 ) -> Answer | Promise[Answer] | None:
     """The answer, when all is on disk; a producer that wants none is not kept waiting."""
-    promise: Promise[Answer] = Promise()
-    left = len(unflushed)
-    any_refused = refused
-
-    def settle(each: Unflushed) -> Callable[[Promise[None]], None]:
-        def settled(done: Promise[None]) -> None:
-            nonlocal left, any_refused
-            try:
-                done.result()
-            except ApiError as error:
-                any_refused = True
-                each.results[each.number] = Refused(each.partition.index, error, each.partition)
-            else:
-                each.partition.appended(each.size)
-                pending.append(
-                    Unacknowledged(each.partition, each.info.last_offset, each.results, each.number)
-                )
-            left -= 1
-            if left == 0:
-                replicas.waiting.finish_soon(())
-                if request.acks != 0:
-                    _finish(pending, finish, replicas, request, any_refused, promise)
-
-        return settled
-
-    for each in unflushed:
-        replicas.flush(each.partition.log).when_done(settle(each))
     if request.acks == 0:
+        for each in unflushed:
+            flushed = partial(_flushed_for_nobody, each, replicas)
+            replicas.flush(each.partition.log).when_done(flushed)
         return finish(refused=refused)
-    return promise.result() if promise.done else promise
+    return _Flushing(unflushed, pending, finish, replicas, request, refused).begin(flush_timeout_ms)
 
 
-def _finish(
-    pending: list[Unacknowledged],
-    finish: Finish,
-    replicas: Replicas,
-    request: ProduceView,
-    refused: bool,
-    promise: Promise[Answer],
-) -> None:
-    """Answer, when the followers have it too, if that was asked for."""
-    waits = [
-        one
-        for one in pending
-        if request.acks == -1 and one.partition.log.high_watermark <= one.last_offset
-    ]
-    if not waits:
-        answer = finish(refused=refused)
-        assert answer is not None
-        promise.fulfil(answer)
-        return
-    acknowledged = finish_when_acknowledged(
-        waits, finish, replicas, request.timeout_ms, refused=refused
-    )
-    acknowledged.when_done(lambda done: promise.fulfil(done.result()))
+def _flushed_for_nobody(each: Unflushed, replicas: Replicas, done: Promise[None]) -> None:
+    _flushed(each, done)
+    replicas.waiting.wake()
+
+
+def _flushed(each: Unflushed, done: Promise[None]) -> ApiError | None:
+    """Count what is on disk now; why it does not count."""
+    try:
+        done.result()
+        each.partition.flushed(each.size, each.leader_epoch)
+    except ApiError as error:
+        return error
+    return None
+
+
+class _Flushing:
+    """One request that waits for flushes, and then perhaps for followers.
+
+    Partitions that need no flush wait for their followers from the first: whoever is not among
+    those that wait is not told when the leadership ends.
+    """
+
+    def __init__(
+        self,
+        unflushed: list[Unflushed],
+        pending: list[Unacknowledged],
+        finish: Finish,
+        replicas: Replicas,
+        request: ProduceView,
+        refused: bool,
+    ) -> None:
+        self._unflushed = unflushed
+        self._acknowledged = pending
+        self._replicas = replicas
+        self._wants_followers = request.acks == -1
+        self._timeout_ms = request.timeout_ms
+        self._left = len(unflushed)
+        self._waiting = WaitingProduce(
+            [
+                *pending,
+                *(
+                    Unacknowledged(e.partition, e.info.last_offset, e.results, e.number)
+                    for e in unflushed
+                ),
+            ],
+            finish,
+            refused=refused,
+        )
+
+    def begin(self, flush_timeout_ms: int) -> Answer | Promise[Answer]:
+        waiting, replicas = self._waiting, self._replicas
+        waiting.request = replicas.waiting.add(1, (), flush_timeout_ms, waiting.finish)
+        for number, one in enumerate(self._acknowledged):
+            one.partition.acknowledge(one.last_offset, partial(waiting.settle, number))
+        for number, each in enumerate(self._unflushed, len(self._acknowledged)):
+            replicas.flush(each.partition.log).when_done(partial(self._settled, each, number))
+        return waiting.answer.result() if waiting.answer.done else waiting.answer
+
+    def _settled(self, each: Unflushed, number: int, done: Promise[None]) -> None:
+        waiting = self._waiting
+        error = _flushed(each, done)
+        self._left -= 1
+        if self._left == 0 and waiting.request is not None:
+            self._replicas.waiting.postpone(waiting.request, self._timeout_ms)
+        if error is not None or not self._wants_followers:
+            waiting.settle(number, error)
+        elif waiting.is_pending(number):
+            each.partition.acknowledge(each.info.last_offset, partial(waiting.settle, number))
+        self._replicas.waiting.wake()

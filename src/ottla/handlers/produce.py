@@ -21,7 +21,7 @@ from ottla.handlers.acknowledged_produce import (
 )
 from ottla.handlers.context import Peer, Services
 from ottla.handlers.current_leaders import Leaders
-from ottla.handlers.flushed_produce import Unflushed, appended, finish_when_flushed
+from ottla.handlers.flushed_produce import Unflushed, appended, finish_when_flushed, not_flushed
 from ottla.handlers.partitions import missing
 from ottla.handlers.produce_outcomes import (
     Outcomes,
@@ -96,7 +96,7 @@ def answer(
             except FlushDue as due:
                 assert partition is not None
                 unflushed = unflushed or []
-                unflushed.append(Unflushed(partition, due.info, results, len(results), end - start))
+                unflushed.append(not_flushed(partition, due.info, results, end - start))
                 results.append(appended(index, due.info))
             except ApiError as error:
                 refused = True
@@ -108,8 +108,9 @@ def answer(
         return encode_appended(correlation_id, version, outcomes)  # type: ignore[arg-type]
     finish_it = partial(finish, outcomes, request, version, correlation_id, Leaders(services, peer))
     if unflushed is not None:
+        patience_ms = services.config.request_timeout_ms
         return finish_when_flushed(
-            unflushed, pending or [], finish_it, replicas, request, refused=refused
+            unflushed, pending or [], finish_it, replicas, request, patience_ms, refused=refused
         )
     if pending is not None:
         timeout_ms = request.timeout_ms

@@ -22,7 +22,14 @@ NOT_LEADING: Final = -1
 
 
 class Leadership:
-    __slots__ = ("_node_id", "_surroundings", "epoch_start_offset", "followers", "in_sync")
+    __slots__ = (
+        "_node_id",
+        "_surroundings",
+        "epoch_start_offset",
+        "followers",
+        "in_sync",
+        "since_epoch",
+    )
 
     def __init__(self, node_id: int, surroundings: Surroundings) -> None:
         self._node_id = node_id
@@ -31,6 +38,8 @@ class Leadership:
         self.followers: dict[int, FollowerState] = {}
         self.epoch_start_offset = NOT_LEADING
         """Where the log ended when this broker was elected."""
+        self.since_epoch = NOT_LEADING
+        """The first of the leader epochs in which this broker has led without a break."""
 
     def assign(self, replicas: tuple[int, ...]) -> None:
         """Lead these replicas."""
@@ -41,9 +50,11 @@ class Leadership:
             if replica != self._node_id
         }
 
-    def begin_epoch(self, start_offset: int, *, is_new_leader: bool) -> None:
+    def begin_epoch(self, epoch: int, start_offset: int, *, is_new_leader: bool) -> None:
         now = self._surroundings.monotonic()
         self.epoch_start_offset = start_offset
+        if is_new_leader:
+            self.since_epoch = epoch
         for broker_id, follower in self.followers.items():
             is_in_sync = broker_id in self.in_sync.committed
             follower.new_epoch(
@@ -53,7 +64,7 @@ class Leadership:
     def end(self) -> None:
         self.followers = {}
         self.in_sync.commit(())
-        self.epoch_start_offset = NOT_LEADING
+        self.epoch_start_offset = self.since_epoch = NOT_LEADING
 
     # Fetches
 

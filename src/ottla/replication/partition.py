@@ -121,7 +121,9 @@ class Partition:
                 leadership.in_sync.commit(state.isr)
             if is_new_epoch:
                 self.log.begin_leader_epoch(state.leader_epoch)
-                leadership.begin_epoch(self.log.log_end_offset, is_new_leader=not was_leader)
+                leadership.begin_epoch(
+                    state.leader_epoch, self.log.log_end_offset, is_new_leader=not was_leader
+                )
             self._count_in_sync()
             self._advance_high_watermark()
         else:
@@ -334,7 +336,7 @@ class Partition:
         appended = log.append_as_leader(
             frame, start, end, leader_epoch=self.leader_epoch, now_ms=now_ms
         )
-        self.appended(end - start)
+        self._appended(end - start)
         return appended
 
     def append_flushed(
@@ -345,8 +347,18 @@ class Partition:
             return self.append(frame, start, end, acks, now_ms)
         except FlushDue as due:
             self.log.flush(now_ms)
-            self.appended(end - start)
+            self._appended(end - start)
             return due.info
+
+    def flushed(self, size: int, leader_epoch: int) -> None:
+        """What was appended in ``leader_epoch`` is on disk only now: count it.
+
+        NOT_LEADER_OR_FOLLOWER when this broker has not led ever since. The log may have been cut,
+        and at those offsets may be records that another leader has written.
+        """
+        if self.leader != self.node_id or leader_epoch < self.leadership.since_epoch:
+            raise NotLeaderOrFollower
+        self._appended(size)
 
     def append_transactional(
         self,
@@ -393,7 +405,7 @@ class Partition:
             origin=origin,
             transaction_version=transaction_version,
         )
-        self.appended(len(batch))
+        self._appended(len(batch))
         self._surroundings.wake()
         return info.last_offset
 
@@ -420,8 +432,8 @@ class Partition:
             f"{self.topic}-{self.index}"
         )
 
-    def appended(self, size: int) -> None:
-        """Records came: move the high watermark and tell who waits."""
+    def _appended(self, size: int) -> None:
+        """Records came to this leader: move the high watermark and tell who waits."""
         if self.leadership.followers:
             self.readers.appended(size)
             self._advance_high_watermark()
@@ -446,18 +458,22 @@ class Partition:
         return True
 
     def acknowledge(self, last_offset: int, acknowledge: Acknowledge) -> None:
-        """Tell when the high watermark is above ``last_offset``, or this broker leads no more."""
-        self._acknowledgements.add(last_offset, acknowledge)
+        """Tell when the high watermark is above ``last_offset``, or this broker leads no more.
+
+        Asked in the turn of the append, or of :meth:`flushed`: whoever waits is told when the
+        leadership ends, so that only the records that it has appended itself can release it.
+        """
+        if self.leader != self.node_id:
+            acknowledge(NotLeaderOrFollower())
+        elif self.log.high_watermark > last_offset:
+            acknowledge(None)
+        else:
+            self._acknowledgements.add(last_offset, acknowledge)
 
     def when_committed(self, last_offset: int) -> Promise[None]:
         """Promise that every in-sync replica has ``last_offset``; or NOT_LEADER_OR_FOLLOWER."""
         promise: Promise[None] = Promise()
-        if self.leader != self.node_id:
-            promise.fail(NotLeaderOrFollower())
-        elif self.log.high_watermark > last_offset:
-            promise.fulfil(None)
-        else:
-            self._acknowledgements.add(last_offset, partial(_settle, promise))
+        self.acknowledge(last_offset, partial(_settle, promise))
         return promise
 
     # Reading

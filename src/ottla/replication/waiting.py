@@ -42,6 +42,10 @@ class WaitingRequest:
         if self.missing <= 0:
             self._queue.ready.append(self)
 
+    @property
+    def is_finished(self) -> bool:
+        return self._answer is None
+
     def finish(self) -> None:
         """Answer, once: whichever comes first of enough and deadline."""
         answer, self._answer = self._answer, None
@@ -72,11 +76,20 @@ class WaitingRequests:
         answer: Callable[[], None],
     ) -> WaitingRequest:
         request = WaitingRequest(self, missing, places, answer)
+        self._set_deadline(request, wait_ms)
+        return request
+
+    def postpone(self, request: WaitingRequest, wait_ms: int) -> None:
+        """Give a request that still waits another deadline, from now on."""
+        if request._timer is not None and not request.is_finished:
+            request._timer.cancel()
+            self._set_deadline(request, wait_ms)
+
+    def _set_deadline(self, request: WaitingRequest, wait_ms: int) -> None:
         at = self._scheduler.monotonic() + wait_ms / 1000
         request._timer = self._deadlines.add(at, request.finish)
         if self._wake_up is None or at < self._wake_up_at:
             self._schedule(at)
-        return request
 
     def _schedule(self, at: float) -> None:
         if self._wake_up is not None:

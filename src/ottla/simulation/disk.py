@@ -14,7 +14,8 @@ from ottla.simulation.node import SimulatedNode
 from ottla.simulation.scheduler import BACKGROUND_SECONDS
 from ottla.testing.files import UNLIMITED
 
-SLOW_SECONDS: Final = (0.2, 3.0)
+SLOW_SECONDS: Final = ((0.2, 3.0), (2.0, 15.0))
+"""How slow: within the timeouts of others, or beyond them."""
 OPERATIONS: Final = ("write", "sync", "read", "create", "rename", "sync_directory", "truncate")
 ROOM_BYTES_MAX: Final = 20_000
 
@@ -48,9 +49,9 @@ def fail(node: SimulatedNode, chance: Chance) -> None:
     node.cluster.note(f"{node}: {', '.join(operations)} of {part or 'everything'} fails soon")
 
 
-def slow(node: SimulatedNode) -> None:
+def slow(node: SimulatedNode, chance: Chance) -> None:
     """Let each sync, and all other work in the background, take seconds."""
-    node.scheduler.background_seconds = SLOW_SECONDS
+    node.scheduler.background_seconds = chance.choose(SLOW_SECONDS)
     node.cluster.note(f"{node}: its disk is slow")
 
 

@@ -237,8 +237,8 @@ class Faults:
         disk.fail(nodes[0], chance)
         return lambda: self._mend_and_start(nodes[0])
 
-    def slow_disk(self, nodes: Nodes, _chance: Chance) -> End | None:
-        disk.slow(nodes[0])
+    def slow_disk(self, nodes: Nodes, chance: Chance) -> End | None:
+        disk.slow(nodes[0], chance)
         return lambda: self._mend(nodes[0])
 
     def new_disk(self, nodes: Nodes, chance: Chance) -> End | None:

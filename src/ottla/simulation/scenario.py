@@ -34,6 +34,8 @@ SECONDS: Final = 45.0
 BROKERS: Final = (3, 3, 3, 4)
 """With one more than replicas a reassignment has somewhere to go; it costs a third more."""
 COMPACTED: Final = CompactedRecords.NAME
+LOGS_ONE_IN: Final = 8
+"""How rarely each setting of logs is another than its default."""
 TWO_DIRECTORIES: Final = f"{DIRECTORY},{DIRECTORY}-2"
 
 
@@ -93,6 +95,7 @@ def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) ->
             **cleaner,
             **_directories(seed),
             **_flushes(seed),
+            **_logs(seed),
         },
         features={"eligible.leader.replicas.version": int(chance.below(4) > 0 or is_lossy)},
         brokers=chance.choose(BROKERS) if Administration.NAME in workloads else BROKERS[0],
@@ -119,6 +122,23 @@ def _flushes(seed: int) -> dict[str, str]:
     if chance.below(4) == 0:
         settings["log.flush.interval.ms"] = chance.choose(("10", "200", "2000"))
     return settings
+
+
+def _logs(seed: int) -> dict[str, str]:
+    """How brokers keep and fetch logs, where topics do not say; most have the defaults."""
+    chance = Chance(int.from_bytes(f"{seed}/logs".encode()))
+    choices = {
+        "compression.type": ("zstd", "gzip"),
+        "log.message.timestamp.type": ("LogAppendTime",),
+        "log.roll.ms": (5_000, 20_000),
+        "min.insync.replicas": (1, 3),
+        "num.replica.fetchers": (2, 3),
+    }
+    return {
+        key: str(chance.choose(values))
+        for key, values in choices.items()
+        if chance.below(LOGS_ONE_IN) == 0
+    }
 
 
 def _settings(chance: Chance) -> dict[str, str]:

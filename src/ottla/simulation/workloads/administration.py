@@ -146,7 +146,7 @@ class Administration(Workload):
         return name, client.chance.below(self._partitions.get(name, 1) or 1)
 
     async def _create(self, client: ClusterClient) -> None:
-        await client.create_topic(self._own(client), 2, self.replication_factor, {})
+        await self.create_topic(client, self._own(client), 2)
 
     async def _delete(self, client: ClusterClient, name: str | None = None) -> None:
         topics = [DeleteTopicState(name=name or self._own(client))]

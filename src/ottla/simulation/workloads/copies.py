@@ -28,7 +28,7 @@ class Copies(Records):
         await super().prepare()
         topic = self.targets[0][0]
         admin = self.client("admin-of-targets")
-        await admin.create_topic(topic, PARTITIONS, self.replication_factor, self.CONFIGS)
+        await self.create_topic(admin, topic, PARTITIONS)
         self.history.add(UseTopic(process=admin.name, topic=topic))
 
     def start(self) -> None:

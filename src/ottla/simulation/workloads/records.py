@@ -20,7 +20,6 @@ class Records(Workload):
 
     NAME: ClassVar[str] = "records"
     POLICY: ClassVar[Policy] = Policy.KEEP
-    CONFIGS: ClassVar[dict[str, str]] = {}
     DELETE_RETENTION_SECONDS: ClassVar[float] = 0.0
 
     def __init__(self, world: World, history: History, *, producers: int = 2) -> None:
@@ -30,7 +29,7 @@ class Records(Workload):
 
     async def prepare(self) -> None:
         client = self.client("admin")
-        await client.create_topic(self.NAME, PARTITIONS, self.replication_factor, self.CONFIGS)
+        await self.create_topic(client, self.NAME, PARTITIONS)
         self.history.add(
             UseTopic(
                 process=client.name,

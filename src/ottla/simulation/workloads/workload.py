@@ -12,12 +12,15 @@ from typing import Any, ClassVar, Final
 from ottla.common.promise import Promise, run
 from ottla.simulation.cluster_client import ClusterClient, World
 from ottla.simulation.history import History
+from ottla.simulation.workloads.topics import draw_configs
 
 REPLICATION_FACTOR: Final = 3
 
 
 class Workload(ABC):
     NAME: ClassVar[str] = ""
+    CONFIGS: ClassVar[dict[str, str]] = {}
+    """What its topics must have."""
 
     def __init__(self, world: World, history: History) -> None:
         self.world = world
@@ -30,6 +33,12 @@ class Workload(ABC):
     @property
     def replication_factor(self) -> int:
         return min(REPLICATION_FACTOR, len(self.world.bootstrap))
+
+    async def create_topic(self, client: ClusterClient, name: str, partitions: int) -> None:
+        """Make a topic of this workload, with what it needs and what the seed adds to that."""
+        configs = {**draw_configs(self.world.part(f"topic {name}")), **self.CONFIGS}
+        self.world.note(f"topic {name}: {configs}")
+        await client.create_topic(name, partitions, self.replication_factor, configs)
 
     @abstractmethod
     async def prepare(self) -> None: ...
