@@ -6,7 +6,7 @@ from ottla.common.errors import InvalidConfig
 from ottla.config.broker import BrokerConfig
 from ottla.config.metadata_topic import METADATA_TOPIC_SETTINGS, metadata_topic_setting
 
-PREFIX = "rlmm.config.remote.log.metadata.topic."
+PREFIX = "rlmm.config.remote.log.metadata."
 NODE = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -24,13 +24,16 @@ def node(settings: dict[str, str]) -> BrokerConfig:
 def test_defaults_are_those_of_kafka() -> None:
     found = {name: metadata_topic_setting(node({}), name) for name in METADATA_TOPIC_SETTINGS}
     assert found == {
-        "num.partitions": 50,
-        "replication.factor": 3,
-        "min.isr": 2,
-        "retention.ms": -1,
+        "topic.num.partitions": 50,
+        "topic.replication.factor": 3,
+        "topic.min.isr": 2,
+        "topic.retention.ms": -1,
+        "consumer.fetch.max.bytes": 8 << 20,
+        "consumer.max.partition.fetch.bytes": 1 << 20,
     }
-    other = node({"remote.log.metadata.manager.impl.prefix": "x.", f"x.{PREFIX[12:]}min.isr": "7"})
-    assert metadata_topic_setting(other, "min.isr") == 7
+    key = f"x.{PREFIX[12:]}topic.min.isr"
+    other = node({"remote.log.metadata.manager.impl.prefix": "x.", key: "7"})
+    assert metadata_topic_setting(other, "topic.min.isr") == 7
 
 
 @pytest.mark.parametrize("name", METADATA_TOPIC_SETTINGS)
@@ -43,7 +46,9 @@ def test_what_is_no_number_is_refused_at_the_start(name: str, value: str) -> Non
     node({PREFIX + name: value, "remote.log.storage.system.enable": "false"})
 
 
-@pytest.mark.parametrize("name", ["num.partitions", "replication.factor", "min.isr"])
+@pytest.mark.parametrize(
+    "name", ["topic.num.partitions", "topic.replication.factor", "topic.min.isr"]
+)
 def test_none_of_something_is_refused(name: str) -> None:
     with pytest.raises(InvalidConfig, match=r"Value must be at least 1$"):
         node({PREFIX + name: "0"})

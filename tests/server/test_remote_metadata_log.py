@@ -16,7 +16,12 @@ from ottla.common.errors import (
     UnknownTopicOrPartition,
 )
 from ottla.common.promise import Promise
-from ottla.protocol.generated.fetch import FetchableTopicResponse, FetchRequest, FetchResponse
+from ottla.protocol.generated.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+)
 from ottla.protocol.generated.fetch import PartitionData as FetchedData
 from ottla.protocol.generated.list_offsets import (
     ListOffsetsPartitionResponse,
@@ -42,11 +47,11 @@ BATCH = bytes(build_batch([Record(timestamp=1, value=b"v")]))
 class World(GroupBroker):
     """The metadata topic has a partition led here, or one led by broker 2."""
 
-    def __init__(self, leader: int) -> None:
+    def __init__(self, leader: int, partitions: int = 2, **limits: int) -> None:
         super().__init__()
         self.metadata_id = self.add_topic(
             REMOTE_LOG_METADATA,
-            2,
+            partitions,
             replicas=(NODE_ID,) if leader == NODE_ID else (2,),
             leader=leader,
         )
@@ -58,10 +63,11 @@ class World(GroupBroker):
             self.scheduler,
             node_id=NODE_ID,
             timeout_ms=1_000,
+            **limits,
         )
 
-    def fetch(self, partition: int = 0, offset: int = 0) -> Promise[MetadataSlice]:
-        return self.log.fetch(REMOTE_LOG_METADATA, partition, offset, 1000)
+    def fetch(self, partition: int = 0, offset: int = 0, epoch: int = -1) -> Promise[MetadataSlice]:
+        return self.log.fetch(REMOTE_LOG_METADATA, partition, offset, 1000, epoch)
 
     def fetched(self, **partition: Any) -> FetchRequest:
         """Let the leader answer a fetch, of each partition the same."""
@@ -82,6 +88,14 @@ class World(GroupBroker):
                 ]
             )
         )
+        return request
+
+    def listed(self, **partition: Any) -> ListOffsetsRequest:
+        """Let the leader answer where a partition begins or ends."""
+        _, request, answer = self.channel.take(2)
+        assert isinstance(request, ListOffsetsRequest)
+        listed = ListOffsetsPartitionResponse(partition_index=0, **partition)
+        answer.fulfil(ListOffsetsResponse(topics=[ListOffsetsTopicResponse(partitions=[listed])]))
         return request
 
 
@@ -128,18 +142,8 @@ def test_a_log_that_begins_later_says_where() -> None:
     world = World(leader=2)
     fetched = world.fetch()
     world.fetched(error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
-    _, request, answer = world.channel.take(2)
-    assert isinstance(request, ListOffsetsRequest)
-    answer.fulfil(
-        ListOffsetsResponse(
-            topics=[
-                ListOffsetsTopicResponse(
-                    partitions=[ListOffsetsPartitionResponse(partition_index=0, offset=40)]
-                )
-            ]
-        )
-    )
-    assert fetched.result().start_offset == 40
+    world.listed(offset=40)
+    assert fetched.result() == MetadataSlice(b"", 40, 41)
 
 
 @pytest.mark.parametrize(
@@ -174,4 +178,56 @@ def test_without_leader_or_topic_there_is_nothing_to_ask() -> None:
     with pytest.raises(LeaderNotAvailable):
         world.fetch().result()
     with pytest.raises(UnknownTopicOrPartition):
-        world.log.fetch("other", 0, 0, 1).result()
+        world.log.fetch("other", 0, 0, 1, -1).result()
+
+
+def test_no_fetch_asks_for_more_than_its_answer_may_have() -> None:
+    """Whoever came behind the limit would get nothing, again and again."""
+    world = World(leader=2, partitions=12, slice_bytes=1000, fetch_bytes_max=5000)
+    fetched = [world.fetch(index) for index in range(12)]
+    asked = []
+    while not all(each.done for each in fetched):
+        request = world.fetched(records=BATCH, high_watermark=9, log_start_offset=0)
+        assert request.max_bytes == 5000
+        asked.append([each.partition for each in request.topics[0].partitions])
+    assert asked == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9], [10, 11]]
+
+
+def test_a_reader_hears_when_the_log_does_not_have_what_it_has_read() -> None:
+    world = World(leader=2)
+    fetched = world.fetch(offset=9, epoch=3)
+    diverging = EpochEndOffset(epoch=2, end_offset=4)
+    request = world.fetched(diverging_epoch=diverging, high_watermark=5, log_start_offset=0)
+    assert request.topics[0].partitions[0].last_fetched_epoch == 3
+    assert fetched.result().is_diverged
+
+
+def test_a_log_that_ends_earlier_has_lost_what_was_read() -> None:
+    world = World(leader=2)
+    fetched = world.fetch(offset=9)
+    world.fetched(error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
+    world.listed(offset=0)
+    assert fetched.result().is_diverged
+
+
+def test_what_is_led_here_tells_of_what_was_lost() -> None:
+    world = World(leader=NODE_ID)
+    assert world.log.append(REMOTE_LOG_METADATA, 0, BATCH).result() == 0
+    assert world.log.end_offset(REMOTE_LOG_METADATA, 0).result() == 1
+    assert not world.fetch(offset=1, epoch=0).result().is_diverged
+    assert world.fetch(offset=2, epoch=0).result().is_diverged
+    assert world.fetch(offset=1, epoch=7).result().is_diverged
+
+
+def test_the_end_is_that_of_the_leader_and_of_its_epoch() -> None:
+    world = World(leader=2)
+    end = world.log.end_offset(REMOTE_LOG_METADATA, 1)
+    request = world.listed(offset=42)
+    asked = request.topics[0].partitions[0]
+    assert (asked.partition_index, asked.timestamp) == (1, -1)
+    assert asked.current_leader_epoch >= 0
+    assert end.result() == 42
+    refused = world.log.end_offset(REMOTE_LOG_METADATA, 1)
+    world.listed(error_code=ErrorCode.OFFSET_NOT_AVAILABLE)
+    with pytest.raises(ApiError, match="OFFSET_NOT_AVAILABLE"):
+        refused.result()

@@ -119,14 +119,18 @@ def test_each_offset_belongs_to_the_last_finished_segment_that_has_it(
     history: list[tuple[int, int, bool]],
 ) -> None:
     cache = SegmentCache()
-    owners: dict[int, bytes] = {}
+    kept: list[tuple[bytes, range]] = []
+    held: set[int] = set()
     for number, (start, size, is_removed) in enumerate(history):
         cache.replay(segment(number, start, start + size))
         cache.replay(update(number, FINISHED))
-        owners |= dict.fromkeys(range(start, start + size + 1), segment_id(number))
+        offsets = range(start, start + size + 1)
+        held |= set(offsets)
         if is_removed:
             cache.replay(update(number, DELETING))
-            owners = {key: value for key, value in owners.items() if value != segment_id(number)}
+        else:
+            kept.append((segment_id(number), offsets))
+    owners = {offset: owner for owner, offsets in kept for offset in offsets}
     for offset in range(95):
         one = cache.find(0, offset)
         assert (None if one is None else one.segment_id) == owners.get(offset)
@@ -134,3 +138,6 @@ def test_each_offset_belongs_to_the_last_finished_segment_that_has_it(
         span = range(extent.start_offset, extent.end_offset + 1)
         assert {owners[offset] for offset in span} == {extent.segment.segment_id}
     assert {each.segment_id for each in cache if cache.is_referenced(each)} == set(owners.values())
+    for offset in range(95):
+        last = cache.last_removed(Lineage.of([(0, 0)], 95), offset, offset)
+        assert (last == offset) == (offset in held and offset not in owners)

@@ -12,15 +12,21 @@ from ottla.common.errors import (
     LeaderNotAvailable,
     NotLeaderOrFollower,
     ReplicaNotAvailable,
+    RequestTimedOut,
     UnknownTopicOrPartition,
 )
 from ottla.common.promise import Promise, fulfilled, run
 from ottla.common.topic_partition import TopicPartition
 from ottla.records.builder import BatchBuilder
 from ottla.simulation.scheduler import SimulatedScheduler
-from ottla.tiered import metadata_topic
 from ottla.tiered.machine import RemotePartition
-from ottla.tiered.metadata_topic import POLL_SECONDS, MetadataSlice, MetadataTopic
+from ottla.tiered.metadata_topic import (
+    POLL_SECONDS,
+    SLICE_BYTES,
+    WRITE_SECONDS,
+    MetadataSlice,
+    MetadataTopic,
+)
 from ottla.tiered.records import encode
 from ottla.tiered.segments import REMOTE_LOG_METADATA, RemoteLogMetadata
 
@@ -44,7 +50,7 @@ class OnePartition(MemoryLog):
         return appended if self.late is None else self.late
 
     def fetch(
-        self, topic: str, partition: int, offset: int, max_bytes: int
+        self, topic: str, partition: int, offset: int, max_bytes: int, epoch: int = -1
     ) -> Promise[MetadataSlice]:
         self.fetches.append(offset)
         answer: Promise[MetadataSlice] = Promise()
@@ -65,6 +71,9 @@ class OnePartition(MemoryLog):
             answer, self.slow = self.slow, None
         return answer
 
+    def end_offset(self, topic: str, partition: int) -> Promise[int]:
+        return fulfilled(self.high_watermark(topic, partition))
+
     def partition_count(self, topic: str) -> int | None:
         return 1 if self.exists else None
 
@@ -74,10 +83,12 @@ class OnePartition(MemoryLog):
 
 
 class Topic:
-    def __init__(self, log: OnePartition | None = None) -> None:
+    def __init__(self, log: OnePartition | None = None, slice_bytes: int = SLICE_BYTES) -> None:
         self.log = log or OnePartition()
         self.scheduler = SimulatedScheduler(Chance(1))
-        self.topic = MetadataTopic(self.log, self.log.ensure, self.scheduler)
+        self.topic = MetadataTopic(
+            self.log, self.log.ensure, self.scheduler, slice_bytes=slice_bytes
+        )
         self.loaded: list[list[RemotePartition]] = []
         self.topic.on_led = self.loaded.append
 
@@ -137,9 +148,8 @@ def test_records_of_others_are_taken_and_what_is_no_record_is_passed_over() -> N
     assert topic.topic.unreadable == 2
 
 
-def test_a_long_partition_is_read_slice_by_slice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metadata_topic, "SLICE_BYTES", 300)
-    topic = Topic()
+def test_a_long_partition_is_read_slice_by_slice() -> None:
+    topic = Topic(slice_bytes=300)
     for number in range(60, 90):
         topic.appended(encode(segment(number, number, number)))
     topic.topic.elected(0)
@@ -242,3 +252,46 @@ def test_the_same_records_make_the_same_state() -> None:
         assert topic.topic.write(record).result()
     again = Topic(topic.log).elected()
     assert list(again.topic.find(PARTITION).segments) == list(topic.topic.find(PARTITION).segments)
+
+
+def test_what_others_have_written_in_place_of_a_lost_record_is_not_its_outcome() -> None:
+    """The write was acknowledged; then somebody led who did not have it, and wrote on."""
+    topic = Topic().elected()
+    slow = topic.log.slow = Promise()
+    topic.scheduler.run_for(POLL_SECONDS)
+    written = topic.topic.write(segment(1, 0, 9))
+    topic.log._logs.clear()
+    topic.appended(encode(segment(2, 0, 9)))
+    slow.fulfil(MetadataSlice(b"", 0, 0))
+    topic.scheduler.run_for(0)
+    with pytest.raises(NotLeaderOrFollower):
+        written.result()
+    assert topic.state() is None
+
+
+def test_what_was_replayed_and_is_lost_is_forgotten_and_writes_end() -> None:
+    topic = Topic().elected()
+    assert topic.topic.write(segment(1, 0, 9)).result()
+    slow = topic.log.slow = Promise()
+    topic.scheduler.run_for(POLL_SECONDS)
+    written = topic.topic.write(update(1, FINISHED))
+    topic.log._logs.clear()
+    topic.appended(encode(segment(2, 0, 9)))
+    slow.fulfil(MetadataSlice(b"", 0, 1, is_diverged=True))
+    with pytest.raises(NotLeaderOrFollower):
+        written.result()
+    topic.scheduler.run_for(POLL_SECONDS)
+    assert [each.segment_id for each in topic.topic.find(PARTITION).segments] == [segment_id(2)]
+    assert topic.topic.is_led(PARTITION)
+
+
+def test_a_write_that_does_not_come_back_fails_in_time() -> None:
+    topic = Topic().elected()
+    topic.log.hold = True
+    written = topic.topic.write(segment(1, 0, 9))
+    topic.scheduler.run_for(WRITE_SECONDS + POLL_SECONDS)
+    with pytest.raises(RequestTimedOut):
+        written.result()
+    topic.log.commit(REMOTE_LOG_METADATA, 0)
+    topic.scheduler.run_for(POLL_SECONDS)
+    assert topic.state() is STARTED

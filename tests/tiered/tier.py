@@ -6,7 +6,7 @@ from typing import TypeVar
 from tests.storage import logs
 
 from ottla.common.chance import Chance
-from ottla.common.errors import NotLeaderOrFollower
+from ottla.common.errors import ApiError, NotLeaderOrFollower
 from ottla.common.promise import Promise, fulfilled
 from ottla.common.topic_partition import TopicPartition
 from ottla.config.broker import BrokerConfig
@@ -57,6 +57,10 @@ class MetadataLogs:
     def __init__(self, files: MemoryFilesystem, *, exists: bool) -> None:
         self._files = files
         self._logs: dict[int, Log] = {}
+        self.epoch = 0
+        self.distort: Callable[[MetadataSlice], MetadataSlice] = lambda found: found
+        """What becomes of answers on their way."""
+        self.end_error: ApiError | None = None
         self._on_made: Callable[[], None] = lambda: None
         if exists:
             self._open()
@@ -97,7 +101,7 @@ class MetadataLogs:
             bytearray(batch),
             0,
             len(batch),
-            leader_epoch=0,
+            leader_epoch=self.epoch,
             now_ms=logs.NOW,
             origin=AppendOrigin.COORDINATOR,
         )
@@ -111,11 +115,29 @@ class MetadataLogs:
         return self._logs[partition]
 
     def fetch(
-        self, topic: str, partition: int, offset: int, max_bytes: int
+        self, topic: str, partition: int, offset: int, max_bytes: int, epoch: int = -1
     ) -> Promise[MetadataSlice]:
         log = self._log(partition)
+        start, high_watermark = log.log_start_offset, log.high_watermark
+        end = log.end_offset_for_epoch(epoch)
+        is_behind = epoch >= 0 and (end.epoch < epoch or end.end_offset < offset)
+        if is_behind or offset > log.log_end_offset:
+            return fulfilled(MetadataSlice(b"", start, high_watermark, is_diverged=True))
         records = logs.read_bytes(log, offset, max_bytes=max_bytes)
-        return fulfilled(MetadataSlice(records, log.log_start_offset, log.high_watermark))
+        return fulfilled(self.distort(MetadataSlice(records, start, high_watermark)))
+
+    def end_offset(self, topic: str, partition: int) -> Promise[int]:
+        end: Promise[int] = Promise()
+        if self.end_error is not None:
+            end.fail(self.end_error)
+        else:
+            end.fulfil(self._log(partition).high_watermark)
+        return end
+
+    def elect_uncleanly(self, partition: int, end_offset: int) -> None:
+        """Somebody leads who has nothing from there on."""
+        self.epoch += 1
+        self._log(partition).truncate_to(end_offset, logs.NOW)
 
 
 class Tier:
@@ -128,6 +150,7 @@ class Tier:
         self.config = tiered(**topic)
         self.exists = True
         self.checkpoint = 0
+        self.distort: Callable[[MetadataSlice], MetadataSlice] = lambda found: found
         self.clock_offset = 0.0
         self.start()
 
@@ -136,6 +159,7 @@ class Tier:
         self.scheduler.now = self.clock_offset
         has_topic = self.files.is_directory(f"{logs.ROOT}/{REMOTE_LOG_METADATA}-0")
         self.topic = MetadataLogs(self.files, exists=has_topic)
+        self.topic.distort = self.distort
         self.metadata = MetadataTopic(self.topic, self.topic.ensure, self.scheduler)
         self.topic.on_made(self._elected)
         self.log: Log | None = None
@@ -209,7 +233,8 @@ class Tier:
         self.local.configure(self.config)
 
     def delete_local(self) -> None:
-        """What local retention does."""
+        """What local retention does, behind a checkpoint."""
+        self.local.saved_start_offset = self.local.log_start_offset
         self.local.delete_old_segments(self.scheduler.wall_ms())
 
     def run(self, seconds: float) -> None:

@@ -57,7 +57,7 @@ def notices(properties: Mapping[str, str], config: BrokerConfig) -> list[str]:
         near = did_you_mean(name)
         question = f"; did you mean {near}?" if near else ""
         lines.append(f"unknown setting {name} is ignored{question}")
-    prefix = f"{config.remote_log_metadata_manager_impl_prefix}remote.log.metadata.topic."
+    prefix = f"{config.remote_log_metadata_manager_impl_prefix}remote.log.metadata."
     effective = EFFECTIVE.union(prefix + name for name in METADATA_TOPIC_SETTINGS)
     idle = sorted(
         name

@@ -156,8 +156,8 @@ def _size(name: str, config: BrokerConfig) -> tuple[int, int]:
         )
     if name == REMOTE_LOG_METADATA:
         return (
-            metadata_topic_setting(config, "num.partitions"),
-            metadata_topic_setting(config, "replication.factor"),
+            metadata_topic_setting(config, "topic.num.partitions"),
+            metadata_topic_setting(config, "topic.replication.factor"),
         )
     return config.num_partitions, config.default_replication_factor
 
@@ -187,8 +187,8 @@ def internal_settings(name: str, config: BrokerConfig) -> dict[str, str]:
             "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
         }
     if name == REMOTE_LOG_METADATA:
-        replicas = metadata_topic_setting(config, "replication.factor")
-        min_isr = metadata_topic_setting(config, "min.isr")
+        replicas = metadata_topic_setting(config, "topic.replication.factor")
+        min_isr = metadata_topic_setting(config, "topic.min.isr")
         # The only copy of a record must be on disk before a segment goes because of it.
         alone = {"flush.messages": "1"} if replicas == 1 else {}
         return {
@@ -196,6 +196,6 @@ def internal_settings(name: str, config: BrokerConfig) -> dict[str, str]:
             **alone,
             "min.insync.replicas": str(max(1, min(min_isr, replicas))),
             "remote.storage.enable": "false",
-            "retention.ms": str(metadata_topic_setting(config, "retention.ms")),
+            "retention.ms": str(metadata_topic_setting(config, "topic.retention.ms")),
         }
     return {}

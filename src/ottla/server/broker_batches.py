@@ -44,12 +44,14 @@ class BrokerBatches(Generic[T]):
         key: Callable[[T], Hashable],
         make: Callable[[list[T]], Message],
         answered: Callable[[list[T], Message | None], None],
+        request_max: int = REQUEST_MAX,
     ) -> None:
         self._channel = channel
         self._scheduler = scheduler
         self._key = key
         self._make = make
         self._answered = answered
+        self._request_max = request_max
         self._waiting: dict[int, list[T]] = {}
         self._under_way: set[int] = set()
 
@@ -77,7 +79,7 @@ class BrokerBatches(Generic[T]):
         later: list[T] = []
         for question in self._waiting.pop(node_id):
             key = self._key(question)
-            if key in asked or len(asked) >= REQUEST_MAX:
+            if key in asked or len(asked) >= self._request_max:
                 later.append(question)
             else:
                 asked[key] = question

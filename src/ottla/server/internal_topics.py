@@ -4,7 +4,13 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla.common.environment import Scheduler
-from ottla.common.errors import ApiError, ErrorCode, KafkaStorageError, NotLeaderOrFollower
+from ottla.common.errors import (
+    ApiError,
+    ErrorCode,
+    KafkaStorageError,
+    NotLeaderOrFollower,
+    OffsetNotAvailable,
+)
 from ottla.common.promise import Promise, run
 from ottla.common.topic_partition import TopicPartition
 from ottla.coordinator.outside import Verification
@@ -164,6 +170,23 @@ class InternalTopics:
 
     def high_watermark(self, topic: str, partition: int) -> int:
         return self._partition(topic, partition).log.high_watermark
+
+    def committed_end(self, topic: str, partition: int) -> int:
+        """The high watermark, once a new leader knows how much of what it has is committed."""
+        led = self._partition(topic, partition)
+        if led.leadership.epoch_start_offset > led.log.high_watermark:
+            raise OffsetNotAvailable
+        return led.log.high_watermark
+
+    def diverges(self, topic: str, partition: int, offset: int, epoch: int) -> bool:
+        """Whether the log does not have what somebody has read up to ``offset`` and ``epoch``."""
+        log = self._partition(topic, partition).log
+        if offset > log.log_end_offset:
+            return True
+        if epoch < 0 or offset < log.log_start_offset:
+            return False
+        end = log.end_offset_for_epoch(epoch)
+        return end.epoch < epoch or end.end_offset < offset
 
     def log_end_offset(self, topic: str, partition: int) -> int:
         return self._partition(topic, partition).log.log_end_offset

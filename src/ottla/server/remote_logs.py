@@ -13,6 +13,7 @@ from ottla.common.errors import ErrorCode, NotLeaderOrFollower
 from ottla.common.promise import Promise, run
 from ottla.config.broker import BrokerConfig
 from ottla.config.changes import Resource
+from ottla.config.metadata_topic import metadata_topic_setting
 from ottla.handlers.context import AutoTopics, MetadataSource
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
@@ -73,6 +74,7 @@ class RemoteLogsOfNode:
     def __init__(self, outside: RemoteSurroundings) -> None:
         self._outside = outside
         config, scheduler = outside.config, outside.scheduler
+        slice_bytes = metadata_topic_setting(config, "consumer.max.partition.fetch.bytes")
         log = RemoteMetadataLog(
             outside.internal,
             outside.metadata,
@@ -80,8 +82,12 @@ class RemoteLogsOfNode:
             scheduler,
             node_id=config.node_id,
             timeout_ms=config.request_timeout_ms,
+            slice_bytes=slice_bytes,
+            fetch_bytes_max=metadata_topic_setting(config, "consumer.fetch.max.bytes"),
         )
-        self._topic = MetadataTopic(log, outside.auto_topics.ensure_internal, scheduler)
+        self._topic = MetadataTopic(
+            log, outside.auto_topics.ensure_internal, scheduler, slice_bytes=slice_bytes
+        )
         manifests = Manifests(outside.store)
         self._indexes = IndexCache(
             outside.filesystem,

@@ -2,9 +2,11 @@
 is led, here or on another broker.
 
 A broker reads as a consumer would, what is committed; so it need not know when leaders change, but
-only whom to ask next. Questions to one broker travel together.
+only whom to ask next. Questions to one broker travel together, as many as an answer has room for:
+whoever comes last among more would get nothing.
 """
 
+from functools import partial
 from typing import Final, NamedTuple
 
 from ottla.common.environment import Scheduler
@@ -42,12 +44,13 @@ from ottla.protocol.message import Message
 from ottla.records.batch import read_header
 from ottla.server.broker_batches import BrokerBatches, Channel
 from ottla.server.internal_topics import InternalTopics
-from ottla.tiered.metadata_topic import MetadataSlice
+from ottla.tiered.metadata_topic import SLICE_BYTES, MetadataSlice
 
 _ALL_IN_SYNC: Final = -1
 _EARLIEST: Final = -2
+_LATEST: Final = -1
 _CONSUMER: Final = -1
-_FETCH_BYTES_MAX: Final = 8 << 20
+FETCH_BYTES_MAX: Final = 8 << 20
 
 
 class _Question(NamedTuple):
@@ -55,6 +58,7 @@ class _Question(NamedTuple):
     partition: int
     offset: int
     max_bytes: int
+    epoch: int
     answer: Promise[PartitionData]
 
 
@@ -68,6 +72,8 @@ class RemoteMetadataLog:
         *,
         node_id: int,
         timeout_ms: int,
+        slice_bytes: int = SLICE_BYTES,
+        fetch_bytes_max: int = FETCH_BYTES_MAX,
     ) -> None:
         self._internal = internal
         self._metadata = metadata
@@ -78,8 +84,9 @@ class RemoteMetadataLog:
             channel,
             scheduler,
             key=lambda question: (question.topic.topic_id, question.partition),
-            make=_fetch_request,
+            make=partial(_fetch_request, fetch_bytes_max),
             answered=_fetched,
+            request_max=max(1, fetch_bytes_max // slice_bytes),
         )
 
     def partition_count(self, topic: str) -> int | None:
@@ -116,38 +123,60 @@ class RemoteMetadataLog:
     # Reading
 
     def fetch(
-        self, topic: str, partition: int, offset: int, max_bytes: int
+        self, topic: str, partition: int, offset: int, max_bytes: int, epoch: int
     ) -> Promise[MetadataSlice]:
-        return run(self._fetch(topic, partition, offset, max_bytes))
+        return run(self._fetch(topic, partition, offset, max_bytes, epoch))
 
     async def _fetch(
-        self, topic: str, partition: int, offset: int, max_bytes: int
+        self, topic: str, partition: int, offset: int, max_bytes: int, epoch: int
     ) -> MetadataSlice:
         leader, image = self._leader(topic, partition)
         if leader == self._node_id:
-            return self._read(topic, partition, offset, max_bytes)
-        question = _Question(image, partition, offset, max_bytes, Promise())
+            return self._read(topic, partition, offset, max_bytes, epoch)
+        question = _Question(image, partition, offset, max_bytes, epoch, Promise())
         self._fetches.ask(leader, question)
         found = await question.answer
         if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            start_offset = await self._start_offset(leader, topic, partition)
-            return MetadataSlice(b"", start_offset, start_offset + 1)
+            start_offset = await self._offset(leader, topic, partition, _EARLIEST)
+            is_diverged = start_offset <= offset  # so the end was the reason
+            return MetadataSlice(b"", start_offset, start_offset + 1, is_diverged)
         if found.error_code:
             raise _refusal(found.error_code)
         return MetadataSlice(
-            bytes(found.records or b""), max(found.log_start_offset, 0), found.high_watermark
+            bytes(found.records or b""),
+            max(found.log_start_offset, 0),
+            found.high_watermark,
+            is_diverged=found.diverging_epoch.end_offset >= 0,
         )
 
-    def _read(self, topic: str, partition: int, offset: int, max_bytes: int) -> MetadataSlice:
+    def _read(
+        self, topic: str, partition: int, offset: int, max_bytes: int, epoch: int
+    ) -> MetadataSlice:
         start_offset = self._internal.log_start_offset(topic, partition)
         high_watermark = self._internal.high_watermark(topic, partition)
+        if self._internal.diverges(topic, partition, offset, epoch):
+            return MetadataSlice(b"", start_offset, high_watermark, is_diverged=True)
         records = b""
         if start_offset <= offset < high_watermark:
             records = self._internal.read(topic, partition, offset, max_bytes)
         return MetadataSlice(records, start_offset, high_watermark)
 
-    async def _start_offset(self, leader: int, topic: str, partition: int) -> int:
-        asked = ListOffsetsPartition(partition_index=partition, timestamp=_EARLIEST)
+    def end_offset(self, topic: str, partition: int) -> Promise[int]:
+        return run(self._end_offset(topic, partition))
+
+    async def _end_offset(self, topic: str, partition: int) -> int:
+        leader, _ = self._leader(topic, partition)
+        if leader == self._node_id:
+            return self._internal.committed_end(topic, partition)
+        return await self._offset(leader, topic, partition, _LATEST)
+
+    async def _offset(self, leader: int, topic: str, partition: int, timestamp: int) -> int:
+        _, image = self._leader(topic, partition)
+        asked = ListOffsetsPartition(
+            partition_index=partition,
+            current_leader_epoch=image.partitions[partition].leader_epoch,
+            timestamp=timestamp,
+        )
         response = await self._ask(
             leader,
             ListOffsetsRequest(
@@ -180,16 +209,22 @@ class RemoteMetadataLog:
             raise NetworkException(str(error)) from error
 
 
-def _fetch_request(questions: list[_Question]) -> FetchRequest:
+def _fetch_request(bytes_max: int, questions: list[_Question]) -> FetchRequest:
     topics: dict[bytes, FetchTopic] = {}
-    for topic, partition, offset, max_bytes, _ in questions:
+    for topic, partition, offset, max_bytes, epoch, _ in questions:
         asked = topics.setdefault(
             topic.topic_id, FetchTopic(topic=topic.name, topic_id=topic.topic_id)
         )
         asked.partitions.append(
-            FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes)
+            FetchPartition(
+                partition=partition,
+                current_leader_epoch=topic.partitions[partition].leader_epoch,
+                fetch_offset=offset,
+                last_fetched_epoch=epoch,
+                partition_max_bytes=max_bytes,
+            )
         )
-    return FetchRequest(max_bytes=_FETCH_BYTES_MAX, topics=list(topics.values()))
+    return FetchRequest(max_bytes=bytes_max, topics=list(topics.values()))
 
 
 def _fetched(questions: list[_Question], response: Message | None) -> None:

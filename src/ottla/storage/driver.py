@@ -9,6 +9,7 @@ An ``OSError`` in the background fails the directory as it would on the loop.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from ottla.common.environment import Cancellable, Scheduler
@@ -250,7 +251,11 @@ class StorageDriver:
     def _log_starts(self) -> None:
         for directory in self._manager.online_directories:
             offsets = self._manager.log_start_offsets(directory)
-            self._checkpoint(directory, directory.log_start_offsets, offsets)
+            logs = self._manager.logs
+            starts = [(logs[each], offset) for each, offset in offsets.items() if each in logs]
+            self._checkpoint(
+                directory, directory.log_start_offsets, offsets, partial(_starts_are_saved, starts)
+            )
 
     def _high_watermarks(self) -> None:
         for directory in self._manager.online_directories:
@@ -266,9 +271,16 @@ class StorageDriver:
                 self._checkpoint(directory, directory.cleaner_offsets, offsets)
 
     def _checkpoint(
-        self, directory: LogDirectory, checkpoint: OffsetCheckpoint, offsets: Offsets
+        self,
+        directory: LogDirectory,
+        checkpoint: OffsetCheckpoint,
+        offsets: Offsets,
+        then: Callable[[], None] = lambda: None,
     ) -> None:
-        if checkpoint.path in self._under_way or checkpoint.says(offsets):
+        if checkpoint.path in self._under_way:
+            return
+        if checkpoint.says(offsets):
+            then()
             return
         work = checkpoint.prepare(offsets)
 
@@ -277,6 +289,7 @@ class StorageDriver:
                 self._manager.fail_directory(directory.path, generation)
             else:
                 checkpoint.written(generation)
+                then()
 
         self._background(checkpoint.path, lambda: _or_error(work), done)
 
@@ -329,6 +342,12 @@ def _error_of(work: Callable[[], None]) -> OSError | None:
     except OSError as error:
         return error
     return None
+
+
+def _starts_are_saved(starts: list[tuple[Log, int]]) -> None:
+    """A log that was truncated meanwhile has claimed less since."""
+    for log, offset in starts:
+        log.saved_start_offset = min(offset, log.log_start_offset)
 
 
 def _or_error(work: Callable[[], T]) -> T | OSError:

@@ -59,6 +59,7 @@ class ReadableLog:
         "highest_remote_offset",
         "log_end_offset",
         "log_start_offset",
+        "saved_start_offset",
         "segments",
         "successor",
     )
@@ -81,6 +82,8 @@ class ReadableLog:
         self.failure: OSError | None = None
         self.successor: ReadableLog | None = None
         self.log_start_offset = 0
+        self.saved_start_offset = 0
+        """The log start as its checkpoint on disk has it, at least."""
         self.log_end_offset = 0
         self.high_watermark = 0
         self.highest_remote_offset = NOTHING_REMOTE

@@ -102,6 +102,9 @@ def _ends_at(log: "Log", offset: int, now_ms: int) -> None:
         now_ms=now_ms,
     )
     log.high_watermark = min(log.high_watermark, offset)
+    log.saved_start_offset = min(log.saved_start_offset, log.log_start_offset)
+    # What comes in its place is not what was copied.
+    log.highest_remote_offset = min(log.highest_remote_offset, offset - 1)
     log._find_first_unstable()
     log._save_epochs()
     log._unsynced_directories = True
@@ -144,6 +147,8 @@ def delete_old_segments(log: "Log", now_ms: int) -> int:
         now_ms=now_ms,
         copied_to=log.highest_remote_offset + 1 if is_copied else None,
     )
+    if is_copied:
+        count = _count_settled(log, count)
     if count:
         if count == len(log.segments):
             log._roll(log.log_end_offset, now_ms)
@@ -151,6 +156,21 @@ def delete_old_segments(log: "Log", now_ms: int) -> int:
             delete_records_before(log, log.segments[count].base_offset)
         _delete(log, list(log.segments)[:count])
         log._positions.clear()
+    return count
+
+
+def _count_settled(log: "Log", count: int) -> int:
+    """How many of the first ``count`` segments a crash may not miss.
+
+    Records below the log start were perhaps never copied. They are neither here nor in the remote
+    store when their segment goes; by then the disk says that the log begins behind them.
+    """
+    segments = list(log.segments)
+    ends = [*(segment.base_offset for segment in segments[1:]), log.log_end_offset]
+    for number in range(count):
+        below = min(log.log_start_offset, ends[number])
+        if segments[number].base_offset < below and log.saved_start_offset < below:
+            return number
     return count
 
 

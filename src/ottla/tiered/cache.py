@@ -1,7 +1,8 @@
 """All remote segments of a partition, as the records of the metadata topic tell of them.
 
 Rules:
-1. State changes only by :meth:`replay`; a transition that is none is dropped, as Kafka drops it.
+1. State changes only by :meth:`replay`; a transition that is none is dropped, as Kafka drops it,
+   and so is a removal whose condition does not hold.
 2. A segment counts from ``COPY_SEGMENT_FINISHED`` to ``DELETE_SEGMENT_STARTED``. Before and after
    it is known, so that its objects can be removed, and nobody reads it.
 3. What is found depends on a lineage: an epoch and an offset name one record, see ``lineage``.
@@ -12,7 +13,14 @@ from typing import NamedTuple
 
 from ottla.tiered.epoch_state import EpochState, Reference
 from ottla.tiered.lineage import Lineage
-from ottla.tiered.segments import NEXT_STATES, RemoteLogSegment, SegmentState, SegmentUpdate
+from ottla.tiered.segments import (
+    IF_UNFINISHED,
+    IF_UNUSED,
+    NEXT_STATES,
+    RemoteLogSegment,
+    SegmentState,
+    SegmentUpdate,
+)
 
 STARTED = SegmentState.COPY_SEGMENT_STARTED
 FINISHED = SegmentState.COPY_SEGMENT_FINISHED
@@ -56,7 +64,7 @@ class SegmentCache:
                 return False
             self._segments[record.segment_id] = record
             return True
-        if known is None or record.state is STARTED:
+        if known is None or record.state is STARTED or self._is_needed(known, record):
             return False
         self._enter(
             known._replace(
@@ -67,6 +75,14 @@ class SegmentCache:
             )
         )
         return True
+
+    def _is_needed(self, known: RemoteLogSegment, update: SegmentUpdate) -> bool:
+        """Whether a removal was told by somebody who did not know how it stands."""
+        if known.state is not FINISHED:
+            return False
+        return update.custom_metadata == IF_UNFINISHED or (
+            update.custom_metadata == IF_UNUSED and self.is_referenced(known)
+        )
 
     def _enter(self, segment: RemoteLogSegment) -> None:
         for epoch, part in _parts(segment):
@@ -121,6 +137,16 @@ class SegmentCache:
             else:
                 yield found
                 offset = found.end_offset + 1
+
+    def last_removed(self, lineage: Lineage, start: int, end: int) -> int | None:
+        """The last offset from ``start`` to ``end`` of which a finished copy was removed."""
+        for epoch, epoch_start in reversed(lineage.epochs):
+            first, last = max(start, epoch_start), min(end, lineage.last_offset(epoch))
+            state = self._epochs.get(epoch)
+            found = None if state is None or first > last else state.last_removed(first, last)
+            if found is not None:
+                return found
+        return None
 
     def _next_start(self, lineage: Lineage, offset: int) -> int | None:
         """The first offset behind ``offset`` that the lineage finds."""

@@ -9,17 +9,19 @@ Rules:
 2. So every offset from the log start to the local start is found in one finished segment.
 3. What a crash or an earlier leader left half done is removed, never finished: only who began a
    copy knows how far it is.
-4. Of a partition whose topic is gone everything goes, also when a restart comes in between.
+4. Nothing is removed, and no log start moves, because of what is not known here.
+5. Of a partition whose topic is gone everything goes, also when a restart comes in between.
 """
 
 from collections.abc import Set as AbstractSet
 from typing import Final
 
 from ottla.tiered.cache import Extent, SegmentCache
-from ottla.tiered.expiration import Expiration, expiration
+from ottla.tiered.expiration import Expiration, Removal, expiration
 from ottla.tiered.lineage import Lineage
 from ottla.tiered.log_view import LocalSegment, LogView
 from ottla.tiered.segments import (
+    IF_UNUSED,
     DeleteState,
     PartitionDeletion,
     RemoteLogMetadata,
@@ -117,6 +119,14 @@ class RemotePartition:
     def expire(self, view: LogView, now_ms: int, busy: AbstractSet[bytes]) -> Expiration:
         return expiration(self.segments, view, now_ms, busy | self._copied_by_jobs(now_ms))
 
+    def is_due(self, removal: Removal, busy: AbstractSet[bytes]) -> bool:
+        """Whether what was decided a while ago still holds."""
+        segment = removal.segment
+        known = self.segments.get(segment.segment_id)
+        if known is None or known.state is not segment.state or segment.segment_id in busy:
+            return False
+        return removal.condition != IF_UNUSED or not self.segments.is_referenced(segment)
+
     def _copied_by_jobs(self, now_ms: int) -> set[bytes]:
         begun_after = now_ms - JOB_HOURS_MAX * 3_600_000
         return {
@@ -130,18 +140,12 @@ class RemotePartition:
     def start_offset(self, view: LogView) -> int:
         """Where the log begins for a leader whose checkpoint is old.
 
-        What is neither here nor in the remote store was below the log start once: nothing else
-        takes an offset away from both. So the log begins behind the last such gap.
+        Behind what is known to have been removed from the remote store, and is not here either.
+        What is not known moves nothing.
         """
         local_start = max(view.local_start_offset, view.start_offset)
-        start = expected = view.start_offset
-        for extent in self.segments.extents(view.lineage, view.start_offset):
-            if extent.start_offset >= local_start:
-                break
-            if extent.start_offset > expected:
-                start = extent.start_offset
-            expected = extent.end_offset + 1
-        return start if expected >= local_start else local_start
+        last = self.segments.last_removed(view.lineage, view.start_offset, local_start - 1)
+        return view.start_offset if last is None else last + 1
 
     # Reading
 

@@ -6,10 +6,14 @@ job that rewrites segments writes records too.
 
 Rules:
 1. State is what was replayed. A write is done when its record has come back from the log, and then
-   it is known whether it took effect or said what cannot be.
-2. Only committed records are replayed, so that nothing is taken back when leaders change.
-3. Long partitions are replayed slice by slice, a turn of the loop each.
-4. Of what no topic has any more, the leader of the partition that tells of it takes care.
+   it is known whether it took effect or said what cannot be. One that does not come back in time
+   fails, and may take effect later.
+2. Only committed records are replayed, so that nothing is taken back when leaders change. When a
+   leader was elected uncleanly and does not have what was replayed, all is read anew.
+3. A partition is loaded when it was replayed up to an end that its leader knows to be committed. An
+   answer without records, or with an old high watermark, says nothing.
+4. Long partitions are replayed slice by slice, a turn of the loop each.
+5. Of what no topic has any more, the leader of the partition that tells of it takes care.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,9 +26,11 @@ from ottla.common.errors import (
     NotLeaderOrFollower,
     ProtocolViolation,
     ReplicaNotAvailable,
+    RequestTimedOut,
     UnknownTopicOrPartition,
 )
 from ottla.common.promise import Promise
+from ottla.observability.logging import logger
 from ottla.records.batch import batches, read_header
 from ottla.records.builder import BatchBuilder
 from ottla.records.record import iterate
@@ -32,9 +38,13 @@ from ottla.tiered.machine import RemotePartition
 from ottla.tiered.records import decode, encode, metadata_partition
 from ottla.tiered.segments import REMOTE_LOG_METADATA, RemoteLogMetadata, TopicIdPartition
 
+log = logger(__name__)
+
 SLICE_BYTES: Final = 1 << 20
 POLL_SECONDS: Final = 1.0
 """How often is looked for records that somebody else has written."""
+WRITE_SECONDS: Final = 60.0
+"""How long a write may take until its record has come back."""
 
 Key = tuple[bytes, int]
 """A topic id and a partition: the name of a topic may be used again."""
@@ -47,6 +57,8 @@ class MetadataSlice(NamedTuple):
     """Whole batches, from the one that holds the offset asked for on; at least one if there is."""
     start_offset: int
     high_watermark: int
+    is_diverged: bool = False
+    """Whether the log does not have what was read before: its leader was elected uncleanly."""
 
 
 class MetadataLog(Protocol):
@@ -57,18 +69,51 @@ class MetadataLog(Protocol):
         ...
 
     def fetch(
-        self, topic: str, partition: int, offset: int, max_bytes: int
+        self, topic: str, partition: int, offset: int, max_bytes: int, epoch: int
     ) -> Promise[MetadataSlice]:
-        """What is committed from ``offset`` on; nothing when the log begins later."""
+        """What is committed from ``offset`` on; nothing when the log begins later.
+
+        ``epoch`` is that of the record before, or -1: it tells whether that is still there.
+        """
+        ...
+
+    def end_offset(self, topic: str, partition: int) -> Promise[int]:
+        """Behind all that is committed; fails while the leader does not know that."""
         ...
 
     def partition_count(self, topic: str) -> int | None: ...
+
+
+class _Write:
+    """A record on its way into the log and back."""
+
+    __slots__ = ("deadline", "outcome", "value")
+
+    def __init__(self, value: bytes, deadline: float) -> None:
+        self.value = value
+        self.deadline = deadline
+        self.outcome: Promise[bool] = Promise()
+
+    def settle(self, value: bytes | None, outcome: bool) -> None:
+        """Hear what became of the record at its offset, which may be somebody else's by now."""
+        if self.outcome.done:
+            return
+        if value == self.value:
+            self.outcome.fulfil(outcome)
+        else:
+            self.outcome.fail(NotLeaderOrFollower("the record was lost with its leader"))
+
+    def fail(self, error: ApiError) -> None:
+        if not self.outcome.done:
+            self.outcome.fail(error)
 
 
 class _Reading:
     """How far a partition of the topic was replayed."""
 
     __slots__ = (
+        "end",
+        "epoch",
         "in_flight",
         "is_asked",
         "is_asked_again",
@@ -77,30 +122,62 @@ class _Reading:
         "outcomes",
         "position",
         "waiting",
+        "writes",
     )
 
     def __init__(self) -> None:
         self.position = 0
+        self.epoch = -1
+        """The leader epoch of the record before the position."""
+        self.end: int | None = None
+        """Where it counts as loaded, once its leader has said so."""
         self.is_led = False
         self.is_asked = False
         """Whether a slice is on its way, and whether another is wanted after it."""
         self.is_asked_again = False
         self.loaded: Promise[None] = Promise()
-        self.waiting: dict[int, Promise[bool]] = {}
+        self.writes: list[_Write] = []
+        """All that are not settled, the oldest first."""
+        self.waiting: dict[int, _Write] = {}
         """Who wants to know what became of the record at an offset."""
         self.in_flight = 0
         """Writes whose offset is not known yet."""
-        self.outcomes: dict[int, bool] = {}
+        self.outcomes: dict[int, tuple[bytes | None, bool]] = {}
         """What became of records that were replayed meanwhile."""
+
+    def expire(self, now: float) -> None:
+        """End the writes that have waited for long enough."""
+        for write in self.writes:
+            if write.deadline <= now:
+                write.fail(RequestTimedOut("the record has not come back in time"))
+        self.forget_settled()
+
+    def forget_settled(self) -> None:
+        self.writes = [write for write in self.writes if not write.outcome.done]
+        self.waiting = {
+            offset: write for offset, write in self.waiting.items() if not write.outcome.done
+        }
+
+    def close(self) -> None:
+        for write in self.writes:
+            write.fail(NotLeaderOrFollower())
+        if not self.loaded.done:
+            self.loaded.fail(NotLeaderOrFollower())
 
 
 class MetadataTopic:
     """See the module."""
 
     def __init__(
-        self, log: MetadataLog, ensure: Callable[[str], Promise[int]], scheduler: Scheduler
+        self,
+        log: MetadataLog,
+        ensure: Callable[[str], Promise[int]],
+        scheduler: Scheduler,
+        *,
+        slice_bytes: int = SLICE_BYTES,
     ) -> None:
         self._log = log
+        self._slice_bytes = slice_bytes
         self._ensure = ensure
         """Makes a topic if it is not there; answers an error code."""
         self._scheduler = scheduler
@@ -142,10 +219,7 @@ class MetadataTopic:
             return
         for remote in self._told_by(index, None):
             self.forget(remote.partition)
-        for waits in reading.waiting.values():
-            waits.fail(NotLeaderOrFollower())
-        if not reading.loaded.done:
-            reading.loaded.fail(NotLeaderOrFollower())
+        reading.close()
 
     def _follow(self, index: int) -> _Reading:
         """Read a partition from the start, if it is not read already."""
@@ -219,53 +293,70 @@ class MetadataTopic:
 
         The partition that tells of it must have been loaded.
         """
-        outcome: Promise[bool] = Promise()
         index = self._index_of(record.partition)
         reading = None if index is None else self._readings.get(index)
         if index is None or reading is None:
-            outcome.fail(NotLeaderOrFollower())
-            return outcome
+            refused: Promise[bool] = Promise()
+            refused.fail(NotLeaderOrFollower())
+            return refused
+        write = _Write(encode(record), self._scheduler.monotonic() + WRITE_SECONDS)
         builder = BatchBuilder()
-        builder.append(self._scheduler.wall_ms(), None, encode(record))
+        builder.append(self._scheduler.wall_ms(), None, write.value)
         reading.in_flight += 1
+        reading.writes.append(write)
         appended = self._log.append(REMOTE_LOG_METADATA, index, bytes(builder.build()))
-        appended.when_done(lambda done: self._committed(index, reading, done, outcome))
-        return outcome
+        appended.when_done(lambda done: self._committed(index, reading, done, write))
+        return write.outcome
 
-    def _committed(
-        self, index: int, reading: _Reading, done: Promise[int], outcome: Promise[bool]
-    ) -> None:
+    def _committed(self, index: int, reading: _Reading, done: Promise[int], write: _Write) -> None:
         reading.in_flight -= 1
         try:
             offset = done.result()
-            if self._readings.get(index) is not reading:
-                raise NotLeaderOrFollower
         except ApiError as error:
-            outcome.fail(error)
-            return
-        if offset in reading.outcomes:
-            outcome.fulfil(reading.outcomes.pop(offset))
+            write.fail(error)
         else:
-            reading.waiting[offset] = outcome
-            self._fetch(index, reading)
+            if offset in reading.outcomes:
+                write.settle(*reading.outcomes.pop(offset))
+            elif not write.outcome.done:
+                reading.waiting[offset] = write
+                self._fetch(index, reading)
         if not reading.in_flight:
             reading.outcomes.clear()
+        reading.forget_settled()
 
     # Replaying
 
     def _look(self) -> None:
         self._poll = self._scheduler.call_later(POLL_SECONDS, self._look)
+        now = self._scheduler.monotonic()
         for index, reading in list(self._readings.items()):
+            if reading.writes:
+                reading.expire(now)
             self._fetch(index, reading)
 
     def _fetch(self, index: int, reading: _Reading) -> None:
         if self._readings.get(index) is not reading:
             return
         reading.is_asked_again = reading.is_asked
-        if not reading.is_asked:
-            reading.is_asked = True
-            fetched = self._log.fetch(REMOTE_LOG_METADATA, index, reading.position, SLICE_BYTES)
+        if reading.is_asked:
+            return
+        reading.is_asked = True
+        if reading.end is None and not reading.loaded.done:
+            end = self._log.end_offset(REMOTE_LOG_METADATA, index)
+            end.when_done(lambda done: self._end_is_known(index, reading, done))
+        else:
+            fetched = self._log.fetch(
+                REMOTE_LOG_METADATA, index, reading.position, self._slice_bytes, reading.epoch
+            )
             fetched.when_done(lambda done: self._fetched(index, reading, done))
+
+    def _end_is_known(self, index: int, reading: _Reading, done: Promise[int]) -> None:
+        reading.is_asked = False
+        try:
+            reading.end = done.result()
+        except ApiError:
+            return  # asked for again, when somebody may know it
+        self._fetch(index, reading)
 
     def _fetched(self, index: int, reading: _Reading, done: Promise[MetadataSlice]) -> None:
         """Replay what has come, and go on soon if there is more."""
@@ -276,22 +367,43 @@ class MetadataTopic:
             found = done.result()
         except ApiError:
             return  # looked for again, when somebody may lead it
+        if found.is_diverged:
+            self._read_anew(index, reading)
+            return
         before = reading.position
         reading.position = max(before, found.start_offset)
         for offset, value in _values(found.records, reading, found.high_watermark):
             outcome = self._take(value)
             waits = reading.waiting.pop(offset, None)
             if waits is not None:
-                waits.fulfil(outcome)
+                waits.settle(value, outcome)
             elif reading.in_flight:
-                reading.outcomes[offset] = outcome
-        has_more = before < reading.position < found.high_watermark
+                reading.outcomes[offset] = value, outcome
+        self._replayed(index, reading, before, found.high_watermark)
+
+    def _replayed(self, index: int, reading: _Reading, before: int, high_watermark: int) -> None:
+        end = reading.end
+        if end is not None and not reading.loaded.done:
+            if reading.position >= end:
+                reading.loaded.fulfil(None)
+                if reading.is_led:
+                    self.on_led(self._told_by(index))
+            elif reading.position == before:
+                # The end may have gone back with its leader: it is asked for again.
+                reading.end = None
+        has_more = before < reading.position < max(high_watermark, end or 0)
         if has_more or reading.is_asked_again:
             self._scheduler.call_soon(self._fetch, index, reading)
-        if not has_more and not reading.loaded.done:
-            if reading.is_led:
-                self.on_led(self._told_by(index))
-            reading.loaded.fulfil(None)
+
+    def _read_anew(self, index: int, reading: _Reading) -> None:
+        """What was replayed is not what the log has: forget all of it."""
+        log.warning(
+            "remote log metadata was lost, and is read anew",
+            partition=index,
+            position=reading.position,
+        )
+        self.gone(index)
+        self._follow(index).is_led = reading.is_led
 
     def _take(self, value: bytes | None) -> bool:
         try:
@@ -316,3 +428,4 @@ def _values(data: bytes, reading: _Reading, end: int) -> Iterator[tuple[int, byt
                     reading.position = record.offset + 1
                     yield record.offset, record.value
         reading.position = header.last_offset + 1
+        reading.epoch = header.partition_leader_epoch

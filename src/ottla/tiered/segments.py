@@ -34,6 +34,15 @@ NEXT_STATES: Final = {
 """Which state may follow; a state may also be told again."""
 
 
+IF_UNFINISHED: Final = b"if-unfinished"
+IF_UNUSED: Final = b"if-unused"
+"""What a removal takes for granted, told as custom metadata of its ``DELETE_SEGMENT_STARTED``.
+
+Records of two leaders may cross on their way into the log: where a copy was finished before, or has
+offsets that nobody else has, such a removal has no effect, for all readers alike.
+"""
+
+
 class DeleteState(IntEnum):
     """How far the removal of a whole partition is; with Kafka's numbers."""
 

@@ -14,6 +14,8 @@ class Tell(NamedTuple):
 
     segment: RemoteLogSegment
     state: SegmentState
+    condition: bytes | None = None
+    """Of a removal: it has no effect where that does not hold."""
 
 
 class Upload(NamedTuple):
@@ -39,10 +41,10 @@ def copy_steps(segment: RemoteLogSegment) -> tuple[Step, ...]:
     )
 
 
-def removal_steps(segment: RemoteLogSegment) -> tuple[Step, ...]:
+def removal_steps(segment: RemoteLogSegment, condition: bytes | None = None) -> tuple[Step, ...]:
     """Also for one whose removal was begun before: to tell it again does no harm."""
     return (
-        Tell(segment, SegmentState.DELETE_SEGMENT_STARTED),
+        Tell(segment, SegmentState.DELETE_SEGMENT_STARTED, condition),
         Remove(segment),
         Tell(segment, SegmentState.DELETE_SEGMENT_FINISHED),
     )

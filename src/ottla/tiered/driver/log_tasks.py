@@ -29,7 +29,7 @@ from ottla.tiered.log_view import LocalSegment
 from ottla.tiered.machine import RemotePartition
 from ottla.tiered.metadata_topic import MetadataTopic
 from ottla.tiered.rewrite import rewritten
-from ottla.tiered.segments import RemoteLogSegment, TopicIdPartition
+from ottla.tiered.segments import IF_UNUSED, RemoteLogSegment, TopicIdPartition
 from ottla.tiered.settings import RemoteLogSettings
 from ottla.tiered.store import RemoteStoreError
 
@@ -236,7 +236,7 @@ class LogTasks:
         for segment_id in old:
             replaced = remote.segments.get(segment_id)
             if replaced is not None:
-                await self._work.remove(replaced)
+                await self._work.remove(replaced, IF_UNUSED)
         return new
 
     async def _expire(self) -> None:
@@ -246,9 +246,12 @@ class LogTasks:
         local, remote = known
         expired = remote.expire(view_of(local), self._scheduler.wall_ms(), self._busy)
         self._move_start(local, expired.log_start_offset)
-        for segment in expired.segments:
+        for removal in expired.removals:
             if self.is_stopped:
                 return
-            await self._work.remove(segment)
-        if expired.segments:
-            self._note(local, remote)
+            # Those before have taken their time, in which others may have told of this one.
+            remote = self._metadata.find(self.partition)
+            if remote.is_due(removal, self._busy):
+                await self._work.remove(*removal)
+        if expired.removals:
+            self._note(local, self._metadata.find(self.partition))

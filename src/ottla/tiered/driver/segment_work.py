@@ -20,7 +20,7 @@ from ottla.tiered.driver.metrics import (
 from ottla.tiered.metadata_topic import MetadataTopic
 from ottla.tiered.pool import Pool
 from ottla.tiered.quota import Quota
-from ottla.tiered.segments import RemoteLogSegment, SegmentState, SegmentUpdate
+from ottla.tiered.segments import IF_UNFINISHED, RemoteLogSegment, SegmentState, SegmentUpdate
 from ottla.tiered.steps import Remove, Step, Tell, Upload, copy_steps, removal_steps
 from ottla.tiered.store import RemoteStore, RemoteStoreError
 
@@ -80,25 +80,38 @@ class SegmentWork:
         await self._perform(started)
         try:
             await self._perform(uploaded, files, cancelled)
+            if cancelled():
+                # Another leader may copy the same by now.
+                raise CopyCancelled(str(segment.partition))
         except (RemoteStoreError, OSError, CorruptMessage):
             self._metrics.count(topic, COPY_ERRORS)
-            await self.remove(segment)
+            await self.remove(segment, IF_UNFINISHED)
             raise
         if not await self._perform(finished):
             await self._perform(Remove(segment))
             raise CopyRefused(str(segment.partition))
         self._metrics.count(topic, COPY_BYTES, segment.size_in_bytes)
 
-    async def remove(self, segment: RemoteLogSegment) -> None:
-        """Have nothing left of it; somebody else may have begun or finished that."""
+    async def remove(self, segment: RemoteLogSegment, condition: bytes | None = None) -> None:
+        """Have nothing left of it, if it is as it must be; others may have begun or finished that.
+
+        See ``segments`` for the conditions.
+        """
         topic = segment.partition.topic
         self._metrics.count(topic, DELETE_REQUESTS)
+        begun, removed, finished = removal_steps(segment, condition)
         try:
-            for step in removal_steps(segment):
-                await self._perform(step)
+            if not await self._perform(begun) and self._is_finished(segment):
+                return
+            await self._perform(removed)
+            await self._perform(finished)
         except RemoteStoreError:
             self._metrics.count(topic, DELETE_ERRORS)
             raise
+
+    def _is_finished(self, segment: RemoteLogSegment) -> bool:
+        known = self._metadata.find(segment.partition).segments.get(segment.segment_id)
+        return known is not None and known.state is SegmentState.COPY_SEGMENT_FINISHED
 
     async def _perform(
         self,
@@ -127,7 +140,7 @@ class SegmentWork:
             state=step.state,
             event_timestamp_ms=self._scheduler.wall_ms(),
             broker_id=self._broker_id,
-            custom_metadata=segment.custom_metadata,
+            custom_metadata=step.condition or segment.custom_metadata,
         )
 
     # In threads
