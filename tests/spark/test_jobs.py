@@ -1,13 +1,16 @@
 """Jobs on the log: what they find, what they write, by command and on Spark."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
+from pyspark.sql.types import StructType
 from tests.spark.small_segments import Tiered, Writer, fill, log_of, made
 from tests.spark.table_formats import elsewhere
 from tests.spark.topics import Row, Topics, numbered, until
@@ -15,10 +18,18 @@ from tests.spark.topics import Row, Topics, numbered, until
 from ottla.cli.job_runs import reason
 from ottla.cli.main import cli
 from ottla.spark.broker_reads import connected
+from ottla.spark.errors import DataLoss
+from ottla.spark.jobs import export as export_jobs
+from ottla.spark.jobs.export import Target
 from ottla.spark.jobs.tasks import run_on_spark
 from ottla.spark.jobs.verify_tier import find_segments, verify, verify_segment
 from ottla.spark.kafka_settings import KafkaSettings
+from ottla.spark.options import SourceOptions
+from ottla.spark.reader import plan_batch, read_range
 from ottla.spark.segment_files import RemoteSegment
+from ottla.spark.tables.commits import Snapshot
+from ottla.spark.tables.delta_log import DeltaLog
+from ottla.spark.tables.iceberg_log import IcebergLog
 from ottla.spark.tables.spec import TableSpec
 from ottla.tiered.layout import object_key
 from ottla.tiered.segments import EpochStart
@@ -181,6 +192,79 @@ def test_a_topic_is_exported_into_a_table_each_offset_once(
     refused = invoked(broker, *to, "--table-option", "regoin=x")
     assert refused.exit_code == 2
     assert "did you mean region" in refused.output
+
+
+@pytest.mark.parametrize(("kind", "log"), [("delta", DeltaLog), ("iceberg", IcebergLog)])
+def test_an_export_that_another_overtakes_adds_only_what_is_left(
+    broker: Tiered,
+    files: Topics,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    log: type[DeltaLog | IcebergLog],
+) -> None:
+    name = made(files)
+    fill(files, name, numbered(0, 50))
+    place = str(tmp_path / "table")
+    to = ["export", name, place, "--to", kind]
+    assert invoked(broker, *to).exit_code == 0
+    fill(files, name, numbered(50, 70))
+    first = ["--option", f'endingOffsets={{"{name}":{{"0":60}}}}']
+    prepare = log.prepare
+
+    def overtaken(self: "DeltaLog | IcebergLog", schema: StructType) -> Snapshot:
+        monkeypatch.setattr(log, "prepare", prepare)
+        assert invoked(broker, *to, *first).exit_code == 0
+        return prepare(self, schema)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(log, "prepare", overtaken)
+    assert invoked(broker, *to).exit_code == 0
+    rows = elsewhere(TableSpec(name, kind, place))
+    assert sorted(row[2] for row in rows) == list(range(70))
+
+
+def test_two_attempts_at_one_file_do_not_write_into_each_other(
+    files: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first stands still after its first rows, until another has written all."""
+    name = made(files)
+    files.fill(name, numbered(0, 100))
+    options = SourceOptions.parse({"kafka.bootstrap.servers": files.address, "subscribe": name})
+    (wanted,) = plan_batch(options)
+    assert wanted.records == 100
+    target = Target(str(tmp_path))
+    read = read_range
+
+    def stalls(*arguments: Any) -> Iterator[pa.RecordBatch]:
+        monkeypatch.setattr(export_jobs, "read_range", read)
+        whole = pa.Table.from_batches(read(*arguments, keep=True))
+        yield whole.slice(0, 7).combine_chunks().to_batches()[0]
+        assert export_jobs.export_range(wanted, options, target).rows == 100
+        yield from whole.slice(7).to_batches()
+
+    monkeypatch.setattr(export_jobs, "read_range", stalls)
+    done = export_jobs.export_range(wanted, options, target)
+    assert done.path is not None
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [Path(done.path)]
+    assert pq.read_table(done.path).column("offset").to_pylist() == list(range(100))
+
+
+def test_an_attempt_that_fails_leaves_no_file(
+    files: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = made(files)
+    fill(files, name, numbered(0, 10))
+    options = SourceOptions.parse({"kafka.bootstrap.servers": files.address, "subscribe": name})
+    (wanted,) = plan_batch(options)
+
+    def fails(*arguments: Any) -> Iterator[pa.RecordBatch]:
+        yield from read_range(*arguments)
+        raise DataLoss("gone")
+
+    monkeypatch.setattr(export_jobs, "read_range", fails)
+    with pytest.raises(DataLoss):
+        export_jobs.export_range(wanted, options, Target(str(tmp_path)))
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_values_in_a_format_become_columns_of_a_table(

@@ -63,3 +63,28 @@ def test_a_version_that_a_stream_stands_at_is_kept_and_earlier_ones_are_not(
             stream.files(versions[0], versions[3])
     table.vacuum(timedelta(0))
     assert len(TableStream(spec, LaterTime()).files(START, versions[3])) == 4
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_table_that_another_process_made_anew_is_not_taken_for_the_old_one(
+    tmp_path: Path, kind: str
+) -> None:
+    spec = spec_of(kind, tmp_path)
+    one, other = opened(spec), opened(spec)
+    for start in (0, 10):
+        one.create(SCHEMA)
+        for number in range(3):
+            base = one.log.newest()
+            assert base is not None
+            assert commit(one, base, "w", start + number, start + number + 1)
+        newest, known = other.log.newest(), one.log.newest()
+        assert newest is not None
+        assert known is not None
+        assert newest.files == known.files
+        assert newest.last_batch("w") == start + 3
+        if not start:
+            one.drop()
+    last = other.log.newest()
+    assert last is not None
+    assert commit(other, last, "v", 50, 51)
+    assert sorted(elsewhere(spec)) == [(10,), (11,), (12,), (50,)]

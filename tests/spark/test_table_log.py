@@ -109,6 +109,19 @@ class Logs(RuleBasedStateMachine):
             self.logs[each] = ParquetLog(self.spec, self.store, SystemTime())
             self.look(each)
 
+    @rule(who=WRITERS, commits=st.integers(0, 12), looks=st.booleans())
+    def drop(self, who: int, commits: int, looks: bool) -> None:
+        """And make it anew, with as many versions as the other one may have seen."""
+        if looks:
+            self.look(1 - who)
+        self.logs[who].drop()
+        self.versions, self.oldest, self.batches = [set()], 0, {}
+        self.seen[who] = self.logs[who].prepare(SCHEMA)
+        for _ in range(commits):
+            self.commit(who, removes=False)
+            self.look(who)
+        self.look(1 - who)
+
 
 TestLogs = Logs.TestCase
 TestLogs.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)

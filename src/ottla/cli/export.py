@@ -150,6 +150,7 @@ def _to_table(
     if dry_run or not left:
         return []
     base = table.log.prepare(table.log.columns(export_table.table_schema(options)))
+    left = export_table.left_to_do(planned, base)  # another export may have committed meanwhile
     work = partial(export_table.export_range, options=options, target=table.target(base))
     done = []
     for exported in run(master, f"ottla export {spec.name}", left, work):

@@ -1,9 +1,12 @@
 """Ranges of topics to Parquet, written by the executors out of Arrow.
 
 One file for each range, ``topic=<topic>/partition=<n>/<start>-<end>.parquet``, which appears whole:
-it is written under another name and moved. A range that is done again replaces its own file.
+it is written under a name that no other attempt has, and moved. A range that is done again replaces
+its own file.
 """
 
+import uuid
+from contextlib import suppress
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -45,16 +48,21 @@ def export_range(wanted: OffsetRange, options: SourceOptions, target: Target) ->
     files, root = open_target(target.url)
     folder = f"{root}/topic={wanted.topic}/partition={wanted.partition}"
     path = f"{folder}/{wanted.start:020d}-{wanted.end:020d}.parquet"
-    partial = f"{folder}/.{wanted.start:020d}-{wanted.end:020d}.part"
+    partial = f"{folder}/.{wanted.start:020d}-{wanted.end:020d}.{uuid.uuid4().hex}.part"
     files.create_dir(folder, recursive=True)
     columns = Columns(target.columns)
     schema = formatted_schema(columns, options.formats.values)
     codec = None if target.codec == "none" else target.codec
     rows = 0
-    with pq.ParquetWriter(partial, schema, filesystem=files, compression=codec) as writer:
-        for table in read_range(wanted, options, columns):
-            writer.write_batch(table)
-            rows += table.num_rows
+    try:
+        with pq.ParquetWriter(partial, schema, filesystem=files, compression=codec) as writer:
+            for table in read_range(wanted, options, columns):
+                writer.write_batch(table)
+                rows += table.num_rows
+    except BaseException:
+        with suppress(OSError):
+            files.delete_file(partial)
+        raise
     done = Exported(wanted.topic, wanted.partition, wanted.start, wanted.end, rows, 0, None)
     if not rows:
         files.delete_file(partial)

@@ -27,6 +27,8 @@ FILE_BYTES: Final = 1 << 30
 """About, before compression; then a new file is begun."""
 OPEN_MAX: Final = 64
 """Partitions that one task writes at once."""
+HELD_MAX: Final = 256 << 20
+"""Rows that one task holds back for all of them; then the most of one go, in a smaller group."""
 RESULT: Final = "path string, rows bigint, size bigint, partition array<string>, footer binary"
 
 Partition = tuple[str | None, ...]
@@ -64,19 +66,22 @@ class _OpenFile:
     path: str = field(default_factory=lambda: f"{FOLDER}/{uuid.uuid4()}.parquet")
     rows: int = 0
     size: int = 0
+    held_bytes: int = 0
     _held: list[pa.RecordBatch] = field(default_factory=list)
-    _held_bytes: int = 0
     _writer: pq.ParquetWriter | None = None
 
     def write(self, rows: pa.RecordBatch) -> None:
         self._held.append(rows)
-        self._held_bytes += rows.nbytes
+        self.held_bytes += rows.nbytes
         self.rows += rows.num_rows
         self.size += rows.nbytes
-        if self._held_bytes >= ROW_GROUP_BYTES:
-            self._flush()
+        if self.held_bytes >= ROW_GROUP_BYTES:
+            self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what is held back, in a group of its own."""
+        if not self._held:
+            return
         store, schema = self.target.store, self.target.schema
         if self._writer is None:
             codec = None if self.target.codec == "none" else self.target.codec
@@ -90,10 +95,10 @@ class _OpenFile:
             )
         table = pa.Table.from_batches(self._held)
         self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
-        self._held, self._held_bytes = [], 0
+        self._held, self.held_bytes = [], 0
 
     def close(self) -> WrittenFile:
-        self._flush()
+        self.flush()
         assert self._writer is not None
         self._writer.close()
         footer = io.BytesIO()
@@ -118,6 +123,8 @@ def write_batches(batches: Iterable[pa.RecordBatch], target: Target) -> Iterator
             file.write(rows)
             if file.size >= FILE_BYTES:
                 yield opened.pop(partition).close()
+        while sum(each.held_bytes for each in opened.values()) > HELD_MAX:
+            max(opened.values(), key=lambda each: each.held_bytes).flush()
     yield from (each.close() for each in opened.values())
 
 

@@ -47,6 +47,8 @@ class DeltaLog:
         self._store = store
         self._clock = clock
         self._opened: DeltaTable | None = None
+        self._last: bytes | None = None
+        """The newest commit of what is opened: no other table has the same."""
 
     def _open(self, version: int | None = None) -> DeltaTable:
         place = self._store.root if self._store.is_local else self._store.url
@@ -54,15 +56,27 @@ class DeltaLog:
 
     def _look(self) -> DeltaTable | None:
         """At the newest version."""
-        if self._opened is not None:
+        if self._opened is not None and self._is_same(self._opened):
             self._opened.update_incremental()
-            return self._opened
-        try:
-            self._opened = self._open()
-        except TableNotFoundError:
-            return None
-        self._check(self._opened)
+        else:
+            try:
+                self._opened = self._open()
+            except TableNotFoundError:
+                self._opened = None
+                return None
+            self._check(self._opened)
+        self._last = self._read(self._opened.version())
         return self._opened
+
+    def _is_same(self, table: DeltaTable) -> bool:
+        """As it was when we looked last; not another, made since somebody dropped that one."""
+        return self._last is not None and self._read(table.version()) == self._last
+
+    def _read(self, version: int) -> bytes | None:
+        try:
+            return self._store.read(f"{LOG}/{version:020d}.json")
+        except FileNotFoundError:  # it may have been summed up, and removed
+            return None
 
     def _check(self, table: DeltaTable) -> None:
         protocol = table.protocol()
@@ -208,6 +222,7 @@ class DeltaLog:
         except CommitFailedError as error:
             raise CommitConflict(f"table {self._spec.name}: {error}") from error
         self._sync(base.version + 1)
+        self._last = self._read(table.version())
 
     def _sync(self, version: int) -> None:
         self._store.sync(f"{LOG}/{version:020d}.json")

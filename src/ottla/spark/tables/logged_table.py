@@ -5,12 +5,13 @@ the batch's number upon the version that it looked at. If somebody else was fast
 So a crash at any point leaves either nothing but files without a table, or all of the batch.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructType
 from pyspark.sql.window import Window
 
 from ottla.common.clock import Clock
@@ -19,7 +20,7 @@ from ottla.spark.tables.commits import Change, CommitLog, DataFile, Snapshot
 from ottla.spark.tables.data_files import Target, WrittenFile, quoted, write_frame
 from ottla.spark.tables.errors import BadTable, CommitConflict, SchemaMismatch, TableNotFound
 from ottla.spark.tables.parquet_log import COMPACT
-from ottla.spark.tables.spec import PARQUET, SOURCE, TableSpec
+from ottla.spark.tables.spec import DELTA, PARQUET, SOURCE, TableSpec
 from ottla.spark.tables.store import Store
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class LoggedTable:
     # Writing
 
     def append(self, frame: "DataFrame", *, writer: str, batch: int) -> int:
+        frame = self._kept(frame)
         base = self._prepare(frame, writer, batch)
         if base is None:
             return 0
@@ -73,6 +75,7 @@ class LoggedTable:
         return _rows(added) if self._commit(base, lambda _: change) else 0
 
     def replace(self, frame: "DataFrame", *, writer: str, batch: int) -> int:
+        frame = self._kept(frame)
         base = self._prepare(frame, writer, batch)
         if base is None:
             return 0
@@ -93,6 +96,7 @@ class LoggedTable:
         order_by: Sequence[str] = (),
         deletes: str | None = None,
     ) -> int:
+        frame = self._kept(frame)
         self._check_names(frame, keys, order_by)
         base = self._prepare(frame, writer, batch)
         if base is None:
@@ -131,6 +135,19 @@ class LoggedTable:
     def _columns(self, schema: StructType) -> StructType:
         made = table_columns(self.spec.name, schema, self.spec.partition_by)
         return self.log.columns(made)
+
+    def _kept(self, frame: "DataFrame") -> "DataFrame":
+        """Rows as the format keeps them: to Delta an empty text to partition by is null."""
+        if self.spec.format != DELTA:
+            return frame
+        texts = {
+            field.name
+            for field in frame.schema.fields
+            if field.name in self.spec.partition_by and isinstance(field.dataType, StringType)
+        }
+        for name in sorted(texts):
+            frame = frame.withColumn(name, f.nullif(f.col(quoted(name)), f.lit("")))
+        return frame
 
     def _prepare(self, frame: "DataFrame", writer: str, batch: int) -> Snapshot | None:
         """A table for these rows; None when they are in it."""
@@ -259,7 +276,7 @@ class LoggedTable:
         if not files:
             return spark.createDataFrame([], snapshot.schema)
         if self._store.is_local:
-            paths = [f"{self._store.url}/{file.path}" for file in files]
+            paths = [_as_glob(f"{self._store.url}/{file.path}") for file in files]
             return spark.read.schema(snapshot.schema).parquet(*paths)
         options = {**self.spec.as_options(), "version": str(snapshot.version)}
         return spark.read.format(SOURCE).options(**options).schema(snapshot.schema).load()
@@ -286,6 +303,11 @@ def _is_done(snapshot: Snapshot, batches: Mapping[str, int]) -> bool:
         if last is not None and last >= batch:
             return True
     return False
+
+
+def _as_glob(path: str) -> str:
+    """A path that Spark takes for itself alone: it looks for patterns in all of them."""
+    return re.sub(r"[]\[{}*?]", r"\\\g<0>", path)
 
 
 def _rows(files: Iterable[WrittenFile]) -> int:

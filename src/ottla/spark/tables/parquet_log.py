@@ -66,6 +66,8 @@ class ParquetLog:
         self._store = store
         self._clock = clock
         self._known: _State | None = None
+        self._last = b""
+        """The newest commit of what is known: no other table has the same."""
         self._seen = -1
 
     def version(self) -> int:
@@ -81,11 +83,24 @@ class ParquetLog:
         if version < 0:
             return None
         self._known = self._after_known(version) or self._load(version, *self._names())
+        self._last = self._store.read(_path(version))
         return self._known.snapshot()
+
+    def _remembered(self) -> _State | None:
+        """What was known, unless that was another table, which somebody has dropped since."""
+        if self._known is None:
+            return None
+        try:
+            is_same = self._store.read(_path(self._known.version)) == self._last
+        except FileNotFoundError:  # or so old that vacuum was there
+            is_same = False
+        if not is_same:
+            self._known = None
+        return self._known
 
     def _after_known(self, version: int) -> _State | None:
         """What was known, with the commits since then; None if that does not lead there."""
-        state = self._known
+        state = self._remembered()
         if state is None or state.version > version:
             return None
         try:
@@ -184,8 +199,9 @@ class ParquetLog:
     def _load(self, version: int, commits: set[int], checkpoints: set[int]) -> _State:
         before = max((each for each in checkpoints if each <= version), default=-1)
         state = None
-        if self._known is not None and before <= self._known.version <= version:
-            state = self._known
+        known = self._remembered()
+        if known is not None and before <= known.version <= version:
+            state = known
         elif before >= 0:
             state = self._read_checkpoint(before)
         first = 0 if state is None else state.version + 1
