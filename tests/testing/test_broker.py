@@ -54,6 +54,21 @@ def test_two_brokers_do_not_share_a_directory(tmp_path: Path) -> None:
         Broker(directory=str(tmp_path)).start()
 
 
+def test_a_broker_that_does_not_start_leaves_nothing_behind() -> None:
+    broker = Broker(config={"listeners": "SSL://127.0.0.1:0,CONTROLLER://127.0.0.1:0"})
+    with pytest.raises(Exception, match=r"\S"), broker:
+        pass
+    assert not Path(broker.directory).exists()
+
+
+def test_a_topic_that_a_test_has_deleted_is_no_trouble(
+    ottla_broker: Broker, ottla_topic: str
+) -> None:
+    with Admin(ottla_broker.bootstrap_servers) as admin:
+        admin.delete_topics([ottla_topic])
+        assert ottla_topic not in admin.list_topics()
+
+
 def test_the_plugin_gives_a_broker_and_a_topic_of_ones_own(
     ottla_broker: Broker, ottla_topic: str, kafka_bootstrap_servers: str
 ) -> None:

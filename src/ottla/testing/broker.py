@@ -85,7 +85,11 @@ class Broker:
         self._thread = self._running = None
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self._clean_up()
+            raise
         return self
 
     def __exit__(
@@ -95,5 +99,8 @@ class Broker:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
+        self._clean_up()
+
+    def _clean_up(self) -> None:
         if self._temporary:
             shutil.rmtree(self.directory, ignore_errors=True)
