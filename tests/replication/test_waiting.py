@@ -112,3 +112,15 @@ def test_the_end_of_a_partition_answers_who_waits_for_it() -> None:
     request.finish()
     assert waiters.names() == ["a"]
     assert other.waiting == {}
+
+
+def test_requests_that_are_answered_keep_nothing_until_their_deadline() -> None:
+    """With max_wait_ms of 24.8 days, and all of them answered at once."""
+    waiters, partition = Waiters(), Awaited()
+    waiters.wait("kept", 2, [partition], wait_ms=2**31 - 1)
+    for _ in range(200_000):
+        waiters.queue.add(1, [], 2**31 - 1, lambda: None).finish()
+    assert len(waiters.queue._deadlines) < 300
+    partition.came(2)
+    waiters.queue.finish_ready()
+    assert waiters.names() == ["kept"]
