@@ -247,6 +247,25 @@ def test_tombstones_go_when_their_time_has_come_and_old_values_stay_away(
     check(tiered, topic, rest)
 
 
+def test_records_without_timestamps_expire_no_sooner_than_they_would_have(
+    tiered: Tiered, topics: Topics
+) -> None:
+    settings = {"remote_storage_enable": "true", "local_retention_bytes": "1"}
+    topic = made(topics, **settings, retention_ms="86400000")
+    rows = [row._replace(timestamp=-1) for row in keyed(0, 400)]
+    fill(topics, topic, rows)
+    copied(tiered, topic)
+    before = read(tiered, topic)
+    work = work_of(tiered, topic)
+    newest = max(each.segment.max_timestamp_ms for each in work.run.segments)
+    assert newest > 1_700_000_000_000, "the time of the file"
+    assert "finished" in list(compact_steps(work))
+    settle(tiered, topic)
+    (run,) = runs_of(tiered, topic)
+    assert max(each.segment.max_timestamp_ms for each in run.segments) == newest
+    check(tiered, topic, expected(before, work.run))
+
+
 def test_a_transaction_that_ends_behind_the_segments_is_left_alone(
     tiered: Tiered, topics: Topics
 ) -> None:

@@ -28,6 +28,9 @@ def rewritten(
 ) -> RemoteLogSegment:
     """The segment that is to take the place of those with the ids ``old``, in order.
 
+    One whose records have no timestamps is as old as the newest of those: theirs is the time of a
+    file then, and without any it would expire at once.
+
     InvalidRequest when they do not follow one another, or are not in use.
     """
     known = [_in_use(segments, each) for each in old]
@@ -40,6 +43,8 @@ def rewritten(
         if epochs and each.leader_epochs[0].epoch < epochs[-1].epoch:
             raise InvalidRequest(f"{known[number - 1]} and {each} are of different lineages")
         epochs += [entry for entry in each.leader_epochs if entry.epoch not in dict(epochs)]
+    if max_timestamp_ms < 0:
+        max_timestamp_ms = max(each.max_timestamp_ms for each in known)
     return RemoteLogSegment(
         partition=known[0].partition,
         segment_id=segment_id,
