@@ -58,6 +58,48 @@ def test_a_list_grows_by_what_it_does_not_hold_yet() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("current", "operation", "value", "after"),
+    [
+        ("", Operation.APPEND, "compact", "compact"),
+        ("", Operation.SUBTRACT, "delete", ""),
+        (None, Operation.APPEND, "compact,", "delete,compact"),
+        (None, Operation.APPEND, ",", "delete"),
+        (None, Operation.APPEND, "", "delete,"),
+        (None, Operation.APPEND, ",compact", "delete,,compact"),
+        (None, Operation.SUBTRACT, "delete,,", ""),
+    ],
+)
+def test_odd_lists_are_those_of_kafka(
+    current: str | None, operation: Operation, value: str, after: str
+) -> None:
+    """An empty list is not the default; what is empty at the end of a list is nothing in Java."""
+    name = "cleanup.policy"
+    given = {} if current is None else {name: current}
+    assert change(Resource.TOPIC, given, (name, operation, value)) == {name: after}
+
+
+def test_what_a_broker_cannot_use_can_be_changed_and_removed() -> None:
+    """It may be there: another release, or a broker with another file, has let it pass."""
+    bad = {"log.retention.ms": "x", "background.threads": "12"}
+    for layers in (LAYERS._replace(cluster=bad), LAYERS._replace(broker=bad)):
+        per_broker = bool(layers.broker)
+        after = check_broker_settings(layers, {"background.threads": "14"}, per_broker=per_broker)
+        assert after.background_threads == 14
+        other = check_broker_settings(
+            layers, {"log.segment.bytes": "2000000"}, per_broker=not per_broker
+        )
+        assert (other.log_segment_bytes, other.background_threads) == (2_000_000, 12)
+        with pytest.raises(InvalidRequest, match=r"log\.retention\.ms"):
+            check_broker_settings(layers, bad, per_broker=per_broker)
+
+
+@pytest.mark.parametrize("name", [" 1", "1 ", "1_0", "1.0", "x", "99999999999", "+"])
+def test_a_broker_is_named_by_a_number(name: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"^Node id must be an integer, but it is: "):
+        check_broker_name(name, 1)
+
+
 def test_a_list_loses_one_occurrence() -> None:
     # Seen in Kafka 4.3.1: of "delete,delete,compact" one delete stays.
     name = "cleanup.policy"

@@ -253,3 +253,24 @@ def test_a_broker_starts_without_the_dynamic_settings_that_it_cannot_use() -> No
             "[listeners]"
         ),
     ]
+
+
+def test_what_does_not_fit_the_file_of_this_broker_is_left_out() -> None:
+    """A broker with another file has let it pass, for all brokers."""
+    file = {"log.cleaner.dedupe.buffer.size": str(3 << 20)}
+    given = layers(file, {"log.cleaner.threads": "3", "background.threads": "12"})
+    with pytest.raises(InvalidConfig, match=r"at least 1MB per cleaner thread"):
+        given.effective()
+    usable, reasons = given.usable()
+    assert usable.cluster == {"background.threads": "12"}
+    assert usable.effective().log_cleaner_threads == 1
+    (reason,) = reasons
+    assert reason.startswith("log.cleaner.threads: log.cleaner.dedupe.buffer.size must be")
+    own = given._replace(broker={"log.cleaner.threads": "2", "log.retention.ms": "x"})
+    usable, reasons = own.usable()
+    assert usable.broker == {"log.cleaner.threads": "2"}
+    assert usable.cluster == given.cluster, "this broker's own hides what does not fit"
+    (reason,) = reasons
+    assert "log.retention.ms" in reason
+    fine = layers({}, {"log.cleaner.threads": "2"})
+    assert fine.usable() == (fine, [])

@@ -97,6 +97,43 @@ def test_incremental_changes_of_topics(pair: Pair) -> None:
     on_topic("nothing")
 
 
+def test_lists_that_are_odd(pair: Pair) -> None:
+    pair.create("listed")
+    policy, throttled = "cleanup.policy", "leader.replication.throttled.replicas"
+
+    def on_topic(what: str, *changes: dict[str, Json], **more: Json) -> None:
+        alter(pair, what, TOPIC, "listed", *changes, **more)
+        keys = [policy, throttled]
+        describe(pair, f"after {what}", resource(TOPIC, "listed", keys), versions=[4])
+
+    on_topic("an empty list", change(policy, SET, ""))
+    on_topic("append to an empty list", change(policy, APPEND, "compact"))
+    on_topic("subtract all", change(policy, SUBTRACT, "compact"))
+    on_topic("subtract from the default", change(policy, DELETE, None))
+    for text in ("compact,", ",compact", "", ",", " compact", "compact,compact", "delete", "x"):
+        on_topic(f"append {text!r}", change(policy, APPEND, text))
+        on_topic(f"subtract {text!r}", change(policy, SUBTRACT, text))
+        on_topic("back again", change(policy, DELETE, None))
+    on_topic("repeated", change(policy, SET, "compact,compact,delete"))
+    on_topic("append to repeated", change(policy, APPEND, "delete"))
+    on_topic("subtract once of repeated", change(policy, SUBTRACT, "compact"))
+    on_topic("replicas", change(throttled, APPEND, "0:1,1:1"))
+    on_topic("all replicas", change(throttled, APPEND, "*"))
+    on_topic("fewer replicas", change(throttled, SUBTRACT, "0:1,1:1"))
+    on_topic(
+        "blanks", change("retention.ms", SET, " 5 "), change(policy, SET, " compact , delete ")
+    )
+
+
+def test_names_of_brokers_that_are_odd(pair: Pair) -> None:
+    for name in ("01", "+1", " 1", "1_0", "-1", "1.0", "1e0", "\u0661", "99999999999"):
+        alter(pair, f"broker {name!r}", BROKER, name, change("background.threads", SET, "11"))
+        describe(pair, f"the broker {name!r}", resource(BROKER, name, ["background.threads"]))
+        alter(
+            pair, f"broker {name!r} back", BROKER, name, change("background.threads", DELETE, None)
+        )
+
+
 def test_incremental_changes_of_what_is_not_there(pair: Pair) -> None:
     one = change("retention.ms", SET, "1234")
     alter(pair, "an unknown topic", TOPIC, "nowhere", one)

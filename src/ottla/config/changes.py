@@ -5,6 +5,7 @@ a set of new settings that is checked as a whole. Topics, groups and metrics sub
 refused with INVALID_CONFIG, brokers with INVALID_REQUEST: as Kafka does it.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
@@ -78,14 +79,20 @@ def _changed_list(resource: Resource, current: str | None, change: Change) -> st
     key = _key(resource, change.name)
     if key is None or key.kind is not Kind.LIST:
         raise _not_a_list(resource, key, change)
-    items = [item for item in (current or text_of(key.default_value) or "").split(",") if item]
-    for item in (change.value or "").split(","):
+    before = (text_of(key.default_value) or "") if current is None else current
+    items = [item for item in before.split(",") if item]
+    for item in _split(change.value or ""):
         if change.operation is Operation.APPEND:
             if item not in items:
                 items.append(item)
         elif item in items:
             items.remove(item)
     return ",".join(items)
+
+
+def _split(text: str) -> list[str]:
+    """As Java splits: what is empty at the end is nothing, but an empty text is one item."""
+    return text.rstrip(",").split(",") if text.rstrip(",") or not text else []
 
 
 def _not_a_list(resource: Resource, key: Key[Any] | None, change: Change) -> InvalidConfig:
@@ -163,7 +170,9 @@ def check_broker_settings(
     layers: Layers, settings: Mapping[str, str], *, per_broker: bool
 ) -> BrokerConfig:
     """What a broker would have if one of its dynamic layers were exactly these settings."""
-    proposed = layers._replace(**{"broker" if per_broker else "cluster": settings})
+    # What the metadata holds and this broker cannot use must not hinder its removal.
+    usable, _ = layers.usable()
+    proposed = usable._replace(**{"broker" if per_broker else "cluster": settings})
     try:
         check_scopes(settings, per_broker=per_broker)
         for name, value in settings.items():
@@ -171,19 +180,20 @@ def check_broker_settings(
             if key is not None:
                 key.parse(value)
         config = proposed.effective()
-        check_transition(layers.effective(), config)
+        check_transition(usable.effective(), config)
     except InvalidConfig as error:
         raise InvalidRequest(str(error)) from None
     return config
 
 
+def node_id_of(name: str, noun: str = "Node") -> int:
+    """The node that a resource is named by, as Java reads numbers: without blanks."""
+    if re.fullmatch(r"[+-]?\d+", name) is None or abs(int(name)) >= 1 << 31:
+        raise InvalidRequest(f"{noun} id must be an integer, but it is: {name}")
+    return int(name)
+
+
 def check_broker_name(name: str, node_id: int) -> None:
     """Refuse to change another broker's settings: each broker answers for itself."""
-    if not name:
-        return
-    try:
-        received = int(name)
-    except ValueError:
-        raise InvalidRequest(f"Node id must be an integer, but it is: {name}") from None
-    if received != node_id:
+    if name and node_id_of(name) != node_id:
         raise InvalidRequest(f"Unexpected broker id, expected {node_id}, but received {name}")

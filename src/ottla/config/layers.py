@@ -71,6 +71,41 @@ class Layers(NamedTuple):
     def effective(self) -> BrokerConfig:
         return BrokerConfig.from_properties(self.merged())
 
+    def usable(self) -> tuple["Layers", list[str]]:
+        """These without dynamic settings that cannot be used, and why those are left out.
+
+        One by itself may be wrong; and what fits the file of the broker that let it pass need not
+        fit this one's.
+        """
+        cluster, reasons = without_invalid(self.cluster, per_broker=False)
+        broker, more = without_invalid(self.broker, per_broker=True)
+        layers = self._replace(cluster=cluster, broker=broker)
+        reasons += more
+        try:
+            layers.effective()
+        except InvalidConfig:
+            return layers._fitting(reasons), reasons
+        return layers, reasons
+
+    def _fitting(self, reasons: list[str]) -> "Layers":
+        """What fits together, setting by setting; the reasons against the others are added."""
+        kept = Layers(self.static)
+        for name, value in self.cluster.items():
+            trial = kept._replace(cluster={**kept.cluster, name: value})
+            kept = trial if trial._fits(name, reasons) else kept
+        for name, value in self.broker.items():
+            trial = kept._replace(broker={**kept.broker, name: value})
+            kept = trial if trial._fits(name, reasons) else kept
+        return kept
+
+    def _fits(self, name: str, reasons: list[str]) -> bool:
+        try:
+            self.effective()
+        except InvalidConfig as error:
+            reasons.append(f"{name}: {error}")
+            return False
+        return True
+
 
 def broker_key(name: str) -> Key[Any] | None:
     """The key of a broker's setting, also behind a listener's prefix; None when it is unknown."""

@@ -194,6 +194,22 @@ class TopicConfig(ConfigSet):
         return "delete" in self.cleanup_policy
 
 
+def usable_overrides(overrides: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Settings of a topic without those that cannot be, and why these are left out."""
+    usable: dict[str, str] = {}
+    reasons: list[str] = []
+    for name, value in overrides.items():
+        key = TopicConfig.keys.get(name)
+        try:
+            if key is not None:
+                key.parse(value)
+        except InvalidConfig as error:
+            reasons.append(str(error))
+        else:
+            usable[name] = value
+    return usable, reasons
+
+
 def check_topic(config: TopicConfig, *, tiered: bool, was_remote: bool = False) -> None:
     """Refuse settings of a topic that contradict each other; ``tiered``: is a remote store on.
 

@@ -27,6 +27,7 @@ from ottla.config.changes import (
     check_group_settings,
     check_topic_settings,
     merged,
+    node_id_of,
 )
 from ottla.config.client_metrics import check_client_metrics
 from ottla.config.describe import Entry, describe_topic
@@ -176,10 +177,7 @@ class ConfigsManager:
 
     def _check_registered(self, name: str) -> None:
         """Refuse what is no node that the cluster knows."""
-        try:
-            node_id = int(name)
-        except ValueError:
-            raise InvalidRequest(f"Node id must be an integer, but it is: {name}") from None
+        node_id = node_id_of(name)
         image = self._state.image
         if node_id not in image.brokers and node_id not in image.controllers:
             raise BrokerIdNotRegistered(f"No broker with id {name} found.")

@@ -11,7 +11,7 @@ from ottla.common.identifiers import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from ottla.config.broker import BrokerConfig
 from ottla.config.changes import Resource
 from ottla.config.kinds import Value
-from ottla.config.layers import Layers, without_invalid
+from ottla.config.layers import Layers
 from ottla.config.topic import SYNONYMS, TopicConfig
 from ottla.controller.heartbeats import Heartbeats
 from ottla.controller.partition_index import PartitionIndex
@@ -108,10 +108,8 @@ class ControllerState:
         """The settings of this node with the dynamic ones; what it could not use is left out."""
         layers = self.layers()
         if self._effective is None or not _same(self._effective[0], layers):
-            cluster, _ = without_invalid(layers.cluster, per_broker=False)
-            broker, _ = without_invalid(layers.broker, per_broker=True)
-            changed = cluster or broker
-            usable = layers._replace(cluster=cluster, broker=broker)
+            usable, _ = layers.usable()
+            changed = usable.cluster or usable.broker
             self._effective = (layers, usable.effective() if changed else self.config)
         return self._effective[1]
 

@@ -19,7 +19,7 @@ from ottla.common.errors import (
     InvalidRequest,
     UnknownTopicOrPartition,
 )
-from ottla.config.changes import Resource
+from ottla.config.changes import Resource, node_id_of
 from ottla.config.describe import (
     Entry,
     describe_broker,
@@ -159,7 +159,7 @@ class _Describing:
                 if name not in self._image.topics.by_name:
                     raise UnknownTopicOrPartition
             case Resource.BROKER:
-                if name and _number(name) != self._node_id:
+                if name and node_id_of(name, "Broker") != self._node_id:
                     raise InvalidRequest(
                         f"Unexpected broker id, expected {self._node_id} or empty string, "
                         f"but received {name}"
@@ -197,7 +197,7 @@ def _loggers(
 ) -> list[DescribeConfigsResourceResult]:
     if not name:
         raise InvalidRequest("Broker id must not be empty")
-    if _number(name) != node_id:
+    if node_id_of(name, "Broker") != node_id:
         raise InvalidRequest(f"Unexpected broker id, expected {node_id} but received {name}")
     return [
         DescribeConfigsResourceResult(
@@ -206,13 +206,6 @@ def _loggers(
         for logger, level in log_levels().items()
         if names is None or logger in names
     ]
-
-
-def _number(name: str) -> int:
-    try:
-        return int(name)
-    except ValueError:
-        raise InvalidRequest(f"Broker id must be an integer, but it is: {name}") from None
 
 
 def _shown(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

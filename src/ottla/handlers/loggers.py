@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from ottla.common.errors import InvalidConfig, InvalidRequest
-from ottla.config.changes import Operation
+from ottla.config.changes import Operation, node_id_of
 from ottla.observability import logging
 
 ROOT: Final = "root"
@@ -44,11 +44,7 @@ def change_log_levels(
 
 
 def _check_node(name: str, node_id: int) -> None:
-    try:
-        received = int(name)
-    except ValueError:
-        raise InvalidRequest(f"Node id must be an integer, but it is: {name}") from None
-    if received != node_id:
+    if node_id_of(name) != node_id:
         raise InvalidRequest(f"Unexpected node id. Expected {node_id}, but received {name}")
 
 

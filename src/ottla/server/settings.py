@@ -1,10 +1,13 @@
 """The settings that hold now: the file's, and over them what the metadata log says."""
 
+from collections.abc import Mapping
+
+from ottla.common.errors import InvalidConfig
 from ottla.config.broker import BrokerConfig
 from ottla.config.changes import Resource
 from ottla.config.keys.quotas import ThrottleKeys
-from ottla.config.layers import Layers, without_invalid
-from ottla.config.topic import TopicConfig
+from ottla.config.layers import Layers
+from ottla.config.topic import TopicConfig, usable_overrides
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.observability.logging import logger
@@ -28,8 +31,18 @@ class Settings:
         config = self._topics.get(name)
         if config is None:
             own = self._image.configs_of(Resource.TOPIC, name)
-            config = self._topics[name] = TopicConfig.from_broker(self.broker, own)
+            config = self._topics[name] = self._topic(name, own)
         return config
+
+    def _topic(self, name: str, own: Mapping[str, str]) -> TopicConfig:
+        """A log is opened although an older release let settings pass that this one refuses."""
+        try:
+            return TopicConfig.from_broker(self.broker, own)
+        except InvalidConfig:
+            usable, reasons = usable_overrides(own)
+            for reason in reasons:
+                log.error("a setting of a topic is not used", topic=name, reason=reason)
+            return TopicConfig.from_broker(self.broker, usable)
 
     def load(self, image: MetadataImage) -> bool:
         """Begin with an image; return whether it changes the broker's settings."""
@@ -56,14 +69,14 @@ class Settings:
 
     def _layer_broker(self) -> bool:
         configs_of = self._image.configs_of
-        cluster, useless = without_invalid(configs_of(Resource.BROKER, ""), per_broker=False)
         name = str(self._static.node_id)
-        own, more = without_invalid(configs_of(Resource.BROKER, name), per_broker=True)
-        for reason in (*useless, *more):
-            log.warning("a dynamic setting is not used", reason=reason)
-        self.broker = Layers(self._static.originals, cluster, own).effective()
-        throttles = {**cluster, **own}
+        said = configs_of(Resource.BROKER, ""), configs_of(Resource.BROKER, name)
+        layers, reasons = Layers(self._static.originals, *said).usable()
+        for reason in reasons:
+            log.error("a dynamic setting is not used", reason=reason)
+        self.broker = layers.effective()
+        throttles = {**layers.cluster, **layers.broker}
         self.throttles = ThrottleKeys(
             {key: value for key, value in throttles.items() if key in ThrottleKeys.keys}
         )
-        return bool(cluster or own)
+        return bool(layers.cluster or layers.broker)
