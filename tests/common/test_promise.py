@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.common.promise import Promise, fulfilled, run
+from ottla.common.promise import Promise, fulfilled, run, settle_by
 
 
 def test_a_coroutine_that_need_not_wait_is_done_when_run_returns() -> None:
@@ -52,3 +52,30 @@ def test_a_promise_cannot_be_settled_twice() -> None:
     promise = fulfilled(1)
     with pytest.raises(AssertionError):
         promise.fulfil(2)
+
+
+def test_a_callback_that_fails_costs_the_others_nothing() -> None:
+    asked: Promise[int] = Promise()
+    heard: list[int] = []
+
+    def fails(_done: Promise[int]) -> None:
+        raise KeyError("ours")
+
+    asked.when_done(fails)
+    asked.when_done(lambda done: heard.append(done.result()))
+    asked.when_done(fails)
+    asked.when_done(lambda done: heard.append(done.result()))
+    with pytest.raises(KeyError) as raised:
+        asked.fulfil(3)
+    assert heard == [3, 3]
+    assert raised.value.__notes__ == ["and then KeyError('ours')"]
+
+
+def test_what_work_raises_belongs_to_the_promise() -> None:
+    good: Promise[int] = Promise()
+    settle_by(good, lambda: 3)
+    assert good.result() == 3
+    bad: Promise[int] = Promise()
+    settle_by(bad, lambda: int("a"))
+    with pytest.raises(ValueError, match="invalid literal"):
+        bad.result()

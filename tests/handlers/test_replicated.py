@@ -396,3 +396,26 @@ def test_records_that_the_follower_keeps_too_long_are_told(broker: Broker) -> No
     assert isinstance(response, DeleteRecordsResponse)
     (result,) = response.topics[0].partitions
     assert result.error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_an_answer_that_cannot_be_made_is_told_to_the_connection(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the request, and all behind it on its connection, would wait for ever."""
+    produced = Produced(broker, 0)
+    fetched = start(broker, asked(broker, at(0), wait_ms=500))
+    assert isinstance(fetched, Promise)
+
+    def fails(*_arguments: object, **_more: object) -> Answer:
+        raise KeyError("a mistake of ours")
+
+    monkeypatch.setattr("ottla.handlers.produce_outcomes.encode_appended", fails)
+    monkeypatch.setattr("ottla.handlers.fetch.encode_fetch_response", fails)
+    broker.partition("t").fetch_as_follower(
+        OTHER, registered(OTHER).epoch, 1, 1, 0, at_least_one=True, log_start_offset=0
+    )
+    broker.replicas.waiting.finish_ready()
+    with pytest.raises(KeyError):
+        assert produced.codes == []
+    with pytest.raises(KeyError):
+        fetched.result()

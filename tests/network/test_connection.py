@@ -551,3 +551,18 @@ def test_a_connection_waits_for_us_until_the_answer_is_its_own_to_read() -> None
     broker.network.run()
     waits.append(broker.connection.waits_for_us)
     assert waits == [False, True, False, False]
+
+
+def test_an_answer_that_fails_ends_its_connection_and_nobody_elses(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Who waits behind it would wait for ever; who is told behind it must be told."""
+    promise: Promise[Answer] = Promise()
+    broker = Broker(lambda _: promise)
+    broker.receive(frame(b"x") + frame(b"behind it"))
+    heard: list[bool] = []
+    promise.when_done(lambda done: heard.append(done.done))
+    promise.fail(KeyError("a mistake of ours"))
+    assert broker.connection.closed
+    assert heard == [True]
+    assert "the broker made a mistake" in caplog.text

@@ -39,7 +39,7 @@ class Led:
         replicas: tuple[int, ...] = (1, 2, 3),
         min_isr: int = 1,
     ) -> None:
-        filesystem = MemoryFilesystem()
+        filesystem = self.filesystem = MemoryFilesystem()
         filesystem.make_directory("/data")
         self.log = Log.open(
             filesystem,

@@ -2,6 +2,8 @@
 
 from functools import partial
 
+import pytest
+
 from ottla.common.errors import ApiError, KafkaStorageError
 from ottla.replication.acknowledgements import Acknowledgements
 
@@ -42,3 +44,21 @@ def test_who_is_told_may_wait_for_more() -> None:
     acknowledgements.passed(5)
     assert told == [1, 2]
     assert len(acknowledgements) == 1
+
+
+@pytest.mark.parametrize("how", ["passed", "fail"])
+def test_one_that_fails_when_it_is_told_keeps_nobody_else_waiting(how: str) -> None:
+    acknowledgements = Acknowledgements()
+    told: list[int] = []
+
+    def fails(_error: ApiError | None) -> None:
+        raise KeyError("a mistake of ours")
+
+    acknowledgements.add(1, fails)
+    acknowledgements.add(2, lambda _error: told.append(2))
+    with pytest.raises(KeyError):
+        if how == "passed":
+            acknowledgements.passed(3)
+        else:
+            acknowledgements.fail(KafkaStorageError())
+    assert told == [2]

@@ -1,5 +1,7 @@
 """Requests that wait: woken by what comes, by their deadline, or by the end of their partition."""
 
+import pytest
+
 from ottla.common.chance import Chance
 from ottla.replication.waiting import WaitingRequest, WaitingRequests
 from ottla.simulation.scheduler import SimulatedScheduler
@@ -124,3 +126,29 @@ def test_requests_that_are_answered_keep_nothing_until_their_deadline() -> None:
     partition.came(2)
     waiters.queue.finish_ready()
     assert waiters.names() == ["kept"]
+
+
+def fail() -> None:
+    raise KeyError("a mistake of ours")
+
+
+def test_a_request_that_cannot_be_answered_keeps_no_other_waiting() -> None:
+    waiters, partition = Waiters(), Awaited()
+    waiters.wait("a", 1, [partition])
+    waiters.queue.add(1, [partition.waiting], 500, fail)
+    waiters.wait("b", 1, [partition])
+    partition.came(1)
+    with pytest.raises(KeyError):
+        waiters.queue.finish_ready()
+    assert waiters.names() == ["a", "b"]
+
+
+def test_a_deadline_that_fails_keeps_no_other_from_its_own() -> None:
+    waiters = Waiters()
+    waiters.queue.add(1, [], 500, fail)
+    waiters.wait("same", 1, [])
+    waiters.wait("later", 1, [], wait_ms=900)
+    with pytest.raises(KeyError):
+        waiters.scheduler.run_for(0.6)
+    waiters.scheduler.run_for(1.0)
+    assert waiters.answered == [("same", 0.5), ("later", 0.9)]

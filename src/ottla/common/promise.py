@@ -9,11 +9,16 @@ has to wait costs one ``send``.
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Generic, TypeVar
 
+from ottla.common.mistakes import raise_first
+
 T = TypeVar("T")
 
 
 class Promise(Generic[T]):
-    """A value or an error that is set once; callbacks run at once, in order of arrival."""
+    """A value or an error that is set once; callbacks run at once, in order of arrival.
+
+    All of them run. What one raises is a mistake of ours, and is raised behind the last.
+    """
 
     __slots__ = ("_callbacks", "_error", "_value", "done")
 
@@ -37,8 +42,15 @@ class Promise(Generic[T]):
 
     def _run_callbacks(self) -> None:
         callbacks, self._callbacks = self._callbacks, []
+        errors: list[Exception] | None = None
         for callback in callbacks:
-            callback(self)
+            try:
+                callback(self)
+            except Exception as error:  # noqa: BLE001 - raised below
+                errors = errors or []
+                errors.append(error)
+        if errors is not None:
+            raise_first(errors)
 
     def result(self) -> T:
         assert self.done
@@ -56,6 +68,16 @@ class Promise(Generic[T]):
         if not self.done:
             yield self
         return self.result()
+
+
+def settle_by(promise: Promise[T], work: Callable[[], T]) -> None:
+    """Do the work, and settle the promise with what comes of it: a value, or what it raises."""
+    try:
+        result = work()
+    except Exception as error:  # noqa: BLE001 - the error belongs to whoever reads the promise
+        promise.fail(error)
+    else:
+        promise.fulfil(result)
 
 
 def fulfilled(value: T) -> Promise[T]:

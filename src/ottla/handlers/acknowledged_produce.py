@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 from ottla.common.buffers import Answer
 from ottla.common.errors import ApiError, RequestTimedOut
-from ottla.common.promise import Promise
+from ottla.common.promise import Promise, settle_by
 from ottla.handlers.produce_outcomes import Refused
 from ottla.protocol.produce_response import Appended
 from ottla.replication.partition import Partition
@@ -77,9 +77,12 @@ class WaitingProduce:
         for one in pending.values():
             self._refused = True
             one.refuse(RequestTimedOut())
+        settle_by(self.answer, self._make_answer)
+
+    def _make_answer(self) -> Answer:
         answer = self._finish(refused=self._refused)
         assert answer is not None
-        self.answer.fulfil(answer)
+        return answer
 
 
 def finish_when_acknowledged(

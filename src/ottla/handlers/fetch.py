@@ -27,7 +27,7 @@ from ottla.common.errors import (
     OffsetOutOfRange,
     RequestTimedOut,
 )
-from ottla.common.promise import Promise, run
+from ottla.common.promise import Promise, run, settle_by
 from ottla.handlers.context import Peer, Services
 from ottla.handlers.current_leaders import Leaders
 from ottla.handlers.deadlines import until
@@ -85,7 +85,7 @@ def answer(
         request.min_bytes - size,
         fetch.places(),
         request.max_wait_ms,
-        lambda: waits.fulfil(fetch.encode(fetch.read_again())),
+        lambda: settle_by(waits, lambda: fetch.encode(fetch.read_again())),
     )
     return waits
 

@@ -311,6 +311,11 @@ class Connection:
         except ProtocolViolation as violation:
             self._violated(violation)
             return
+        except Exception:
+            # Its answer will not come, and all behind it would wait for ever.
+            log.exception("connection closed: the broker made a mistake", peer=self.peer_host)
+            self.close()
+            return
         if not self._reading and self._reading_allowed():
             self._resume()
 

@@ -125,7 +125,7 @@ class Partition:
                     state.leader_epoch, self.log.log_end_offset, is_new_leader=not was_leader
                 )
             self._count_in_sync()
-            self._advance_high_watermark()
+            self._advance_and_wake()
         else:
             self._end_leadership(NotLeaderOrFollower())
         if before != (self.leader, self.leader_epoch):
@@ -167,8 +167,8 @@ class Partition:
         if count != self._min_insync_replicas:
             self._min_insync_replicas = count
             self._count_in_sync()
-            if self.is_leader and self._advance_high_watermark():
-                self._surroundings.wake()
+            if self.is_leader:
+                self._advance_and_wake()
 
     @property
     def effective_min_isr(self) -> int:
@@ -223,10 +223,15 @@ class Partition:
 
     def maybe_shrink_isr(self) -> None:
         """Have those taken out of the ISR who have been behind for too long."""
-        if self.leader == self.node_id and len(self.isr) > 1:
+        if self.leader != self.node_id:
+            return
+        if len(self.isr) > 1:
             late = self.leadership.out_of_sync(self.log.log_end_offset)
             if late:
                 self._propose_isr(tuple(member for member in self.isr if member not in late))
+        if self.leadership.followers and self.log.high_watermark < self.log.log_end_offset:
+            # One that was about to join counts no more when it has fallen behind or is fenced.
+            self._advance_and_wake()
 
     def _propose_isr(self, isr: tuple[int, ...]) -> None:
         proposed = self.leadership.propose(isr, self.leader_epoch, self.partition_epoch)
@@ -249,8 +254,7 @@ class Partition:
             surroundings.isr_expands.count += 1
         else:
             surroundings.isr_shrinks.count += 1
-        if self._advance_high_watermark():
-            surroundings.wake()
+        self._advance_and_wake()
 
     def isr_refused(self, proposed: ProposedIsr, *, is_unchanged: bool) -> bool:
         """The controller refuses; whether the proposal still stands.
@@ -263,6 +267,7 @@ class Partition:
         self._surroundings.failed_isr_updates.count += 1
         if is_unchanged:
             self.leadership.in_sync.take_back()
+            self._advance_and_wake()
             return False
         return True
 
@@ -351,10 +356,9 @@ class Partition:
             return due.info
 
     def flushed(self, size: int, leader_epoch: int) -> None:
-        """What was appended in ``leader_epoch`` is on disk only now: count it.
+        """Count what was appended in ``leader_epoch`` and is on disk, if it is still there.
 
-        NOT_LEADER_OR_FOLLOWER when this broker has not led ever since. The log may have been cut,
-        and at those offsets may be records that another leader has written.
+        Whoever has not led ever since may have other records at those offsets.
         """
         if self.leader != self.node_id or leader_epoch < self.leadership.since_epoch:
             raise NotLeaderOrFollower
@@ -457,11 +461,15 @@ class Partition:
         self._acknowledgements.passed(reached)
         return True
 
+    def _advance_and_wake(self) -> None:
+        """Move the high watermark; for what no client's request has begun."""
+        if self._advance_high_watermark():
+            self._surroundings.wake()
+
     def acknowledge(self, last_offset: int, acknowledge: Acknowledge) -> None:
         """Tell when the high watermark is above ``last_offset``, or this broker leads no more.
 
-        Asked in the turn of the append, or of :meth:`flushed`: whoever waits is told when the
-        leadership ends, so that only the records that it has appended itself can release it.
+        Asked in the turn of the append or of :meth:`flushed`, so that no other's records count.
         """
         if self.leader != self.node_id:
             acknowledge(NotLeaderOrFollower())
@@ -472,8 +480,7 @@ class Partition:
 
     def when_committed(self, last_offset: int) -> Promise[None]:
         """Promise that every in-sync replica has ``last_offset``; or NOT_LEADER_OR_FOLLOWER."""
-        promise: Promise[None] = Promise()
-        self.acknowledge(last_offset, partial(_settle, promise))
+        self.acknowledge(last_offset, partial(_settle, promise := Promise[None]()))
         return promise
 
     # Reading

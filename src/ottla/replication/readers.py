@@ -7,6 +7,7 @@ transaction is not yet there for the last ones, and all of it comes with its mar
 
 from typing import Final
 
+from ottla.common.errors import ApiError
 from ottla.replication.waiting import WaitingAt
 from ottla.storage.log import Log
 
@@ -63,12 +64,15 @@ def _tell(waiting: WaitingAt, log: Log, before: int, reached: int) -> None:
     """They saw the log to ``before``; how large that is which they see now matters to few."""
     came = 1
     if any(request.missing > 1 for request in waiting):
-        fetched = log.read(
-            max(before, log.log_start_offset),
-            _ALL_OF_IT,
-            upper_bound_offset=reached,
-            at_least_one=True,
-        )
-        came = 1 if fetched.region is None else fetched.region.size
+        try:
+            fetched = log.read(
+                max(before, log.log_start_offset),
+                _ALL_OF_IT,
+                upper_bound_offset=reached,
+                at_least_one=True,
+            )
+            came = 1 if fetched.region is None else fetched.region.size
+        except ApiError:
+            came = _ALL_OF_IT  # each reads for itself, and is told what is wrong
     for request in tuple(waiting):
         request.came(came)

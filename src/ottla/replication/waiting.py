@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from ottla.common.environment import Cancellable, Scheduler
+from ottla.common.mistakes import raise_first
 from ottla.common.timers import Timer, TimerQueue
 
 WaitingAt: TypeAlias = "dict[WaitingRequest, None]"
@@ -100,11 +101,14 @@ class WaitingRequests:
 
     def _deadline(self) -> None:
         self._wake_up = None
-        self._deadlines.run_due(self._scheduler.monotonic())
-        self.finish_ready()
-        at = self._deadlines.next_at()
-        if at is not None:
-            self._schedule(at)
+        try:
+            self._deadlines.run_due(self._scheduler.monotonic())
+            self.finish_ready()
+        finally:
+            # One that fails must not keep the others waiting: they are due, and come next.
+            at = self._deadlines.next_at()
+            if at is not None and self._wake_up is None:
+                self._schedule(at)
 
     def finish_soon(self, requests: Iterable[WaitingRequest]) -> None:
         """Answer them in a turn of their own: what they wait for will not come."""
@@ -118,7 +122,14 @@ class WaitingRequests:
 
     def finish_ready(self) -> None:
         """Answer what has got enough; called at the end of each turn."""
+        errors: list[Exception] | None = None
         while self.ready:
             ready, self.ready = self.ready, []
             for request in ready:
-                request.finish()
+                try:
+                    request.finish()
+                except Exception as error:  # noqa: BLE001 - raised below, when all are answered
+                    errors = errors or []
+                    errors.append(error)
+        if errors is not None:
+            raise_first(errors)

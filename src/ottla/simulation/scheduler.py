@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from typing import Any, Final, TypeVar
 
 from ottla.common.chance import Chance
-from ottla.common.promise import Promise
+from ottla.common.promise import Promise, settle_by
 
 T = TypeVar("T")
 
@@ -148,16 +148,6 @@ class SimulatedScheduler:
                 return False
             self.step()
         return True
-
-
-def settle_by(promise: Promise[T], work: Callable[[], T]) -> None:
-    """Do the work, and settle the promise with what comes of it."""
-    try:
-        result = work()
-    except Exception as error:  # noqa: BLE001 - it belongs to whoever reads the promise
-        promise.fail(error)
-    else:
-        promise.fulfil(result)
 
 
 class NodeScheduler:
