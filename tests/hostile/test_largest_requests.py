@@ -32,8 +32,8 @@ DEARER: Final = {
 """Calls for each item, where a request has a bound of its own."""
 CALLS_MAX: Final = 4_000
 """Of a turn, whatever the number of items: what every request costs, and a turn of a long one."""
-GROWTH_MAX: Final = 2.3
-"""Of the longest turn, for twice as many items."""
+GROWTH_MAX: Final = 3.0
+"""Of the longest turn, for twice as many items; a list that is looked through for each has 4."""
 ANSWER_SECONDS: Final = 40.0
 
 CONFIGURED: Final = {"log.cleaner.enable": "false", "connections.max.idle.ms": "600000"}
@@ -163,8 +163,6 @@ def test_no_list_of_a_request_keeps_others_waiting(
 ) -> None:
     names = CONTROLLER_HANDLERS if listener == "CONTROLLER" else HANDLERS
     version = import_module(f"ottla.handlers.{names[key]}").VERSIONS[1]
-    if key == ApiKey.TXN_OFFSET_COMMIT:
-        pytest.xfail("partitions that are not there are looked for in a list")
     for filled in largest(APIS[key], version):
         once = asked.cost(filled, ITEMS, listener)
         twice = asked.cost(filled, 2 * ITEMS, listener)

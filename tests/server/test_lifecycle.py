@@ -43,7 +43,7 @@ class Controller:
         self.scheduler = scheduler
         self.refusal: ApiError | None = None
         self.is_silent = False
-        self.registrations = 0
+        self.registered: list[BrokerRegistrationRequest] = []
         self.next_epoch = EPOCH
         self.taken_over = 0
         """How many of the first registrations another life of the broker takes the place of."""
@@ -52,10 +52,14 @@ class Controller:
         self.fenced = True
         self.leaderships = 1
 
+    @property
+    def registrations(self) -> int:
+        return len(self.registered)
+
     def register_broker(
-        self, _request: BrokerRegistrationRequest
+        self, request: BrokerRegistrationRequest
     ) -> Promise[BrokerRegistrationResponse]:
-        self.registrations += 1
+        self.registered.append(request)
         epoch = self.next_epoch
         if self.refusal is None and not self.is_silent:
             self.next_epoch += 1
@@ -173,7 +177,34 @@ def test_a_broker_that_is_not_known_goes_on_saying_that_it_lives(refusal: ApiErr
     broker.controller.refusal = None
     broker.run_for(10)
     assert len(broker.heartbeats_within(20)) in (9, 10)
-    assert broker.lifecycle.epoch == EPOCH
+    assert broker.lifecycle.epoch == EPOCH + 1
+
+
+def test_a_broker_that_is_unregistered_registers_again_and_says_what_it_was() -> None:
+    broker = Broker().started()
+    broker.controller.taken_over = 1
+    broker.run_for(5)
+    assert broker.lifecycle.epoch == EPOCH + 1
+    assert broker.controller.registered[-1].previous_broker_epoch == EPOCH
+    assert len(broker.heartbeats_within(20)) in (9, 10)
+
+
+def test_a_broker_whose_place_another_has_taken_goes_on_asking_with_pauses() -> None:
+    broker = Broker().started()
+    broker.controller.taken_over = 1
+    broker.controller.refusal = DuplicateBrokerRegistration()
+    broker.run_for(120)
+    assert 10 < broker.controller.registrations < 30
+    broker.controller.refusal = None
+    broker.run_for(SESSION_SECONDS + 1)
+    assert broker.lifecycle.epoch == EPOCH + 1
+
+
+def test_a_broker_that_is_not_registered_any_more_goes_at_once() -> None:
+    broker = Broker().started()
+    broker.controller.taken_over = 1
+    left = broker.lifecycle.leave()
+    assert broker.scheduler.run_until(lambda: left.done, 1)
 
 
 def test_a_failed_directory_is_told_at_once_and_until_it_is_heard() -> None:
@@ -242,6 +273,11 @@ class Lives(RuleBasedStateMachine):
     def fall_silent(self, silent: bool) -> None:
         self.broker.controller.is_silent = silent
 
+    @rule()
+    def unregister(self) -> None:
+        controller = self.broker.controller
+        controller.taken_over = controller.next_epoch - EPOCH
+
     @rule(seconds=st.floats(0, 30))
     def wait(self, seconds: float) -> None:
         self.broker.run_for(seconds)
@@ -255,7 +291,8 @@ class Lives(RuleBasedStateMachine):
     def heal(self) -> None:
         controller = self.broker.controller
         controller.refusal, controller.is_silent = None, False
-        self.broker.run_for(SESSION_SECONDS + 3)
+        self.broker.run_for(SESSION_SECONDS + 6)
+        assert self.broker.lifecycle.epoch >= EPOCH + controller.taken_over
         assert controller.heartbeats[-1][1].offline_log_dirs == self.told
         beaten = self.broker.heartbeats_within(20)
         assert len(beaten) in (9, 10)

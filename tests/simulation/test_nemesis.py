@@ -9,7 +9,7 @@ from ottla.simulation import disk
 from ottla.simulation.cluster import SimulatedCluster
 from ottla.simulation.cluster_client import ClusterClient
 from ottla.simulation.faults import KINDS, Faults
-from ottla.simulation.nemesis import Nemesis
+from ottla.simulation.nemesis import ALL_KINDS, Nemesis
 from ottla.simulation.node import SimulatedNode
 from ottla.simulation.scenario import SCENARIOS, TWO_DIRECTORIES, draw_scenario
 
@@ -36,8 +36,8 @@ def test_each_seed_draws_a_scenario_of_its_own() -> None:
     assert len({scenario.faults for scenario in drawn}) > 30
     assert {scenario.roles for scenario in drawn} == {"combined", "separate"}
     assert {scenario.has_two_directories for scenario in drawn} == {False, True}
-    assert set().union(*(scenario.faults for scenario in drawn)) == set(KINDS)
-    assert all(set(kinds) <= set(KINDS) for kinds in SCENARIOS.values())
+    assert set().union(*(scenario.faults for scenario in drawn)) == set(ALL_KINDS)
+    assert all(set(kinds) <= set(ALL_KINDS) for kinds in SCENARIOS.values())
 
 
 @pytest.mark.parametrize("kind", ["kill", "kill-all", "full-disk", "bad-disk", "pause"])

@@ -10,14 +10,15 @@ Rules:
    earlier life may still have a session, and the controller may not be there yet.
 3. A heartbeat that is refused or lost is sent again, after pauses that grow; whatever it was
    refused with, the broker goes on: it is fenced, if at all, by the metadata log.
-4. What an earlier life has sent may arrive after this one is registered, and take its place. Before
-   clients are let in the broker then registers again.
+4. A broker whose registration is gone registers again: what an earlier life has sent may arrive
+   after this one is registered, and take its place; and a broker that runs may be unregistered.
+   It says which registration it had, since it has lost nothing.
 5. A broker that stops goes on serving and saying so until the controller has moved what it leads.
    When no controller has answered for a whole session it goes: nobody believes in it any more.
 """
 
 from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from ottla.common.environment import Cancellable, Scheduler
 from ottla.common.errors import ApiError, ErrorCode, RequestTimedOut
@@ -43,6 +44,7 @@ BACKOFF_SECONDS: Final = 0.1
 REGISTRATION_PAUSE_SECONDS_MAX: Final = 0.5
 """Nothing is served meanwhile, and the session of the former life ends at any moment."""
 STOP_SECONDS_MAX: Final = 300.0
+_REPLACED: Final = frozenset({ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED})
 
 
 class BrokerController(Protocol):
@@ -92,12 +94,13 @@ class BrokerLifecycle:
         self._on_unheard = on_unheard
         self._unheard: Cancellable | None = None
         self._timer: Cancellable | None = None
-        self._under_way: Promise[BrokerHeartbeatResponse] | None = None
+        self._under_way: Promise[Any] | None = None
         self._is_urgent = False
         """There is something to tell that the heartbeat under way does not."""
         self._failures = 0
+        self._request: BrokerRegistrationRequest | None = None
         self._is_replaced = False
-        """The last heartbeat was refused: the controller knows another life of this broker."""
+        """The controller knows another life of this broker, or none."""
         self._stopping = False
         self._gone: Promise[None] = Promise()
         self.epoch = NO_EPOCH
@@ -114,6 +117,7 @@ class BrokerLifecycle:
         true of the life before is then undone: a broker that has lost records because its power
         failed leads nothing that it led.
         """
+        self._request = request
         await self._take_part(request)
         if not self._stopping:
             load()
@@ -187,7 +191,8 @@ class BrokerLifecycle:
             response = await heartbeat
         except ApiError as error:
             log.warning("heartbeat refused", code=error.code.name, reason=error.message)
-            self._is_replaced = error.code == ErrorCode.STALE_BROKER_EPOCH
+            if error.code in _REPLACED:
+                self._is_replaced = True
             return None
         finally:
             self._under_way = None
@@ -206,11 +211,32 @@ class BrokerLifecycle:
         run(self._tell())
 
     async def _tell(self) -> None:
+        if self._is_replaced:
+            await self._register_again()
         heartbeat = await self._beaten()
         if self._is_urgent:
             self._schedule(0.0)
         else:
             self._schedule(self._interval if heartbeat is not None else self._backoff())
+
+    async def _register_again(self) -> None:
+        """Try it once; the heartbeat that follows tells whether it has helped."""
+        request = self._request
+        assert request is not None
+        request.previous_broker_epoch = self.epoch
+        asked = self._under_way = self._controller.register_broker(request)
+        try:
+            response = await asked
+        except ApiError as error:
+            reason = f"{error.code.name} {error.message}".rstrip()
+            log.error("not registered any more", broker=self._node_id, reason=reason)
+            return
+        finally:
+            self._under_way = None
+        if response.error_code == ErrorCode.NONE:
+            self.epoch = response.broker_epoch
+            self._is_replaced = False
+            log.warning("registered again", broker=self._node_id, epoch=self.epoch)
 
     def _tell_at_once(self) -> None:
         if self.epoch == NO_EPOCH or self._timer is None:
@@ -277,6 +303,8 @@ class BrokerLifecycle:
                 if heartbeat.should_shut_down:
                     return
                 heard_at = now
+            if self._is_replaced:
+                return  # nothing that the cluster knows of waits for it
             if now >= deadline or now - heard_at >= self._session:
                 log.warning("the controller did not let this broker go", broker=self._node_id)
                 return

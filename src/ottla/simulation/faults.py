@@ -6,6 +6,7 @@ process ends uncleanly, since the controller cannot tell who has lost records an
 the disk of a voter's metadata log is never replaced.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
@@ -43,15 +44,15 @@ class Faults:
         self.tasks: list[Promise[None]] = []
         """What takes its time: rolling restarts, changes of the voters."""
         self.is_over = False
-        self._has_lost = False
+        self.has_lost = False
         """Whether a node has lost records, and not all replicas were in sync since."""
 
     @property
     def is_fragile(self) -> bool:
         """Whether another unclean end might be one too many."""
-        if self._has_lost and self._cluster.is_in_sync():
-            self._has_lost = False
-        return self._has_lost
+        if self.has_lost and self._cluster.is_in_sync():
+            self.has_lost = False
+        return self.has_lost
 
     def heal(self) -> None:
         """End all that is wrong, and start whoever is down."""
@@ -63,6 +64,7 @@ class Faults:
                 node.resume()
             if node.scheduler.skew_ms:
                 node.skew(0)
+            node.host.descriptors_max = sys.maxsize
             self._mend_disk(node)
             self.start(node)
             if node.has_offline_directory and not node.is_stopping:
@@ -98,9 +100,9 @@ class Faults:
 
     def lose_power(self, nodes: Nodes, chance: Chance) -> End | None:
         node = nodes[0]
-        if not self._may_lose(node):
+        if not self.may_lose(node):
             return None
-        self._has_lost = True
+        self.has_lost = True
         if chance.below(2):
             node.lose_power()
         else:
@@ -114,7 +116,7 @@ class Faults:
 
         return end
 
-    def _may_lose(self, node: SimulatedNode) -> bool:
+    def may_lose(self, node: SimulatedNode) -> bool:
         return node.node is not None and not self._bad_disks and self._cluster.is_in_sync()
 
     def pause(self, nodes: Nodes, _chance: Chance) -> End | None:
@@ -244,9 +246,9 @@ class Faults:
     def new_disk(self, nodes: Nodes, chance: Chance) -> End | None:
         node = nodes[0]
         others = node.other_directories
-        if (node.config.is_controller and not others) or not self._may_lose(node):
+        if (node.config.is_controller and not others) or not self.may_lose(node):
             return None
-        self._has_lost = True
+        self.has_lost = True
         node.kill()
         if others and (node.config.is_controller or chance.below(2)):
             node.replace(chance.choose(others))

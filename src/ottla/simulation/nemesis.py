@@ -11,6 +11,7 @@ from typing import Final
 
 from ottla.common.chance import Chance
 from ottla.simulation.cluster import SimulatedCluster
+from ottla.simulation.connection_faults import LATER_KINDS
 from ottla.simulation.faults import KINDS, End, Faults
 from ottla.simulation.node import SimulatedNode
 
@@ -19,6 +20,7 @@ SECONDS: Final = (1.0, 20.0)
 PAUSE_SECONDS: Final = (0.5, 8.0)
 """Between the beginnings of two faults."""
 RESTART_SECONDS: Final = (0.5, 5.0)
+ALL_KINDS: Final = {**KINDS, **LATER_KINDS}
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Nemesis:
         if self.faults.is_over:
             return
         nodes = [self._cluster.nodes[node_id] for node_id in fault.nodes]
-        end = KINDS[fault.kind](self.faults, nodes, Chance(fault.draw))
+        end = ALL_KINDS[fault.kind](self.faults, nodes, Chance(fault.draw))
         if end is not None:
             self.begun[fault.kind] += 1
             self._cluster.scheduler.call_later(fault.seconds, self._end, end)

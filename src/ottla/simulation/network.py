@@ -112,6 +112,9 @@ class SimulatedHost:
         """Old connections on which something came while the host had no power."""
         self._next_port = FIRST_PORT
         self.descriptor_limit = sys.maxsize
+        """What the process is told when it starts."""
+        self.descriptors_max = sys.maxsize
+        """What it can have now."""
 
     @property
     def descriptors_used(self) -> int:
@@ -121,7 +124,7 @@ class SimulatedHost:
 
     @property
     def descriptors_left(self) -> int:
-        return self.descriptor_limit - self.descriptors_used
+        return self.descriptors_max - self.descriptors_used
 
     def next_port(self) -> int:
         self._next_port += 1

@@ -10,6 +10,7 @@ from typing import Final
 
 from ottla.common.chance import Chance
 from ottla.simulation.cluster import Roles
+from ottla.simulation.connection_faults import LATER_KINDS
 from ottla.simulation.faults import KINDS
 from ottla.simulation.node import DIRECTORY
 from ottla.simulation.workloads.administration import Administration
@@ -28,6 +29,7 @@ SCENARIOS: Final[dict[str, tuple[str, ...]]] = {
     "disks": ("full-disk", "bad-disk", "slow-disk", "new-disk"),
     "restarts": ("rolling", "kill"),
     "voters": ("voters", "kill", "isolate"),
+    "connections": tuple(LATER_KINDS),
 }
 """The faults of each, by name."""
 SECONDS: Final = 45.0
@@ -82,7 +84,7 @@ def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) ->
     cleaner = {"log.cleaner.enable": "true" if COMPACTED in workloads else "false"}
     return Scenario(
         name=name,
-        faults=faults,
+        faults=(*faults, *_later_faults(seed)) if name == SWARM else faults,
         seconds=SECONDS if seconds is None else seconds,
         roles="separate" if chance.below(4) == 0 else "combined",
         static_quorum=static,
@@ -96,6 +98,7 @@ def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) ->
             **_directories(seed),
             **_flushes(seed),
             **_logs(seed),
+            **_connections(seed),
         },
         features={"eligible.leader.replicas.version": int(chance.below(4) > 0 or is_lossy)},
         brokers=chance.choose(BROKERS) if Administration.NAME in workloads else BROKERS[0],
@@ -111,6 +114,18 @@ def _directories(seed: int) -> dict[str, str]:
     """A quarter of all have two log directories per node, of which one may fail."""
     chance = Chance(int.from_bytes(f"{seed}/directories".encode()))
     return {"log.dirs": TWO_DIRECTORIES} if chance.below(4) == 0 else {}
+
+
+def _later_faults(seed: int) -> tuple[str, ...]:
+    """A quarter of all have one of these too."""
+    chance = Chance(int.from_bytes(f"{seed}/later faults".encode()))
+    return (chance.choose(tuple(LATER_KINDS)),) if chance.below(4) == 0 else ()
+
+
+def _connections(seed: int) -> dict[str, str]:
+    """Idle connections are closed within a run in half of all."""
+    chance = Chance(int.from_bytes(f"{seed}/connections".encode()))
+    return {"connections.max.idle.ms": chance.choose(("600000", "600000", "5000", "15000"))}
 
 
 def _flushes(seed: int) -> dict[str, str]:
