@@ -221,6 +221,11 @@ def test_a_setting_that_nobody_knows_gets_a_did_you_mean(ottla: Command, topic: 
     )
     _, complaint = ottla("topics", "create", f"{topic}-x", "-c", wrong, code=1)
     assert "did you mean retention.ms?" in complaint
+    _, told = ottla("configs", "alter", "broker", "default", "-s", "log.retention.mss=5")
+    assert told == (
+        "unknown setting log.retention.mss has no effect; did you mean log.retention.ms?\n"
+    )
+    assert ottla("configs", "alter", "broker", "default", "-d", "log.retention.mss")[1] == ""
     words = ("group", "g", "-s", "consumer.session.timeout=5")
     _, complaint = ottla("configs", "alter", *words, code=1)
     assert "did you mean consumer.session.timeout.ms?" in complaint
@@ -287,6 +292,8 @@ def test_a_line_of_json_that_is_no_record_is_refused(ottla: Command, topic: str)
     lines = '{"value": "x"}\n{"vlaue": "y"}\n'
     _, complaint = ottla("produce", topic, "--from-json", stdin=lines, code=2)
     assert 'line 2: unknown field "vlaue"; did you mean value?' in complaint
+    assert "(the 1 before it are written)" in complaint
+    assert ottla("consume", topic, "--from-beginning", "-e")[0] == "x\n"
 
 
 def test_large_records_are_written_if_the_topic_takes_them(ottla: Command, topic: str) -> None:

@@ -173,6 +173,8 @@ def alter(
     if not changes:
         raise click.UsageError("give --set, --delete, --append or --subtract")
     wanted = {resource_of(kind, name): changes for name in names}
+    if kind == "broker":
+        _tell_unknown([each.name for each in changes if each.value is not None], output)
 
     def change() -> dict["ConfigResource", list["ConfigChange"]]:
         admin.alter_configs(wanted, validate_only=dry_run)
@@ -194,6 +196,16 @@ def alter(
     columns = [Column("resource"), Column("name"), Column("operation"), Column("value")]
     output.rows("altered", columns, rows)
     finish(output)
+
+
+def _tell_unknown(names: list[str], output: Output) -> None:
+    """Brokers take settings that nobody knows, as Kafka's do: a person should hear of it."""
+    from ottla.config.notices import did_you_mean, unknown_settings
+
+    for name in unknown_settings(names):
+        near = did_you_mean(name)
+        question = f"; did you mean {near}?" if near else ""
+        output.talk(f"unknown setting {name} has no effect{question}")
 
 
 def changes_of(

@@ -3,12 +3,13 @@
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
 from ottla.cli.completing import complete_topics
+from ottla.cli.input_lines import input_lines
 from ottla.cli.json_records import Headers, parse_line
 from ottla.cli.output import Output, output_options
 from ottla.cli.progress import Progress, progress_options
@@ -114,9 +115,9 @@ def produce(
     if from_json and (whole or key_delimiter is not None or null is not None):
         raise click.UsageError("--from-json excludes --whole, --key-delimiter and --null")
     reading = Reading(key, key_delimiter, null, parse_headers(headers), partition, whole)
-    lines = json_lines(reading) if from_json else plain_lines(reading)
     if dry_run:
-        output_result(output, topic, count=sum(1 for _ in lines), dry_run=True)
+        count = sum(1 for _ in read_lines(reading, from_json, lambda: None))
+        output_result(output, topic, count=count, dry_run=True)
         return
     from ottla.cli.clients import open_producer
 
@@ -130,7 +131,7 @@ def produce(
     count = 0
     last: Promise[Delivered] | None = None
     with producer, input_progress(quiet=quiet) as progress:
-        for line in lines:
+        for line in read_lines(reading, from_json, producer.flush):
             progress.update(line.size)
             last = producer.send(
                 topic,
@@ -174,12 +175,24 @@ def parse_headers(items: tuple[str, ...]) -> Headers:
     return headers
 
 
-def plain_lines(reading: Reading) -> Iterator[Line]:
+def read_lines(
+    reading: Reading, from_json: bool, before_waiting: Callable[[], None]
+) -> Iterator[Line]:
+    """Standard input as records; what comes before a line that is none is written."""
+    source = [sys.stdin.buffer.read()] if reading.whole else input_lines(before_waiting)
+    try:
+        yield from json_lines(source, reading) if from_json else plain_lines(source, reading)
+    except click.UsageError:
+        before_waiting()
+        raise
+
+
+def plain_lines(source: Iterable[bytes], reading: Reading) -> Iterator[Line]:
     """Each line is a value, with a key before the delimiter if there is one."""
     delimiter = None if reading.key_delimiter is None else reading.key_delimiter.encode()
     null = None if reading.null is None else reading.null.encode()
     fixed = None if reading.key is None else reading.key.encode()
-    for raw in [sys.stdin.buffer.read()] if reading.whole else sys.stdin.buffer:
+    for raw in source:
         line = raw if reading.whole else raw.removesuffix(b"\n").removesuffix(b"\r")
         key, value = fixed, line
         if delimiter is not None and delimiter in line:
@@ -194,14 +207,15 @@ def plain_lines(reading: Reading) -> Iterator[Line]:
         )
 
 
-def json_lines(reading: Reading) -> Iterator[Line]:
+def json_lines(source: Iterable[bytes], reading: Reading) -> Iterator[Line]:
     """Each line is an object with a value, and perhaps key, headers, timestamp and partition."""
     fixed = None if reading.key is None else reading.key.encode()
-    for number, raw in enumerate(sys.stdin.buffer, 1):
+    for number, raw in enumerate(source, 1):
         try:
             record = parse_line(raw)
         except ValueError as error:
-            raise click.UsageError(f"line {number}: {error}") from None
+            before = f" (the {number - 1} before it are written)" if number > 1 else ""
+            raise click.UsageError(f"line {number}: {error}{before}") from None
         yield Line(
             record.key if record.has_key else fixed,
             record.value,
