@@ -5,8 +5,12 @@ from tests.handlers.transactions import ID, V1, V2, Producer, TransactionBroker
 from tests.replication.states import lead
 
 from ottla.common.errors import ErrorCode
+from ottla.common.promise import Promise
+from ottla.coordinator.transaction.markers import Codes
 from ottla.coordinator.transaction.settings import TransactionSettings
+from ottla.coordinator.transaction.shard import AddPartitions
 from ottla.coordinator.transaction.state import TransactionState
+from ottla.coordinator.transaction.verification import TransactionVerification
 from ottla.handlers import (
     add_offsets_to_txn,
     add_partitions_to_txn,
@@ -178,6 +182,42 @@ def test_a_coordinator_that_is_not_here_lets_producers_try_again(
     producer = broker.producer()
     broker.transactions.resigned(0)
     assert broker.send(producer, b"a") is ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+class SilentCoordinators:
+    """A coordinator that takes every question and answers none."""
+
+    async def add_partitions(self, _request: AddPartitions) -> Codes:
+        return await Promise()
+
+    verify_partitions = add_partitions
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+def test_a_coordinator_that_says_nothing_keeps_no_batch_for_ever(
+    broker: TransactionBroker, version: int
+) -> None:
+    """Each has its own deadline, also those behind it; later ones would wait longer and longer."""
+    producer = broker.producer()
+    services, settings = broker.services, TransactionSettings()
+    silent = TransactionVerification(SilentCoordinators(), settings, broker.scheduler)
+    services.verification, before = silent, services.verification
+    asked = []
+    for number in range(3):
+        batch = producer._replace(sequence=number)
+        asked.append(broker.start_produce(batch, b"%d" % number, version=version))
+        broker.scheduler.run_for(5)
+    assert not any(each.done for each in asked)
+    for each in asked:
+        broker.scheduler.run_for(15.1 if each is asked[0] else 5.1)
+        assert each.done
+        assert broker.read_produce(each, version) is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert services.transactional_appends == {}
+    assert broker.log_of("t").log_end_offset == 0
+    services.verification = before
+    if version == V1:
+        broker.add(producer, 0)
+    assert broker.send(producer, b"again", version=version) is NONE
 
 
 def test_without_verification_a_batch_of_version_1_is_taken_as_it_is(

@@ -2,7 +2,8 @@
 
 A request that need not ask the coordinator is answered at once. One that must wait keeps a copy of
 its frame, and the later ones of its producer wait behind it: batches are appended in the order in
-which they came.
+which they came. Each waits for ``request.timeout.ms`` of this broker at most, from when it came; so
+those before it have ended by then, and the producer is told to try again.
 
 Readers of committed records wait behind an open transaction. So a batch is taken only when the
 coordinator knows the transaction, and will therefore end it, be it by a timeout.
@@ -18,6 +19,7 @@ from ottla.common.errors import (
     InvalidProducerIdMapping,
     InvalidTxnState,
     NotEnoughReplicas,
+    RequestTimedOut,
 )
 from ottla.common.promise import Promise, run
 from ottla.common.topic_partition import TopicPartition
@@ -35,6 +37,7 @@ from ottla.handlers.acknowledged_produce import (
 )
 from ottla.handlers.context import Peer, Services
 from ottla.handlers.current_leaders import Leaders
+from ottla.handlers.deadlines import until
 from ottla.handlers.flushed_produce import appended
 from ottla.handlers.partitions import missing
 from ottla.handlers.produce_outcomes import (
@@ -162,7 +165,9 @@ async def _append_in_turn(
     request: _Request, batches: Batches, producer_id: int, before: Promise[None] | None
 ) -> Answer | Promise[Answer] | None:
     """Append when the producer's request before this one is through, and this one is verified."""
-    waiting = request.services.transactional_appends
+    services = request.services
+    waiting, scheduler = services.transactional_appends, services.scheduler
+    ends_at = scheduler.monotonic() + services.config.request_timeout_ms / 1000
     mine: Promise[None] = Promise()
     waiting[producer_id] = mine
     try:
@@ -179,7 +184,13 @@ async def _append_in_turn(
                 header.producer_epoch,
                 frozenset(guards),
             )
-            codes.update(await request.services.verification.verify(asked, request.operation))
+            verified = run(services.verification.verify(asked, request.operation))
+            left_ms = max(0, round((ends_at - scheduler.monotonic()) * 1000))
+            try:
+                answered = await until(scheduler, left_ms, verified)
+                codes = dict(answered)
+            except RequestTimedOut:
+                codes = dict.fromkeys(guards, ErrorCode.NETWORK_EXCEPTION)
         return _append(request, _Verified(guards, codes))
     finally:
         if waiting.get(producer_id) is mine:
