@@ -11,6 +11,25 @@ from ottla.records.batch import read_header, set_base_offset_and_epoch
 from ottla.records.record import Record, iterate
 
 
+def compacted(batches: list[bytes], high_watermark: int) -> list[bytes]:
+    """Without batches of which nothing counts any more; transactions and the last one stay."""
+    below = [each for each in batches if read_header(each).last_offset < high_watermark]
+    newest = {record.key: record.offset for each in below for record in iterate(each)}
+    kept: list[bytes] = []
+    seen: set[bytes | None] = set()
+    for batch in batches:
+        records = list(iterate(batch))
+        counts = any(
+            newest.get(each.key) == each.offset and (each.value is not None or each.key in seen)
+            for each in records
+        )
+        is_plain = read_header(batch).producer_id < 0
+        if counts or not is_plain or batch not in below or batch is batches[-1]:
+            kept.append(batch)
+            seen.update(each.key for each in records)
+    return kept
+
+
 class _Log:
     def __init__(self) -> None:
         self.batches: list[bytes] = []
@@ -72,6 +91,10 @@ class MemoryLog:
         log = self._logs[TopicPartition(topic, partition)]
         kept = [each for index, each in enumerate(log.batches) if index not in indexes]
         log.batches = kept
+
+    def compact(self, topic: str, partition: int) -> None:
+        log = self._logs[TopicPartition(topic, partition)]
+        log.batches = compacted(log.batches, log.high_watermark)
 
     def forget_waiting(self) -> None:
         """Whoever wrote is gone."""

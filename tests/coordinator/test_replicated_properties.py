@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.coordinator.memory_log import compacted
 from tests.coordinator.test_runtime import TOPIC, Number, NumberFormat, Numbers
 
 from ottla.common.chance import Chance
@@ -36,7 +37,6 @@ from ottla.coordinator.partition import PartitionState
 from ottla.coordinator.runtime import CoordinatorRuntime
 from ottla.coordinator.shard import Outcome
 from ottla.records.batch import read_header, set_base_offset_and_epoch
-from ottla.records.record import iterate
 from ottla.simulation.scheduler import SimulatedScheduler
 
 T = TypeVar("T")
@@ -140,26 +140,7 @@ class Replica:
         return promise
 
     def compact(self) -> None:
-        """Without batches of which nothing counts any more; the last one stays."""
-        below = [each for each in self.batches if self._last(each) < self.high_watermark_now]
-        newest = {record.key: record for each in below for record in iterate(each)}
-        kept: list[bytes] = []
-        seen: set[bytes | None] = set()
-        for batch in self.batches:
-            records = list(iterate(batch))
-            counts = any(
-                newest.get(each.key) is not None
-                and newest[each.key].offset == each.offset
-                and (each.value is not None or each.key in seen)
-                for each in records
-            )
-            if counts or batch not in below or batch is self.batches[-1]:
-                kept.append(batch)
-                seen.update(each.key for each in records)
-        self.batches = kept
-
-    def _last(self, batch: bytes) -> int:
-        return read_header(batch).last_offset
+        self.batches = compacted(self.batches, self.high_watermark_now)
 
     def advance(self) -> None:
         """As far as all have it, it is committed."""

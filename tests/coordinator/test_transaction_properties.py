@@ -2,15 +2,18 @@
 
 Two producers share a transactional id, in either version of the protocol, and write to partitions
 that are real logs; requests arrive late or twice, or nobody waits for them, partitions have no
-leader for a while, writes of the coordinator fail, wait or are lost, and the coordinator forgets
-all but its log. Whatever happens:
+leader for a while, writes of the coordinator fail, wait for longer than every timeout, are more
+than there is room for, or are lost, wall clocks are set back, and the coordinator forgets all but
+its log. Whatever happens:
 
 - a reader of committed records sees a transaction whole or not at all, and only when its producer
   asked for the commit,
 - once a producer has been given an epoch, one with an earlier epoch appends nothing,
 - producer id and epoch never go back,
-- a late EndTxn of version 2 never ends the next transaction, and
-- when the trouble is over, every transaction ends, and nobody waits at the last stable offset.
+- a late EndTxn of version 2 never ends the next transaction,
+- whoever asks hears something within its timeout, and
+- when the trouble is over, every transaction ends, nobody waits at the last stable offset, and
+  nothing is kept for those who waited.
 """
 
 from collections.abc import Coroutine
@@ -20,12 +23,13 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from tests.coordinator.transaction_cluster import ID, PARTITIONS, Cluster
+from tests.coordinator.transaction_cluster import ID, PARTITIONS, SETTINGS, Cluster
 
 from ottla.common.chance import Chance
 from ottla.common.errors import ApiError, ErrorCode, NotEnoughReplicas, NotLeaderOrFollower
 from ottla.common.promise import Promise, run
 from ottla.common.topic_partition import TopicPartition
+from ottla.coordinator.partition import IN_FLIGHT_MAX
 from ottla.coordinator.transaction.ending import EndTransaction
 from ottla.coordinator.transaction.initializing import InitProducerId
 from ottla.coordinator.transaction.metadata import ProducerIdAndEpoch
@@ -40,7 +44,12 @@ TIMEOUT_MS = 10_000
 WALKED = ("0", "0", "1", "1", "commit", "commit", "abort", "init")
 ACTIONS = st.sampled_from(WALKED)
 """What a producer does next: a record for a partition, or an end; it begins when it must."""
-TROUBLES = ("slow", "down", "refuse", "hold", "crash", "lose")
+TROUBLES = ("slow", "down", "refuse", "hold", "crash", "lose", "clock")
+HOUR_MS = 3_600_000
+ANSWERED_SECONDS = 2 * SETTINGS.commit_timeout_ms / 1000 + SETTINGS.add_retry_max_ms / 1000 + 0.1
+"""A record waits for its partition to be added, and then for the question whether it was."""
+WAITING_MAX = 100
+"""What two producers may leave behind that waits for a commit."""
 
 
 FATAL = frozenset(
@@ -103,7 +112,9 @@ class Client:
             except ApiError as error:
                 self.refused(error.code)
 
-        run(work).when_done(heard)
+        promise = run(work)
+        self.world.expect(promise)
+        promise.when_done(heard)
 
     def refused(self, code: ErrorCode) -> None:
         if code in FATAL or self.gave_up:
@@ -215,6 +226,17 @@ class Transactions(RuleBasedStateMachine):
         self.wrongs: list[str] = []
         self.slow = False
         self.on_the_way: list[Promise[None]] = []
+        self.promised: dict[Promise[Any], float] = {}
+        """What was not answered yet, and when it was asked."""
+        self.crowd = 0
+
+    def expect(self, promise: Promise[Any]) -> None:
+        if not promise.done:
+            self.promised[promise] = self.cluster.scheduler.now
+            promise.when_done(self._came)
+
+    def _came(self, done: Promise[Any]) -> None:
+        self.promised.pop(done, None)
 
     def new_attempt(self) -> Attempt:
         self.attempts.append(Attempt(len(self.attempts)))
@@ -267,7 +289,7 @@ class Transactions(RuleBasedStateMachine):
             return
         late = past[max(-1 - back, -len(past))]
         before = self.cluster.latest()
-        run(self.cluster.service.end(late)).when_done(lambda _: None)
+        self.expect(run(self.cluster.service.end(late)))
         self.turn()
         if before is None or before.producer == (late.producer_id, late.producer_epoch):
             return
@@ -305,9 +327,34 @@ class Transactions(RuleBasedStateMachine):
 
     # The world
 
-    @rule(seconds=st.sampled_from([0.02, 0.2, 3, 12]))
+    @rule(seconds=st.sampled_from([0.02, 0.2, 3, 12, 90]))
     def time_passes(self, seconds: float) -> None:
         self.cluster.scheduler.run_for(seconds)
+
+    def more_than_there_is_room_for(self) -> None:
+        """Other producers come, and nothing is committed."""
+        self.cluster.log.hold = True
+        for number in range(IN_FLIGHT_MAX + 10):
+            request = InitProducerId(f"other-{number}", TIMEOUT_MS, None)
+            self.expect(run(self.cluster.service.init_producer_id(request)))
+            self.turn()
+        self.crowd = IN_FLIGHT_MAX
+        self.time_passes(11.0)
+
+    @rule(which=st.integers(0, 1), seconds=st.sampled_from([3, 30]))
+    def nothing_is_committed_for_long(self, which: int, seconds: float) -> None:
+        """Producers go on asking meanwhile, and what was decided before goes on too."""
+        self.a_producer_acts(which=which, actions=["0", "1"])
+        self.cluster.down = {0, 1}
+        self.a_producer_acts(which=which, actions=["commit"])
+        self.cluster.log.hold = True
+        self.cluster.down = set()
+        for action in ("0", "commit", "init", "1", "abort", "0"):
+            self.time_passes(seconds)
+            self.a_producer_acts(which=which, actions=[action])
+            self.a_producer_acts(which=1 - which, actions=[action])
+            self.an_end_comes_again(which=which, back=0)
+            self.nobody_waits_for_ever()
 
     @rule(kind=st.sampled_from(TROUBLES), index=st.integers(0, PARTITIONS - 1))
     def trouble_comes_or_goes(self, kind: str, index: int) -> None:
@@ -318,6 +365,8 @@ class Transactions(RuleBasedStateMachine):
                 self.deliver()
         elif kind == "down":
             self.cluster.down ^= {index}
+        elif kind == "clock":
+            self.cluster.scheduler.wall_skew_ms = -index * HOUR_MS
         elif kind == "refuse":
             log.refuse = NotEnoughReplicas() if log.refuse is None else None
         elif kind == "hold":
@@ -329,6 +378,7 @@ class Transactions(RuleBasedStateMachine):
                 log.lose_uncommitted(TRANSACTION_STATE_TOPIC, 0, NotLeaderOrFollower())
             log.commit(TRANSACTION_STATE_TOPIC, 0)
             self.cluster.crash()
+            self.promised.clear()
             self._connections_break()
         self.turn()
 
@@ -337,6 +387,7 @@ class Transactions(RuleBasedStateMachine):
         self.slow = False
         self.deliver()
         self.cluster.down.clear()
+        self.cluster.scheduler.wall_skew_ms = 0
         self.cluster.log.refuse = None
         self.cluster.log.hold = False
         self.cluster.log.commit(TRANSACTION_STATE_TOPIC, 0)
@@ -355,6 +406,13 @@ class Transactions(RuleBasedStateMachine):
     @invariant()
     def nothing_went_wrong(self) -> None:
         assert not self.wrongs
+
+    @invariant()
+    def nobody_waits_for_ever(self) -> None:
+        if not self.slow:
+            now = self.cluster.scheduler.now
+            assert all(now - since <= ANSWERED_SECONDS for since in self.promised.values())
+        assert self.cluster.service.runtime.waiting <= WAITING_MAX + self.crowd
 
     @invariant()
     def epochs_do_not_go_back(self) -> None:
@@ -376,6 +434,9 @@ class Transactions(RuleBasedStateMachine):
         cluster.scheduler.run_for(5 * TIMEOUT_MS / 1000)
         known = cluster.committed()
         assert known is None or known.state.is_idle, "a transaction does not end"
+        assert not self.promised
+        assert cluster.service.runtime.waiting == 0
+        assert not cluster.service.runtime.read(0, lambda shard: len(shard.markers))
         for partition in cluster.partitions:
             assert partition.log.last_stable_offset == partition.log.high_watermark, "it hangs"
         self.check_attempts()
@@ -411,7 +472,11 @@ def walk(seed: int, steps: int = 30) -> None:
         elif share < 14:
             world.a_producer_restarts(which=which, version=chance.below(2) + 1)
         elif share < 15:
-            world.time_passes(seconds=chance.choose((0.02, 0.2, 3.0, 12.0)))
+            world.time_passes(seconds=chance.choose((0.02, 0.2, 3.0, 12.0, 90.0)))
+            if chance.below(20) == 0:
+                world.more_than_there_is_room_for()
+            if chance.below(4) == 0:
+                world.nothing_is_committed_for_long(which=which, seconds=chance.choose((3.0, 30.0)))
         elif share < 18:
             world.trouble_comes_or_goes(kind=chance.choose(TROUBLES), index=chance.below(2))
         elif share < 19:
@@ -425,6 +490,7 @@ def walk(seed: int, steps: int = 30) -> None:
         else:
             world.the_trouble_is_over()
         world.nothing_went_wrong()
+        world.nobody_waits_for_ever()
         world.epochs_do_not_go_back()
         world.what_was_seen_stays()
     world.teardown()

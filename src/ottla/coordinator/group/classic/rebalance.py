@@ -142,12 +142,12 @@ class ClassicRebalance:
             # nobody waits for this to be stored: if it is not, the old members time out again
             record = group_record(group.group_id, group.to_record({}))
             return Outcome([record], None, lambda _error, _now_ms: None)
+        group.pending_sync.update(group.members)
+        self._wait_for_sync(group)
         for member in list(group.members.values()):
-            self.answer_join(member, self.joined(group, member))
             self.begin_session(group, member)
             member.is_new = False
-            group.pending_sync.add(member.member_id)
-        self._wait_for_sync(group)
+            self.answer_join(member, self.joined(group, member))
         return nothing()
 
     def joined(
