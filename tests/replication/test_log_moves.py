@@ -185,6 +185,60 @@ def test_a_bound_on_its_speed_is_kept(moving: Moving) -> None:
     assert len(moving.moves) == 0
 
 
+def test_a_bound_that_is_lifted_is_lifted_at_once(moving: Moving) -> None:
+    """At a byte a second the next piece would come in an hour."""
+    moving.moves.bytes_per_second = 1.0
+    for number in range(200):
+        logs.append(moving.log, b"%03d" % number * 30)
+    moving.moves.move(logs.TOPIC, B)
+    moving.clock.advance(60)
+    assert 0 < moving.manager.future_logs[logs.TOPIC].log_end_offset < 200
+    moving.moves.bytes_per_second = 1e6
+    moving.clock.advance(1)
+    assert len(moving.moves) == 0
+    assert moving.manager.directory_of(moving.log).path == B
+
+
+def test_a_lower_bound_counts_from_the_next_piece_on(moving: Moving) -> None:
+    moving.moves.bytes_per_second = 10_000.0
+    for number in range(200):
+        logs.append(moving.log, b"%03d" % number * 30)
+    moving.moves.move(logs.TOPIC, B)
+    moving.clock.advance(0.1)
+    future = moving.manager.future_logs[logs.TOPIC]
+    copied = [future.log_end_offset]
+    moving.moves.bytes_per_second = 1.0
+    for seconds in (0.4, 60):
+        moving.clock.advance(seconds)
+        copied.append(future.log_end_offset)
+    assert copied[0] < copied[1] == copied[2]
+
+
+def test_a_mistake_with_one_move_ends_no_other(moving: Moving) -> None:
+    for number in range(200):
+        logs.append(moving.log, b"%03d" % number * 30)
+    damaged = moving.log.segments[1]
+    damaged.sound_from = damaged.size
+    file = moving.files.open(damaged.path)
+    file.write_at(80, bytes([file.read_at(80, 1)[0] ^ 1]))
+    other = TopicPartition("other", 0)
+    moving.replicas.apply("other", bytes(15) + b"\x07", 0, state(1, 0, (1,)), is_new=True)
+    source = moving.manager.directory_of(moving.manager.logs[other]).path
+    logs.append(moving.manager.logs[other], b"x")
+
+    def fails(_which: TopicPartition, _why: ApiError) -> None:
+        raise KeyError("a mistake of ours")
+
+    moving.moves.on_given_up = fails
+    moving.moves.move(logs.TOPIC, B)
+    moving.moves.move(other, A if source == B else B)
+    with pytest.raises(KeyError):
+        moving.settle()
+    moving.settle()
+    assert len(moving.moves) == 0
+    assert moving.manager.directory_of(moving.manager.logs[other]).path != source
+
+
 def test_a_followed_log_moves_while_it_is_fetched_and_cut(moving: Moving) -> None:
     """Its fetcher goes on with the log in the new place, from where it was."""
     leader = Replica(2, (1, 2))

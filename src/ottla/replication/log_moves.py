@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from ottla.common.environment import Scheduler
+from ottla.common.environment import Cancellable, Scheduler
 from ottla.common.errors import ApiError, CorruptMessage, ReplicaNotAvailable
 from ottla.common.promise import Promise
 from ottla.common.topic_partition import TopicPartition
@@ -62,15 +62,32 @@ class LogMoves:
         self._filesystem = filesystem
         self._moves: dict[TopicPartition, _Move] = {}
         self._waiting: deque[TopicPartition] = deque()
-        self._is_running = False
-        self.bytes_per_second: float = float("inf")
-        """``replica.alter.log.dirs.io.max.bytes.per.second``."""
+        self._next_step: Cancellable | None = None
+        self._bytes_per_second = float("inf")
+        self._copied = 0
+        self._copied_at = 0.0
+        """How much the last step has copied, and when: it decides when the next one may come."""
         self.on_moved: Callable[[Partition, LogDirectory], None] = lambda _partition, _to: None
         """Called when a partition lies elsewhere, for the cluster's metadata to say so."""
         self.on_given_up: Callable[[TopicPartition, ApiError], None] = lambda _which, _why: None
 
     def __len__(self) -> int:
         return len(self._moves)
+
+    @property
+    def bytes_per_second(self) -> float:
+        """``replica.alter.log.dirs.io.max.bytes.per.second``."""
+        return self._bytes_per_second
+
+    @bytes_per_second.setter
+    def bytes_per_second(self, rate: float) -> None:
+        is_faster = rate > self._bytes_per_second
+        self._bytes_per_second = rate
+        if is_faster and self._next_step is not None:
+            # What waits by the old rate may have hours to go.
+            self._next_step.cancel()
+            self._next_step = None
+            self._schedule()
 
     def resume(self) -> None:
         """Go on with what was under way when the broker stopped."""
@@ -101,13 +118,26 @@ class LogMoves:
     def _go_on(self, topic_partition: TopicPartition) -> None:
         if topic_partition not in self._waiting:
             self._waiting.append(topic_partition)
-        if not self._is_running:
-            self._is_running = True
-            self._scheduler.call_soon(self._step)
+        if self._next_step is None:
+            self._next_step = self._scheduler.call_soon(self._step)
+
+    def _schedule(self) -> None:
+        """Have the next step done when the last one has had its time."""
+        if self._waiting and self._next_step is None:
+            time = self._copied / max(self._bytes_per_second, BYTES_PER_SECOND_MIN)
+            delay = max(0.0, self._copied_at + time - self._scheduler.monotonic())
+            self._next_step = self._scheduler.call_later(delay, self._step)
 
     def _step(self) -> None:
         """Copy a piece of the first; the next turn is the next one's."""
-        delay = 0.0
+        self._next_step = None
+        self._copied, self._copied_at = 0, self._scheduler.monotonic()
+        try:
+            self._copy_next()
+        finally:
+            self._schedule()
+
+    def _copy_next(self) -> None:
         while self._waiting:
             topic_partition = self._waiting.popleft()
             move = self._moves.get(topic_partition)
@@ -117,23 +147,20 @@ class LogMoves:
                 del self._moves[topic_partition]
                 continue
             try:
-                delay = self._copy(topic_partition, move)
+                self._copied = self._copy(topic_partition, move)
             except CorruptMessage as damage:
                 self._give_up(topic_partition, damage)
             except ApiError:  # a directory has failed, and its logs are gone with it
                 self._moves.pop(topic_partition, None)
             break
-        self._is_running = bool(self._waiting)
-        if self._is_running:
-            self._scheduler.call_later(delay, self._step)
 
     def _is_alive(self, topic_partition: TopicPartition, move: _Move) -> bool:
         """Whether both logs are still there; one may be gone with its topic or its disk."""
         logs = self._logs
         return logs.future_logs.get(topic_partition) is move.future and topic_partition in logs.logs
 
-    def _copy(self, topic_partition: TopicPartition, move: _Move) -> float:
-        """Copy a piece, and go on if that was all; how long to wait before the next one."""
+    def _copy(self, topic_partition: TopicPartition, move: _Move) -> int:
+        """Copy a piece, and go on if that was all; how much it was."""
         before = move.future.size()
         has_all = self._logs.copy_to_future(topic_partition, PIECE_BYTES)
         copied = max(0, move.future.size() - before)
@@ -144,7 +171,7 @@ class LogMoves:
             self._scheduler.call_later(PAUSE_SECONDS, self._go_on, topic_partition)
         elif not move.is_busy:
             self._caught_up(topic_partition, move)
-        return copied / max(self.bytes_per_second, BYTES_PER_SECOND_MIN)
+        return copied
 
     def _caught_up(self, topic_partition: TopicPartition, move: _Move) -> None:
         logs, future = self._logs, move.future
