@@ -252,9 +252,8 @@ def test_no_bit_of_a_base_offset_can_be_another(files: MemoryFilesystem) -> None
     values = logs.values_of(log)
     for segment in log.segments:
         name = f"{segment.base_offset:020d}.log"
-        for position, header in list(segment.headers_from(segment.base_offset))[:-1:3] + [
-            list(segment.headers_from(segment.base_offset))[-1]
-        ]:
+        every = list(segment.headers_from(segment.base_offset))
+        for position, header in [*every[:-1:3], every[-1]]:
             for bit in range(64):
                 changed = bytearray(whole[name])
                 changed[position + 7 - bit // 8] ^= 1 << bit % 8
