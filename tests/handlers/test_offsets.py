@@ -70,7 +70,10 @@ def listed(
             )
         ],
     )
-    answer = broker.ask(list_offsets, request, version, ListOffsetsResponse)
+    promise = broker.start(list_offsets, request, version)
+    if not promise.done:  # a search by time, which does not run on the loop
+        broker.scheduler.run_for(1)
+    answer = broker.answer(list_offsets, request, promise, version, ListOffsetsResponse)
     ((found,),) = [each.partitions for each in answer.topics]
     assert found.partition_index == partition
     return found.error_code, found.timestamp, found.offset, found.leader_epoch

@@ -14,7 +14,7 @@ from ottla.records.batch import batches, read_header
 from ottla.records.record import iterate
 from ottla.storage.log import Log
 from ottla.storage.remote import RemoteData
-from ottla.storage.segment import TimestampAndOffset
+from ottla.storage.time_search import TimestampAndOffset
 
 BASE = 1_700_000_000_000
 NOTHING = (0, -1, -1, -1)

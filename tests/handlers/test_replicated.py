@@ -330,7 +330,10 @@ def latest(broker: Broker, version: int = 11, *, replica_id: int = -1, timestamp
             )
         ],
     )
-    answer = broker.ask(list_offsets, request, version, ListOffsetsResponse)
+    promise = broker.start(list_offsets, request, version)
+    if not promise.done:  # a search by time, which does not run on the loop
+        broker.scheduler.run_for(1)
+    answer = broker.answer(list_offsets, request, promise, version, ListOffsetsResponse)
     (found,) = answer.topics[0].partitions
     return -found.error_code if found.error_code else found.offset
 

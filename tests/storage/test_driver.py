@@ -15,6 +15,7 @@ from ottla.storage.cleaner_worker import BackgroundWorker
 from ottla.storage.driver import Intervals, StorageDriver
 from ottla.storage.log import Log
 from ottla.storage.manager import LogManager
+from ottla.testing.files import MemoryFilesystem
 
 INTERVALS = Intervals(
     flush_check=1000,
@@ -38,8 +39,8 @@ POINTS = f"{logs.ROOT}/recovery-point-offset-checkpoint"
 
 
 class Storage:
-    def __init__(self, config: TopicConfig) -> None:
-        self.files = logs.filesystem()
+    def __init__(self, config: TopicConfig, files: MemoryFilesystem | None = None) -> None:
+        self.files = files or logs.filesystem()
         self.clock = ManualScheduler(logs.NOW)
         self.manager = LogManager(
             self.files,

@@ -16,7 +16,7 @@ class Old(NamedTuple):
     size: int
     age_ms: int
 
-    def largest_timestamp(self) -> int:
+    def known_largest_timestamp(self) -> int:
         return logs.NOW - self.age_ms
 
 

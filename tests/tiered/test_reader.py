@@ -17,7 +17,8 @@ from ottla.records.rules import AppendOrigin
 from ottla.storage.log import Log
 from ottla.storage.offset_index import ENTRY
 from ottla.storage.remote import RemoteData
-from ottla.storage.segment import LOG_SUFFIX, TimestampAndOffset
+from ottla.storage.segment import LOG_SUFFIX
+from ottla.storage.time_search import TimestampAndOffset
 from ottla.tiered import reader
 from ottla.tiered.chunks import AHEAD, Windows
 from ottla.tiered.layout import SUFFIXES, object_key

@@ -85,7 +85,8 @@ def cleanable_offsets(log: "Log", checkpoint: int | None, now_ms: int) -> Offset
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:
         for segment in _closed_segments_from(log, first_dirty):
-            if segment.largest_timestamp() > now_ms - lag_ms:
+            largest = segment.known_largest_timestamp()
+            if largest is None or largest > now_ms - lag_ms:
                 first_uncleanable = min(first_uncleanable, segment.base_offset)
                 break
     return OffsetsToClean(first_dirty, max(first_dirty, first_uncleanable), is_reset)

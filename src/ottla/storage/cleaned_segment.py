@@ -8,6 +8,7 @@ from ottla.storage.files import Data, Filesystem
 from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.segment import (
     CLEANED_SUFFIX,
+    INDEX_INTERVAL_MAX,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     SUFFIXES,
@@ -71,7 +72,7 @@ class CleanedSegment:
         self._filesystem = filesystem
         self._directory = directory
         self._file = filesystem.open(cleaned_path(directory, base_offset, LOG_SUFFIX))
-        self._index_interval_bytes = index_interval_bytes
+        self._index_interval_bytes = min(index_interval_bytes, INDEX_INTERVAL_MAX)
         self._bytes_since_entry = 0
         self._max_timestamp = NO_TIMESTAMP
         self._max_offset = base_offset

@@ -8,6 +8,7 @@ overtakes anything.
 An ``OSError`` in the background fails the directory as it would on the loop.
 """
 
+import contextlib
 from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
@@ -21,6 +22,7 @@ from ottla.storage.directories import LogDirectory, LogDirFailed
 from ottla.storage.flush import Flush
 from ottla.storage.log import Log
 from ottla.storage.manager import LogManager
+from ottla.storage.segment import Segment
 
 LOGS_PER_STEP: Final = 100
 """Logs that retention looks at before others have their turn on the loop."""
@@ -133,8 +135,27 @@ class StorageDriver:
             self._background("new logs", manager.new_logs.take(), self._directories_failed)
         if self._asked:
             self._flush_asked()
+        self._rebuild_indexes()
         self._cleaner_offsets()
         self._remove()
+
+    def _rebuild_indexes(self) -> None:
+        """Make those of one segment anew; a log that goes meanwhile takes its segments along."""
+        while self._manager.doubted and "indexes" not in self._under_way:
+            segment, log = self._manager.doubted.popitem()
+            with contextlib.suppress(LogDirFailed):
+                self._rebuild(log, segment)
+
+    def _rebuild(self, log: Log, segment: Segment) -> None:
+        rebuild = log.prepare_rebuild(segment)
+        if rebuild is None:
+            return
+
+        def done(error: OSError | None) -> None:
+            with contextlib.suppress(LogDirFailed):
+                log.rebuilt(segment, rebuild, error)
+
+        self._background("indexes", lambda: _error_of(rebuild.run), done)
 
     def _remove(self) -> None:
         timer = self._timers.pop("removal", None)

@@ -33,6 +33,10 @@ _LENGTH: Final = Struct(">8xi")
 _BATCH_MIN: Final = LOG_OVERHEAD + LEGACY_LENGTH_MIN
 
 
+class SearchedTooLong(Exception):
+    """An index that is right leads nearer to what was looked for."""
+
+
 class BatchPlace(NamedTuple):
     """Where a batch lies, and which offsets it has."""
 
@@ -98,13 +102,19 @@ def _place(chunk: bytes, at: int, position: int, end: int) -> BatchPlace | None:
     return BatchPlace(position, size, base_offset, base_offset + (delta if magic == MAGIC else 0))
 
 
-def find_offset(file: Readable, position: int, end: int, offset: int) -> BatchPlace | None:
+def find_offset(
+    file: Readable, position: int, end: int, offset: int, search_max: int | None = None
+) -> BatchPlace | None:
     """The first batch from ``position`` on whose last offset is not below ``offset``.
 
-    The same as following :func:`places`, in a tight loop: fetches wait for it.
+    The same as following :func:`places`, in a tight loop: fetches wait for it. SearchedTooLong when
+    more than ``search_max`` bytes behind the first batch were searched.
     """
     unpack = _PLACE.unpack_from
+    given_up = None
     while end - position >= _BATCH_MIN:
+        if given_up is not None and position > given_up:
+            raise SearchedTooLong
         chunk = file.read_at(position, HEADERS_CHUNK).ljust(HEADER_SIZE, b"\0")
         at, last_at = 0, len(chunk) - _PLACE.size
         while at <= last_at:
@@ -121,6 +131,8 @@ def find_offset(file: Readable, position: int, end: int, offset: int) -> BatchPl
             if end - position - at < _BATCH_MIN:
                 return None
         position += at
+        if search_max is not None and given_up is None:
+            given_up = position + search_max
     return None
 
 

@@ -61,6 +61,10 @@ class Index:
         """Begin anew, in memory."""
         self._entries = bytearray()
 
+    def replace(self, entries: bytearray) -> None:
+        """Have other entries, in memory."""
+        self._entries = entries
+
     def drop(self) -> None:
         """Forget what is in memory without writing it."""
         self._entries = None

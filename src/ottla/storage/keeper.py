@@ -8,6 +8,7 @@ from ottla.storage.inspection import Damage
 if TYPE_CHECKING:
     from ottla.storage.log import Log
     from ottla.storage.manager import LogManager
+    from ottla.storage.segment import Segment
 
 
 class Keeper:
@@ -49,6 +50,13 @@ class Keeper:
 
     def failed(self, failure: LogDirFailed) -> None:
         self._manager.fail_directory(failure.directory, failure.error)
+
+    def indexes_doubted(self, segment: "Segment") -> None:
+        if self.log is None:  # it is being opened, and nobody waits for it yet
+            segment.rebuild_indexes()
+        else:
+            self._manager.doubted[segment] = self.log
+            self._manager.on_work()
 
     def damaged(self, path: str, damage: Damage) -> None:
         manager, log = self._manager, self.log

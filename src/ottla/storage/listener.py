@@ -1,10 +1,13 @@
 """Who keeps a log, and is told what has to be done outside of it."""
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.storage.directories import LogDirFailed
 from ottla.storage.files import Filesystem
 from ottla.storage.inspection import Damage
+
+if TYPE_CHECKING:
+    from ottla.storage.segment import Segment
 
 
 class LogListener(Protocol):
@@ -27,6 +30,10 @@ class LogListener(Protocol):
         ...
 
     def failed(self, failure: LogDirFailed) -> None: ...
+
+    def indexes_doubted(self, segment: "Segment") -> None:
+        """Its indexes mislead and are to be made anew; until then its readers are put off."""
+        ...
 
     def damaged(self, path: str, damage: Damage) -> None:
         """A segment has bytes that are not as they were written; told once of each place."""
@@ -56,6 +63,9 @@ class StandsAlone:
 
     def failed(self, failure: LogDirFailed) -> None:
         pass
+
+    def indexes_doubted(self, segment: "Segment") -> None:
+        segment.rebuild_indexes()
 
     def damaged(self, path: str, damage: Damage) -> None:
         pass

@@ -418,7 +418,7 @@ class Log(DurableLog):
         return segment
 
     def _new_segment(self, base_offset: int, created_ms: int = 0) -> Segment:
-        return Segment(
+        segment = Segment(
             self._filesystem,
             self.directory,
             base_offset,
@@ -426,6 +426,8 @@ class Log(DurableLog):
             open_files=self._open_files,
             created_ms=created_ms,
         )
+        segment.on_doubt = self._listener.indexes_doubted
+        return segment
 
     # Offsets
 

@@ -39,6 +39,7 @@ from ottla.storage.log import PRODUCER_EXPIRATION_MS, Log
 from ottla.storage.new_logs import ONE_BY_ONE_MAX, NewLogs
 from ottla.storage.open_files import OpenFiles
 from ottla.storage.removals import Removals
+from ottla.storage.segment import Segment
 from ottla.storage.verification import Verify
 
 OPEN_FILES_MAX: Final = 256
@@ -82,6 +83,8 @@ class LogManager:
         self.removals = Removals(filesystem, clock)
         self.rolled: dict[Log, None] = {}
         """Logs with closed segments that are to be flushed."""
+        self.doubted: dict[Segment, Log] = {}
+        """Segments whose indexes mislead and are to be made anew."""
         self.new_logs = NewLogs(filesystem)
         self.on_directory_failed: Callable[[LogDirectory, list[TopicPartition]], None] = (
             lambda _directory, _lost: None
@@ -92,7 +95,7 @@ class LogManager:
             lambda _topic_partition, _path, _damage: None
         )
         self.on_work: Callable[[], None] = lambda: None
-        """Called when something was added to ``rolled``, ``new_logs`` or ``removals``."""
+        """Called when something was added to ``rolled``, ``doubted`` and the like."""
 
     # Directories
 

@@ -12,6 +12,8 @@ from ottla.storage.index import Index
 
 ENTRY: Final = Struct(">ii")
 RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
+POSITION_MAX: Final = (1 << 31) - 1
+"""Batches behind it have no entries: Kafka makes no such segment, but may be given one."""
 
 
 class OffsetIndex(Index):
@@ -21,7 +23,8 @@ class OffsetIndex(Index):
         super().__init__(filesystem, path, base_offset, size_max, ENTRY)
 
     def append(self, offset: int, position: int) -> None:
-        self.entries.extend(ENTRY.pack(offset - self.base_offset, position))
+        if position <= POSITION_MAX:
+            self.entries.extend(ENTRY.pack(offset - self.base_offset, position))
 
     def is_full(self) -> bool:
         return self.size >= self.size_max

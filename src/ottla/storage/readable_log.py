@@ -8,15 +8,21 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
-from ottla.common.errors import OffsetMovedToTieredStorage, OffsetOutOfRange
+from ottla.common.errors import (
+    OffsetMovedToTieredStorage,
+    OffsetNotAvailable,
+    OffsetOutOfRange,
+)
 from ottla.storage.directories import LogDirFailed, Retired
 from ottla.storage.file_records import place_at
 from ottla.storage.files import FileRegion
+from ottla.storage.index_rebuild import IndexRebuild
 from ottla.storage.leader_epochs import EpochEnd, LeaderEpochs
 from ottla.storage.listener import LogListener
 from ottla.storage.results import FetchedData
-from ottla.storage.segment import Segment, TimestampAndOffset
+from ottla.storage.segment import Segment
 from ottla.storage.segments import Segments
+from ottla.storage.time_search import TimeSearch, TimestampAndOffset
 from ottla.storage.verification import Verifier, Verify
 
 NOTHING_REMOTE: Final = -1
@@ -91,6 +97,8 @@ class ReadableLog:
         self.first_unstable_offset: int | None = None
         """Where the first transaction begins that is not decided, or not known to be replicated."""
         self._verifier = Verifier(self, verify)
+        for segment in segments:
+            segment.on_doubt = listener.indexes_doubted
 
     def _failed(self, error: OSError) -> LogDirFailed:
         failure = LogDirFailed(self.directory.rpartition("/")[0], error)
@@ -158,10 +166,20 @@ class ReadableLog:
     @on_disk
     def read_bytes(self, offset: int, max_bytes: int) -> bytes:
         """The bytes of the batches from ``offset`` to the end of the log, at least one of them."""
-        fetched = self.read(
-            offset, max_bytes, upper_bound_offset=self.log_end_offset, at_least_one=True
-        )
+        end = self.log_end_offset
+        try:
+            fetched = self.read(offset, max_bytes, upper_bound_offset=end, at_least_one=True)
+        except OffsetNotAvailable:
+            # Whoever reads for the broker itself cannot ask again.
+            self._find_at_once(offset)
+            fetched = self.read(offset, max_bytes, upper_bound_offset=end, at_least_one=True)
         return b"" if fetched.region is None else fetched.region.read()
+
+    def _find_at_once(self, offset: int) -> None:
+        for segment in self.segments.touching(offset):
+            segment.rebuild_indexes()
+            if segment.locate(offset) is not None:
+                return
 
     def _find(self, offset: int) -> tuple[Segment, int] | None:
         """The first batch that ends at or behind ``offset``."""
@@ -173,7 +191,7 @@ class ReadableLog:
             if segment.sound_from:
                 place = self._verifier.locate(segment, offset)
             else:
-                place = segment.locate(offset)
+                place = segment.find(offset)
             if place is not None:
                 return segment, place.position
         return None
@@ -188,7 +206,7 @@ class ReadableLog:
         known = self._positions.get(upper_bound_offset)
         if known is not None and known[0] is segment:
             return known[1], upper_bound_offset
-        place = segment.locate(upper_bound_offset, position)
+        place = segment.find(upper_bound_offset, position)
         if place is None:
             return segment.size, upper_bound_offset
         return place.position, min(place.base_offset, upper_bound_offset)
@@ -219,15 +237,56 @@ class ReadableLog:
     def _check_transaction_index(self, segment: Segment) -> None:
         """Compare the index with what else says which transactions were aborted."""
 
-    @on_disk
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         """The first record that is not older than ``timestamp``."""
-        for segment in self.segments:
-            if segment.largest_timestamp() >= timestamp:
-                found = segment.find_timestamp(timestamp, self.log_start_offset)
-                if found is not None:
-                    return found
+        base_offset, search = self.next_time_search(timestamp)
+        while search is not None:
+            found = self.run_time_search(search)
+            if found is not None:
+                return found
+            base_offset, search = self.next_time_search(timestamp, base_offset)
         return None
+
+    @on_disk
+    def next_time_search(self, timestamp: int, behind: int = -1) -> tuple[int, TimeSearch | None]:
+        """Where a record that is not older than ``timestamp`` is to be looked for next.
+
+        The base offset of a segment, one above ``behind``, and the search, which may run elsewhere;
+        None when no segment is left.
+        """
+        segment = self.segments.higher(behind)
+        while segment is not None:
+            behind = segment.base_offset
+            if segment.size and segment.largest_timestamp() >= timestamp:
+                return behind, segment.prepare_time_search(timestamp, self.log_start_offset)
+            segment = self.segments.higher(behind)
+        return behind, None
+
+    @on_disk
+    def run_time_search(self, search: TimeSearch) -> TimestampAndOffset | None:
+        return search.run()
+
+    def time_search_failed(self, error: OSError) -> LogDirFailed:
+        """The disk did not let a search run that ran elsewhere."""
+        return self._failed(error)
+
+    # Indexes that mislead
+
+    @on_disk
+    def prepare_rebuild(self, segment: Segment) -> IndexRebuild | None:
+        """The indexes of a closed segment, to be made anew elsewhere; None if it has gone."""
+        return segment.prepare_rebuild() if self._is_closed(segment) else None
+
+    @on_disk
+    def rebuilt(self, segment: Segment, rebuild: IndexRebuild, error: OSError | None) -> None:
+        """They were; whoever follows them compares them with the batches, so no sync is needed."""
+        if error is not None:
+            raise error
+        if self._is_closed(segment) and segment.size == rebuild.segment.size:
+            segment.take_indexes(rebuild, at_once=False)
+
+    def _is_closed(self, segment: Segment) -> bool:
+        return self.segments.floor(segment.base_offset) is segment and not segment.active
 
     @on_disk
     def offset_of_max_timestamp(self) -> TimestampAndOffset | None:

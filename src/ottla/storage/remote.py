@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from ottla.common.promise import Promise
 from ottla.storage.log import Log
-from ottla.storage.segment import TimestampAndOffset
+from ottla.storage.time_search import TimestampAndOffset
 
 
 class RemoteData(NamedTuple):

@@ -18,7 +18,7 @@ class Ages(Protocol):
     @property
     def size(self) -> int: ...
 
-    def largest_timestamp(self) -> int: ...
+    def known_largest_timestamp(self) -> int | None: ...
 
 
 def count_expired(
@@ -64,5 +64,10 @@ def count_expired(
 
         advance(too_much)
     if retention_ms >= 0:
-        advance(lambda number: now_ms - segments[number].largest_timestamp() > retention_ms)
+
+        def too_old(number: int) -> bool:
+            largest = segments[number].known_largest_timestamp()
+            return largest is not None and now_ms - largest > retention_ms
+
+        advance(too_old)
     return count

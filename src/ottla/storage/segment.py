@@ -7,15 +7,14 @@ When an index gets an entry is Kafka's rule, so that files are equal byte for by
 if more than ``index.interval.bytes`` were written since the batch of the last entry.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from ottla.common.errors import CorruptMessage
+from ottla.common.errors import CorruptMessage, OffsetNotAvailable
 from ottla.records.batch import MAGIC, NO_TIMESTAMP, BatchHeader
-from ottla.records.compression import ACCEPTED_MAX
-from ottla.records.record import Record, iterate
 from ottla.storage.file_records import (
     BatchPlace,
+    SearchedTooLong,
     find_end,
     find_offset,
     first_offset,
@@ -23,11 +22,13 @@ from ottla.storage.file_records import (
     place_at,
 )
 from ottla.storage.files import Data, File, Filesystem
-from ottla.storage.inspection import Damage, Inspection, SoundBatch
+from ottla.storage.index_rebuild import IndexRebuild
+from ottla.storage.inspection import Inspection, SoundBatch
 from ottla.storage.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
 from ottla.storage.open_files import OpenFiles
 from ottla.storage.stretches import Stretches
 from ottla.storage.time_index import TimeIndex
+from ottla.storage.time_search import SegmentView, TimeSearch, TimestampAndOffset
 from ottla.storage.transaction_index import TransactionIndex
 
 LOG_SUFFIX: Final = ".log"
@@ -40,7 +41,9 @@ CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
 SUFFIXES: Final = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 SEARCH_MAX: Final = 1 << 20
-"""Bytes that are searched at once; with an index that is sound a small part of it is enough."""
+"""Bytes that are searched at once; with an index that is right a small part of it is enough."""
+INDEX_INTERVAL_MAX: Final = SEARCH_MAX // 4
+"""However wide ``index.interval.bytes`` is: a fetch must find its place."""
 
 
 def file_name(offset: int, suffix: str) -> str:
@@ -51,14 +54,6 @@ def offset_of_file(name: str) -> int | None:
     """The offset that a file is named by; None for files that are named otherwise."""
     digits = name.partition(".")[0]
     return int(digits) if len(digits) == 20 and digits.isdecimal() else None
-
-
-class TimestampAndOffset(NamedTuple):
-    """A record by its time; the leader epoch is -1 where it is not known."""
-
-    timestamp: int
-    offset: int
-    leader_epoch: int
 
 
 class SegmentLimits(NamedTuple):
@@ -79,6 +74,7 @@ class Segment:
         "_filesystem",
         "_index_interval_bytes",
         "_indexes_full",
+        "_is_dense",
         "_max_known",
         "_open_files",
         "active",
@@ -90,6 +86,7 @@ class Segment:
         "max_timestamp",
         "offset_index",
         "offset_of_max_timestamp",
+        "on_doubt",
         "size",
         "size_max",
         "sound_from",
@@ -111,10 +108,13 @@ class Segment:
         self._filesystem = filesystem
         self._open_files = open_files
         self._file: File | None = None
-        self._index_interval_bytes = limits.index_interval_bytes
+        self._index_interval_bytes = min(limits.index_interval_bytes, INDEX_INTERVAL_MAX)
         self._bytes_since_entry = 0
         self._indexes_full = False
         self._max_known = True
+        self._is_dense = False
+        self.on_doubt: Callable[[Segment], None] | None = None
+        """Sees to new indexes when those on disk mislead."""
         self.active = False
         self.base_offset = base_offset
         self.size = 0
@@ -186,11 +186,11 @@ class Segment:
     def activate(self) -> None:
         """Get ready for appends: indexes in memory, and what is known of the batches so far."""
         self._open_files.discard(self)
+        self.active = True
+        self._file = self.file
         self._load_max_timestamp()
         self.load_first_timestamp()
         self._check_indexes_full()
-        self.active = True
-        self._file = self.file
 
     def load_first_timestamp(self) -> int:
         """What the header of the first batch says, or -1; read once."""
@@ -297,6 +297,22 @@ class Segment:
 
     # Finding
 
+    def find(self, offset: int, from_position: int = 0) -> BatchPlace | None:
+        """Like :meth:`locate`, for whoever can ask again.
+
+        OffsetNotAvailable while the index leads nowhere near: it is made anew then, elsewhere.
+        """
+        if self.size == 0:
+            return None
+        position = max(self.near(offset)[0], from_position)
+        if position < self.sound_from:
+            return self.locate(offset, from_position)
+        try:
+            return find_offset(self.file, position, self.size, offset, self.search_max)
+        except SearchedTooLong:
+            self.doubt()
+        return self.locate(offset, from_position)
+
     def locate(self, offset: int, from_position: int = 0) -> BatchPlace | None:
         """The first batch, from a position on, whose last offset is not below ``offset``.
 
@@ -353,6 +369,21 @@ class Segment:
             self.rebuild_indexes()
         return 0, self.base_offset
 
+    def near(self, offset: int) -> tuple[int, int]:
+        """Like :meth:`anchor`, for whoever can ask again; see :meth:`find`."""
+        entry = self.offset_index.lookup(offset)
+        if entry is not None:
+            base_offset = self._base_offset_by(entry)
+            if base_offset is not None:
+                return entry[1], base_offset
+            self.doubt()
+        return self.anchor(offset)
+
+    @property
+    def search_max(self) -> int | None:
+        """How much behind an anchor is searched before the index is doubted."""
+        return None if self._is_dense else SEARCH_MAX
+
     def _base_offset_by(self, entry: tuple[int, int]) -> int | None:
         """Of the batch that an entry of the offset index leads to; None when it is not there."""
         last_offset, position = entry
@@ -388,6 +419,13 @@ class Segment:
                     next_offset = found.place.last_offset + 1
         return next_offset, is_whole
 
+    def known_largest_timestamp(self) -> int | None:
+        """What :meth:`largest_timestamp` says; None while that must be found out, elsewhere."""
+        try:
+            return self.largest_timestamp()
+        except OffsetNotAvailable:
+            return None
+
     def largest_timestamp(self) -> int:
         """Of its records; of its file when they have none."""
         self._load_max_timestamp()
@@ -405,7 +443,7 @@ class Segment:
             self.max_timestamp, self.offset_of_max_timestamp = entry
             self._max_known = True
         else:
-            self.rebuild_indexes()
+            self.doubt()
 
     def _time_entry_holds(self, entry: tuple[int, int]) -> bool:
         """Whether the batch that has the entry's offset has its timestamp.
@@ -413,7 +451,7 @@ class Segment:
         Kafka up to 3.6 noted the offset of the record, later ones the last of its batch.
         """
         timestamp, offset = entry
-        place = self.locate(offset)
+        place = self.find(offset)
         if place is None:
             return False
         _, header = next(headers(self.file, place.position, self.size))
@@ -428,7 +466,7 @@ class Segment:
             if first.max_timestamp >= 0:
                 return False
             entry = self.offset_index.last_entry()
-            position = 0 if entry is None else self.anchor(entry[0])[0]
+            position = 0 if entry is None else self.near(entry[0])[0]
             if self.size - position > SEARCH_MAX:
                 return True
             last = headers(self.file, position, self.size)
@@ -442,54 +480,34 @@ class Segment:
             for place, header in self.sound_batches(*self.anchor(offset)):
                 yield place.position, header
 
-    def find_timestamp(self, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
-        """The first record from ``start_offset`` on that is not older than ``timestamp``."""
-        if self.size == 0:
-            return None
+    def view(self) -> SegmentView:
+        """As it is now, for what may run elsewhere."""
+        return SegmentView(
+            self.path, self.base_offset, self.file, self.size, self.offset_index, self.sound_from
+        )
+
+    def prepare_time_search(self, timestamp: int, start_offset: int) -> TimeSearch:
+        """For the first record from ``start_offset`` on that is not older than ``timestamp``."""
         entry = self.time_index.lookup(timestamp)
         if entry is not None and not self._time_entry_holds(entry):
-            self.rebuild_indexes()
+            self.doubt()
             entry = self.time_index.lookup(timestamp)
         offset = start_offset if entry is None else max(entry[1], start_offset)
-        for place, header in self._undamaged_from(offset):
-            if header.max_timestamp >= timestamp and place.last_offset >= start_offset:
-                for record in self._records(place):
-                    if record.timestamp >= timestamp and record.offset >= start_offset:
-                        return TimestampAndOffset(
-                            record.timestamp, record.offset, header.partition_leader_epoch
-                        )
-        return None
+        return TimeSearch(self.view(), self.near(offset), offset, timestamp, start_offset)
 
-    def _records(self, place: BatchPlace) -> list[Record]:
-        return iterate(self.file.read_at(place.position, place.size), limit=ACCEPTED_MAX)
-
-    def _undamaged_from(self, offset: int) -> Iterator[SoundBatch]:
-        """The batches from ``offset`` on; CorruptMessage where one is damaged."""
-        damage: Damage | None = None
-        for found in Inspection(self).walk(*self.anchor(offset)):
-            if isinstance(found, Damage):
-                damage = found
-                continue
-            if damage is not None and found.place.base_offset > offset:
-                break
-            damage = None
-            yield found
-        if damage is not None:
-            raise CorruptMessage(f"{self.path} is damaged at position {damage.position}")
+    def find_timestamp(self, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
+        return self.prepare_time_search(timestamp, start_offset).run() if self.size else None
 
     def find_max_timestamp(self) -> TimestampAndOffset | None:
         """The first record that has the largest timestamp."""
         self._load_max_timestamp()
         if self.max_timestamp < 0:
             return None
-        for place, header in self._undamaged_from(self.offset_of_max_timestamp):
-            if header.max_timestamp == self.max_timestamp:
-                for record in self._records(place):
-                    if record.timestamp == self.max_timestamp:
-                        return TimestampAndOffset(
-                            record.timestamp, record.offset, header.partition_leader_epoch
-                        )
-        return None
+        offset = self.offset_of_max_timestamp
+        # Nothing is newer; what is not older in its batch, and behind, is as new.
+        return TimeSearch(
+            self.view(), self.near(offset), offset, self.max_timestamp, self.base_offset
+        ).run()
 
     # Repairing
 
@@ -500,7 +518,7 @@ class Segment:
         self._bytes_since_entry = 0
         self.max_timestamp = NO_TIMESTAMP
         self.offset_of_max_timestamp = self.base_offset
-        self._max_known = True
+        self._max_known = self._is_dense = True
 
     def end_rebuild(self, *, at_once: bool) -> None:
         """Write the indexes, unless they are needed in memory; see :meth:`Index.save`."""
@@ -512,12 +530,36 @@ class Segment:
             self.offset_index.save(at_once=at_once)
             self.time_index.save(at_once=at_once)
 
+    def prepare_rebuild(self) -> IndexRebuild:
+        """Of offset and time index; :meth:`take_indexes` takes over what it makes."""
+        return IndexRebuild(self.view(), self._index_interval_bytes)
+
+    def take_indexes(self, rebuild: IndexRebuild, *, at_once: bool) -> None:
+        self.offset_index.replace(rebuild.offsets)
+        self.time_index.replace(rebuild.times)
+        self.max_timestamp = rebuild.max_timestamp
+        self.offset_of_max_timestamp = rebuild.offset_of_max_timestamp
+        self._max_known = self._is_dense = True
+        self.end_rebuild(at_once=at_once)
+
     def rebuild_indexes(self) -> None:
-        """Make offset and time index anew from the batches that are sound."""
-        self.begin_rebuild()
-        for place, header in self.sound_batches():
-            self.index(place.position, place.size, place.last_offset, header.max_timestamp)
-        self.end_rebuild(at_once=True)
+        """All of that here and now."""
+        rebuild = self.prepare_rebuild()
+        rebuild.run()
+        self.take_indexes(rebuild, at_once=True)
+
+    def doubt(self) -> None:
+        """The indexes mislead; whoever can wait for new ones is told to ask again.
+
+        A segment that is not kept by anybody, or is about to be appended to, gets them at once.
+        """
+        if self.on_doubt is None or self.active:
+            self.rebuild_indexes()
+        else:
+            self._is_dense = False
+            self.on_doubt(self)
+            if not self._is_dense:
+                raise OffsetNotAvailable(f"the indexes of {self.path} are being made anew")
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
         """Forget the batches from the one that has ``offset`` on; on disk too when it returns.

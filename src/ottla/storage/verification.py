@@ -67,7 +67,8 @@ class Verifier:
         if segment.size == 0:
             return None
         damage: Damage | None = None
-        for found in self._inspection(segment).walk(*segment.anchor(offset)):
+        search_max, searched_from = segment.search_max, segment.size
+        for found in self._inspection(segment).walk(*segment.near(offset)):
             if isinstance(found, Damage):
                 damage = found
                 self._report(segment, found)
@@ -79,6 +80,10 @@ class Verifier:
                     break
                 return place
             damage = None
+            searched_from = min(searched_from, place.end)
+            if search_max is not None and place.end > searched_from + search_max:
+                segment.doubt()
+                return segment.locate(offset)
         if damage is not None:
             raise self._refusal(segment, damage.position, damage.first_offset)
         return None

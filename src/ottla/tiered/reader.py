@@ -22,8 +22,8 @@ from ottla.storage.segment import (
     OFFSET_INDEX_SUFFIX,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
-    TimestampAndOffset,
 )
+from ottla.storage.time_search import TimestampAndOffset
 from ottla.storage.transaction_index import ENTRY, AbortedTransaction
 from ottla.tiered.batches import check_batches
 from ottla.tiered.chunks import AHEAD, RemoteFile, Windows

@@ -15,7 +15,7 @@ from ottla.common.topic_partition import TopicPartition
 from ottla.observability.logging import logger
 from ottla.storage.log import Log
 from ottla.storage.remote import RemoteData
-from ottla.storage.segment import TimestampAndOffset
+from ottla.storage.time_search import TimestampAndOffset
 from ottla.tiered.driver.follower_starts import FollowerStarts, LeaderLog
 from ottla.tiered.driver.local_log import owner_of
 from ottla.tiered.driver.log_tasks import MAY_PASS, LogTasks, RewrittenFiles, backoff_seconds

@@ -15,7 +15,7 @@ from ottla.common.promise import Promise, run
 from ottla.observability.logging import logger
 from ottla.storage.log import Log
 from ottla.storage.remote import RemoteData
-from ottla.storage.segment import TimestampAndOffset
+from ottla.storage.time_search import TimestampAndOffset
 from ottla.tiered.cache import Extent
 from ottla.tiered.driver.local_log import lineage_of, owner_of
 from ottla.tiered.driver.metrics import (

@@ -1,0 +1,85 @@
+"""The indexes of one segment, made anew from its batches.
+
+Where every header leads to the next one up to the end, the headers are enough; else the batches
+that are sound are told from those that are not. It takes long for a large segment: it is prepared
+on the loop and may run elsewhere, and what it made is taken over on the loop.
+"""
+
+from collections.abc import Iterable
+
+from ottla.common.errors import CorruptMessage
+from ottla.records.batch import NO_TIMESTAMP, BatchHeader
+from ottla.storage import offset_index, time_index
+from ottla.storage.file_records import headers
+from ottla.storage.inspection import Inspection, SoundBatch
+from ottla.storage.offset_index import POSITION_MAX, RELATIVE_OFFSET_MAX
+from ottla.storage.time_search import SegmentView
+
+
+class IndexRebuild:
+    """See the module. The results are there when :meth:`run` has returned."""
+
+    __slots__ = (
+        "_interval_bytes",
+        "max_timestamp",
+        "offset_of_max_timestamp",
+        "offsets",
+        "segment",
+        "times",
+    )
+
+    def __init__(self, segment: SegmentView, interval_bytes: int) -> None:
+        self._interval_bytes = interval_bytes
+        self.segment = segment
+        self.offsets = bytearray()
+        self.times = bytearray()
+        self.max_timestamp = NO_TIMESTAMP
+        self.offset_of_max_timestamp = segment.base_offset
+
+    def run(self) -> None:
+        try:
+            self._index(self._by_headers())
+        except CorruptMessage:
+            self._index(self._by_inspection())
+
+    def _by_headers(self) -> Iterable[tuple[int, BatchHeader]]:
+        segment = self.segment
+        position, before = 0, segment.base_offset - 1
+        for position, header in headers(segment.file, 0, segment.size):
+            if (
+                header.base_offset <= before
+                or header.last_offset_delta < 0
+                or header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+            ):
+                raise CorruptMessage(f"offsets do not rise at position {position}")
+            yield position, header
+            before = header.last_offset
+            position += header.size
+        if position != segment.size:
+            raise CorruptMessage(f"no batch begins at position {position}")
+
+    def _by_inspection(self) -> Iterable[tuple[int, BatchHeader]]:
+        for found in Inspection(self.segment).walk(0, self.segment.base_offset):
+            if isinstance(found, SoundBatch):
+                yield found.place.position, found.header
+
+    def _index(self, batches: Iterable[tuple[int, BatchHeader]]) -> None:
+        """By the rule of ``Segment``."""
+        base_offset, interval_bytes = self.segment.base_offset, self._interval_bytes
+        self.offsets.clear()
+        self.times.clear()
+        largest, offset_of_largest = NO_TIMESTAMP, base_offset
+        noted, since = NO_TIMESTAMP, 0
+        for position, header in batches:
+            if header.max_timestamp > largest:
+                largest, offset_of_largest = header.max_timestamp, header.last_offset
+            if since > interval_bytes:
+                relative = header.last_offset - base_offset
+                if position <= POSITION_MAX:
+                    self.offsets += offset_index.ENTRY.pack(relative, position)
+                if largest > noted:
+                    noted = largest
+                    self.times += time_index.ENTRY.pack(largest, offset_of_largest - base_offset)
+                since = 0
+            since += header.size
+        self.max_timestamp, self.offset_of_max_timestamp = largest, offset_of_largest

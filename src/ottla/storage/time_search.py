@@ -1,0 +1,89 @@
+"""The search of one segment for a record by its time.
+
+Between the entries of a time index may lie a whole segment: timestamps that do not grow have none.
+So it is prepared on the loop, where the log lives, and may run elsewhere: it knows the open file
+and how much of it counted then, and changes nothing.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ottla.common.errors import CorruptMessage
+from ottla.records.compression import ACCEPTED_MAX
+from ottla.records.record import Record, iterate
+from ottla.storage.file_records import BatchPlace
+from ottla.storage.files import File
+from ottla.storage.inspection import Damage, Inspection, SoundBatch
+from ottla.storage.offset_index import OffsetIndex
+
+
+class TimestampAndOffset(NamedTuple):
+    """A record by its time; the leader epoch is -1 where it is not known."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class SegmentView:
+    """A segment as it was at a moment; it stays readable when the segment is deleted."""
+
+    __slots__ = ("_sound_from", "base_offset", "file", "offset_index", "path", "size")
+
+    def __init__(
+        self,
+        path: str,
+        base_offset: int,
+        file: File,
+        size: int,
+        offset_index: OffsetIndex,
+        sound_from: int,
+    ) -> None:
+        self._sound_from = sound_from
+        self.path = path
+        self.base_offset = base_offset
+        self.file = file
+        self.size = size
+        self.offset_index = offset_index
+
+    def is_known_sound(self, position: int, _end: int) -> bool:
+        return position >= self._sound_from
+
+    def undamaged(self, position: int, expected: int, offset: int) -> Iterator[SoundBatch]:
+        """The batches from ``position`` on; CorruptMessage where one from ``offset`` is damaged."""
+        damage: Damage | None = None
+        for found in Inspection(self).walk(position, expected):
+            if isinstance(found, Damage):
+                damage = found
+                continue
+            if damage is not None and found.place.base_offset > offset:
+                break
+            damage = None
+            yield found
+        if damage is not None:
+            raise CorruptMessage(f"{self.path} is damaged at position {damage.position}")
+
+    def records(self, place: BatchPlace) -> list[Record]:
+        return iterate(self.file.read_at(place.position, place.size), limit=ACCEPTED_MAX)
+
+
+class TimeSearch(NamedTuple):
+    """For the first record, from ``start_offset`` on, that is not older than ``timestamp``."""
+
+    segment: SegmentView
+    anchor: tuple[int, int]
+    """A position, and the base offset of the batch there: nothing before it can be the answer."""
+    from_offset: int
+    timestamp: int
+    start_offset: int
+
+    def run(self) -> TimestampAndOffset | None:
+        timestamp, start_offset, segment = self.timestamp, self.start_offset, self.segment
+        for place, header in segment.undamaged(*self.anchor, self.from_offset):
+            if header.max_timestamp >= timestamp and place.last_offset >= start_offset:
+                for record in segment.records(place):
+                    if record.timestamp >= timestamp and record.offset >= start_offset:
+                        return TimestampAndOffset(
+                            record.timestamp, record.offset, header.partition_leader_epoch
+                        )
+        return None
