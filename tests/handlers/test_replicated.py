@@ -39,6 +39,7 @@ from ottla.protocol.generated.produce import (
     TopicProduceData,
 )
 from ottla.protocol.message import from_bytes, to_bytes
+from ottla.replication.acknowledgements import MANY
 from ottla.replication.leader_throttle import LeaderThrottle
 from ottla.replication.quota import ReplicationQuota
 
@@ -422,3 +423,17 @@ def test_an_answer_that_cannot_be_made_is_told_to_the_connection(
         assert produced.codes == []
     with pytest.raises(KeyError):
         fetched.result()
+
+
+def test_who_has_timed_out_is_not_kept_until_the_high_watermark_moves(broker: Broker) -> None:
+    """It may stand still for hours, while producers send and give up."""
+    waiting = broker.partition("t")._acknowledgements
+    for _ in range(30):
+        produced = [Produced(broker, 0) for _ in range(100)]
+        broker.scheduler.run_for(1.1)
+        assert [each.codes for each in produced] == [[ErrorCode.REQUEST_TIMED_OUT]] * 100
+        assert len(waiting) <= MANY + 100
+    last = Produced(broker, 0)
+    fetch_from(broker, at(3001))
+    assert last.codes == [0]
+    assert len(waiting) == 0

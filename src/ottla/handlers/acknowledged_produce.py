@@ -58,8 +58,15 @@ class WaitingProduce:
         self.answer: Promise[Answer] = Promise()
         self.request: WaitingRequest | None = None
 
-    def is_pending(self, number: int) -> bool:
-        return number in self._pending
+    def acknowledge(self, number: int) -> None:
+        """Settle it when the followers have it, unless its time is over."""
+        one = self._pending.get(number)
+        if one is not None:
+            settle, is_over = partial(self.settle, number), partial(self._is_over, number)
+            one.partition.acknowledge(one.last_offset, settle, is_over)
+
+    def _is_over(self, number: int) -> bool:
+        return number not in self._pending
 
     def settle(self, number: int, error: ApiError | None) -> None:
         one = self._pending.pop(number, None)
@@ -96,6 +103,6 @@ def finish_when_acknowledged(
     """Promise the answer for when all in-sync replicas have what is pending."""
     waiting = WaitingProduce(pending, finish, refused=refused)
     waiting.request = replicas.waiting.add(len(pending), (), timeout_ms, waiting.finish)
-    for number, one in enumerate(pending):
-        one.partition.acknowledge(one.last_offset, partial(waiting.settle, number))
+    for number in range(len(pending)):
+        waiting.acknowledge(number)
     return waiting.answer

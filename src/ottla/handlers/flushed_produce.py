@@ -97,7 +97,7 @@ class _Flushing:
         refused: bool,
     ) -> None:
         self._unflushed = unflushed
-        self._acknowledged = pending
+        self._first = len(pending)
         self._replicas = replicas
         self._wants_followers = request.acks == -1
         self._timeout_ms = request.timeout_ms
@@ -117,9 +117,9 @@ class _Flushing:
     def begin(self, flush_timeout_ms: int) -> Answer | Promise[Answer]:
         waiting, replicas = self._waiting, self._replicas
         waiting.request = replicas.waiting.add(1, (), flush_timeout_ms, waiting.finish)
-        for number, one in enumerate(self._acknowledged):
-            one.partition.acknowledge(one.last_offset, partial(waiting.settle, number))
-        for number, each in enumerate(self._unflushed, len(self._acknowledged)):
+        for number in range(self._first):
+            waiting.acknowledge(number)
+        for number, each in enumerate(self._unflushed, self._first):
             replicas.flush(each.partition.log).when_done(partial(self._settled, each, number))
         return waiting.answer.result() if waiting.answer.done else waiting.answer
 
@@ -131,6 +131,6 @@ class _Flushing:
             self._replicas.waiting.postpone(waiting.request, self._timeout_ms)
         if error is not None or not self._wants_followers:
             waiting.settle(number, error)
-        elif waiting.is_pending(number):
-            each.partition.acknowledge(each.info.last_offset, partial(waiting.settle, number))
+        else:
+            waiting.acknowledge(number)
         self._replicas.waiting.wake()

@@ -1,33 +1,48 @@
 """Who waits for the high watermark of a partition to pass an offset, the lowest offset first.
 
-Thousands may wait: the high watermark's step costs only those that it releases.
+Thousands may wait: the high watermark's step costs only those that it releases. It may stand still
+for hours, when no controller lets a dead follower leave the ISR; those whose time is over meanwhile
+are let go as others come.
 """
 
 from collections.abc import Callable
-from heapq import heappop, heappush
-from typing import TypeAlias
+from heapq import heapify, heappop, heappush
+from typing import Final, TypeAlias
 
 from ottla.common.errors import ApiError
 from ottla.common.mistakes import raise_first
 
 Acknowledge: TypeAlias = Callable[[ApiError | None], None]
 """Called once: with None when the offset is committed, or with why it never will be heard of."""
+IsOver: TypeAlias = Callable[[], bool]
+"""Whether somebody waits no more."""
+MANY: Final = 1000
+"""So many may wait before it is looked for those that do not."""
+
+
+def never() -> bool:
+    return False
 
 
 class Acknowledgements:
-    __slots__ = ("_count", "_waiting")
+    __slots__ = ("_count", "_many", "_waiting")
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[int, int, Acknowledge]] = []
+        self._waiting: list[tuple[int, int, Acknowledge, IsOver]] = []
         self._count = 0
+        self._many = MANY
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, offset: int, acknowledge: Acknowledge) -> None:
-        """Call ``acknowledge`` when the high watermark is above ``offset``."""
+    def add(self, offset: int, acknowledge: Acknowledge, is_over: IsOver = never) -> None:
+        """Call ``acknowledge`` when the high watermark is above ``offset``, unless it is over."""
         self._count += 1
-        heappush(self._waiting, (offset, self._count, acknowledge))
+        heappush(self._waiting, (offset, self._count, acknowledge, is_over))
+        if len(self._waiting) > self._many:
+            self._waiting = [entry for entry in self._waiting if not entry[3]()]
+            heapify(self._waiting)
+            self._many = max(MANY, 2 * len(self._waiting))
 
     def passed(self, high_watermark: int) -> None:
         """Everything below ``high_watermark`` is committed."""
@@ -46,7 +61,7 @@ class Acknowledgements:
         """Nobody will tell here: this broker leads no more."""
         waiting, self._waiting = self._waiting, []
         errors: list[Exception] | None = None
-        for _, _, acknowledge in sorted(waiting, key=lambda entry: entry[:2]):
+        for _, _, acknowledge, _ in sorted(waiting, key=lambda entry: entry[:2]):
             try:
                 acknowledge(error)
             except Exception as mistake:  # noqa: BLE001 - raised below, when all are told

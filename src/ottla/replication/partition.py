@@ -28,7 +28,7 @@ from ottla.common.promise import Promise
 from ottla.protocol.fetch_response import FetchedPartition
 from ottla.records.batch import Buffer, read_header
 from ottla.records.rules import AppendOrigin
-from ottla.replication.acknowledgements import Acknowledge, Acknowledgements
+from ottla.replication.acknowledgements import Acknowledge, Acknowledgements, IsOver, never
 from ottla.replication.isr import ProposedIsr
 from ottla.replication.leadership import Leadership
 from ottla.replication.readers import Readers
@@ -466,17 +466,17 @@ class Partition:
         if self._advance_high_watermark():
             self._surroundings.wake()
 
-    def acknowledge(self, last_offset: int, acknowledge: Acknowledge) -> None:
+    def acknowledge(self, last_offset: int, tell: Acknowledge, is_over: IsOver = never) -> None:
         """Tell when the high watermark is above ``last_offset``, or this broker leads no more.
 
         Asked in the turn of the append or of :meth:`flushed`, so that no other's records count.
         """
         if self.leader != self.node_id:
-            acknowledge(NotLeaderOrFollower())
+            tell(NotLeaderOrFollower())
         elif self.log.high_watermark > last_offset:
-            acknowledge(None)
+            tell(None)
         else:
-            self._acknowledgements.add(last_offset, acknowledge)
+            self._acknowledgements.add(last_offset, tell, is_over)
 
     def when_committed(self, last_offset: int) -> Promise[None]:
         """Promise that every in-sync replica has ``last_offset``; or NOT_LEADER_OR_FOLLOWER."""
