@@ -300,3 +300,10 @@ def test_a_reader_that_has_enough_is_no_damage(tmp_path: Path) -> None:
         started.stderr.close()
         started.wait(30)
         assert complaint == b""
+
+
+def test_a_file_that_holds_nothing_is_not_passed_over_in_silence(tmp_path: Path) -> None:
+    file = tmp_path / f"{NAME}.log"
+    file.write_bytes(b"")
+    assert run("dump", str(file)) == (0, "", f"there are no batches in {file}\n")
+    assert run("dump", str(file), "-r") == (0, "", f"there are no records in {file}\n")

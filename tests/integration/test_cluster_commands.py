@@ -170,6 +170,9 @@ def test_a_voter_leaves_and_comes_back(ottla: Command, cluster: Cluster) -> None
 def test_a_broker_that_is_gone_is_forgotten(ottla: Command, cluster: Cluster) -> None:
     """Until it comes back, and registers as if for the first time."""
     victim = next(node.node_id for node in cluster.brokers if node.node_id != cluster.controller())
+    (error,) = ottla("cluster", "unregister", str(victim), "-y", code=1)["errors"]
+    assert error["error"] == "BROKER_RUNS"
+    assert ottla("cluster", "health")["healthy"]
     cluster.kill(victim)
     ottla("cluster", "unregister", str(victim), "-y")
 

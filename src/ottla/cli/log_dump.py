@@ -93,7 +93,8 @@ class Dump:
         self._progress.clear()
         if several:
             self._output.talk(f"{name}:")
-        self._output.stream(content.columns, content.rows, self._progress.clear)
+        if not self._output.stream(content.columns, content.rows, self._progress.clear):
+            self._output.talk(f"there are no {content.noun} in {name}")
 
     def finish(self) -> None:
         if self._output.is_document:

@@ -2,11 +2,15 @@
 
 import re
 from collections.abc import Mapping
+from typing import Final
 
 from ottla.cli.files import read_located_properties, read_properties
 from ottla.common.errors import InvalidConfig
 from ottla.config.broker import BrokerConfig
 from ottla.config.notices import did_you_mean, has_comment, notices, unknown_settings
+
+_QUOTED_MIN: Final = 5
+"""A value of so many characters does not stand in a text by chance."""
 
 
 def config_of_file(path: str) -> BrokerConfig:
@@ -39,9 +43,11 @@ def checked_config(
 
 def _explained(reason: str, properties: Mapping[str, str], path: str | None) -> str:
     """Why settings are refused, where that stands, and what may have been meant."""
+    if "broker.id" not in properties:
+        reason = reason.replace("broker.id", "node.id")  # each stands for the other
     lines = [reason]
     located = {} if path is None else read_located_properties(path)
-    named = [name for name in sorted(properties) if _names(reason, name)]
+    named = [name for name in sorted(properties) if _concerns(reason, name, properties[name])]
     lines += [
         f"{path}, line {located[name][1]}: {name}={located[name][0]}"
         for name in named
@@ -56,8 +62,11 @@ def _explained(reason: str, properties: Mapping[str, str], path: str | None) -> 
     return "\n".join(lines)
 
 
-def _names(reason: str, name: str) -> bool:
-    return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", reason) is not None
+def _concerns(reason: str, name: str, value: str) -> bool:
+    """Whether a refusal names a setting or quotes it, or a comment in it may be the cause."""
+    if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", reason) is not None:
+        return True
+    return has_comment(value) or (len(value) >= _QUOTED_MIN and value in reason)
 
 
 def _is_secret(name: str) -> bool:

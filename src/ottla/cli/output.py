@@ -102,22 +102,25 @@ class Output:
         columns: Sequence[Column],
         rows: Iterable[Row],
         before: Callable[[], None] = lambda: None,
-    ) -> None:
+    ) -> int:
         """Print rows as they come, some hundreds at a time; ``before`` is called before each lot.
 
-        For tables and TSV only: a document is one piece.
+        For tables and TSV only: a document is one piece. Returns how many there were.
         """
         assert not self.is_document
         shown = [each for each in columns if self.form in {"wide", "tsv"} or not each.wide]
         widths: list[int] | None = None
         if self.form == "tsv":
             click.echo("\t".join(column.key for column in shown))
+        count = 0
         for lot in _lots(rows):
             before()
+            count += len(lot)
             if self.form == "tsv":
                 self._tsv(shown, lot)
             else:
                 widths = self._table(shown, lot, widths)
+        return count
 
     def document(self, content: Mapping[str, object]) -> None:
         """Print one JSON or YAML document, with the errors so far."""
