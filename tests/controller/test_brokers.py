@@ -17,13 +17,18 @@ from ottla.common.errors import (
     StaleBrokerEpoch,
     UnsupportedVersion,
 )
-from ottla.controller.result import ControllerResult
+from ottla.controller.result import RECORDS_MAX, ControllerResult
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.topics import NO_LEADER
 from ottla.protocol.generated import metadata_records as r
 from ottla.protocol.generated.controller_registration import (
     ControllerRegistrationRequest,
     Listener,
+)
+from ottla.protocol.generated.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
 )
 from ottla.protocol.generated.unregister_broker import UnregisterBrokerRequest
 
@@ -332,6 +337,27 @@ def test_a_directory_that_fails_while_its_broker_starts_leads_nothing() -> None:
     assert controller.heartbeat(1, offline=DIRECTORIES[:1]).is_fenced
     assert not controller.heartbeat(1, offline=DIRECTORIES[:1]).is_fenced
     assert controller.partition().leader == NO_LEADER
+
+
+def test_a_broker_with_very_many_partitions_is_unregistered_too() -> None:
+    """As it would be fenced: a bound on what one request writes left such brokers in the log."""
+    controller = Controller(brokers=2)
+    many = [[1, 2]] * (RECORDS_MAX // 2)
+    for name in ("a", "b", "c"):
+        assignments = [
+            CreatableReplicaAssignment(partition_index=index, broker_ids=replicas)
+            for index, replicas in enumerate(many)
+        ]
+        topic = CreatableTopic(
+            name=name, num_partitions=-1, replication_factor=-1, assignments=assignments[:-1]
+        )
+        request = CreateTopicsRequest(topics=[topic])
+        created = controller.apply(controller.machine.topics.create_topics(request))
+        assert created.topics[0].error_code == 0
+    unregister = UnregisterBrokerRequest(broker_id=1)
+    controller.apply(controller.machine.brokers.unregister_broker(unregister))
+    assert set(controller.image.brokers) == {2}
+    assert controller.partition("c", 0).isr == (2,)
 
 
 def test_a_broker_is_unregistered() -> None:

@@ -291,11 +291,12 @@ class ControllerWalk(RuleBasedStateMachine):
             controller.apply(ControllerResult(None, records, atomic=False))
             assert (controller.image.topics is before) == (not records)
 
-    @rule(name=names, replicas=st.none() | replica_lists)
-    def reassign(self, name: str, replicas: list[int] | None) -> None:
-        wanted = apr.ReassignablePartition(partition_index=0, replicas=replicas)
+    @rule(name=names, moves=st.lists(st.none() | replica_lists, min_size=1, max_size=2))
+    def reassign(self, name: str, moves: list[list[int] | None]) -> None:
+        """A client may name a partition more than once, in one list or in two."""
+        wanted = [apr.ReassignablePartition(partition_index=0, replicas=each) for each in moves]
         request = apr.AlterPartitionReassignmentsRequest(
-            topics=[apr.ReassignableTopic(name=name, partitions=[wanted])]
+            topics=[apr.ReassignableTopic(name=name, partitions=wanted)]
         )
         manager = self.controller.machine.reassignments
         self.controller.apply(manager.alter_reassignments(request))

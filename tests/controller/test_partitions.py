@@ -424,6 +424,30 @@ def moving(
     return controller.machine.reassignments.list_reassignments(request).response.topics
 
 
+@pytest.mark.parametrize("in_two_lists", [False, True])
+def test_a_partition_that_is_named_twice_is_not_moved(
+    controller: Controller, in_two_lists: bool
+) -> None:
+    """Each was decided as if it were alone: it was adding replicas that it did not have."""
+    for broker_id in (4, 5, 6):
+        controller.start_broker(broker_id)
+    before = controller.partition()
+    wanted = [
+        apr.ReassignablePartition(partition_index=0, replicas=replicas)
+        for replicas in ([4, 5, 6], list(reversed(before.replicas)))
+    ]
+    lists = [[each] for each in wanted] if in_two_lists else [wanted]
+    request = apr.AlterPartitionReassignmentsRequest(
+        topics=[apr.ReassignableTopic(name="t", partitions=each) for each in lists]
+    )
+    response = controller.apply(controller.machine.reassignments.alter_reassignments(request))
+    answers = [each for topic in response.responses for each in topic.partitions]
+    assert {error(each.error_code, each.error_message) for each in answers} == {
+        ("INVALID_REQUEST", "Duplicate partition t-0.")
+    }
+    assert controller.partition() == before
+
+
 def test_a_partition_moves_when_its_new_replicas_are_in_sync() -> None:
     controller = Controller(brokers=3)
     controller.create(assignments=[[1, 2]])

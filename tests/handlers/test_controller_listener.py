@@ -1,9 +1,13 @@
 """The listener of controllers: what it serves, and whom it tells of."""
 
+from contextlib import suppress
+from struct import pack
+
 import pytest
 
 from ottla.common.errors import ErrorCode
 from ottla.common.identifiers import METADATA_TOPIC_ID
+from ottla.handlers.dispatch import ENVELOPE_BYTES_MAX, REQUEST_BYTES_MAX
 from ottla.protocol.api import APIS, ApiKey
 from ottla.protocol.generated import describe_quorum
 from ottla.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -122,3 +126,21 @@ def test_an_observer_is_described(broker: SimulatedBroker) -> None:
 def test_what_is_for_brokers_ends_the_connection(broker: SimulatedBroker) -> None:
     with pytest.raises(Disconnected):
         SimulatedClient(broker, "CONTROLLER").ask(MetadataRequest(), MetadataResponse, 9)
+
+
+def test_a_request_to_a_controller_may_not_be_larger_than_one_in_an_envelope(
+    broker: SimulatedBroker,
+) -> None:
+    header = pack(">hhih", ApiKey.API_VERSIONS, 0, 7, -1)
+    for size, is_answered in (
+        (REQUEST_BYTES_MAX + ENVELOPE_BYTES_MAX, True),
+        (REQUEST_BYTES_MAX + ENVELOPE_BYTES_MAX + 1, False),
+    ):
+        sock = broker.connect("CONTROLLER")
+        data = memoryview(pack(">i", size) + header + bytes(size - len(header)))
+        while data:
+            with suppress(BlockingIOError):
+                data = data[sock.send(data) :]
+            broker.scheduler.run_for(0.01)
+        broker.scheduler.run_for(0.1)
+        assert bool(sock.recv(1 << 20)) == is_answered

@@ -16,6 +16,7 @@ from ottla.protocol.primitives import Writer
 from ottla.raft.channel import Destination
 from ottla.simulation.network import SimulatedNetwork
 from ottla.simulation.scheduler import SimulatedScheduler
+from ottla.simulation.sockets import SimulatedSocket
 
 PORT = 9093
 VOTE, API_VERSIONS = 52, 18
@@ -31,6 +32,8 @@ class Peer:
         self.asked: list[tuple[int, int]] = []
         self.is_silent = False
         self.garbage: bytes | None = None
+        self.hangs_up = False
+        """Nothing more is taken after the versions were told."""
         network.listen("", PORT, self._accepted).start()
 
     def _accepted(self, sock: StreamSocket) -> None:
@@ -68,6 +71,9 @@ class Peer:
         )
         body = out.getvalue() + to_bytes(response, version)
         sock.send(len(body).to_bytes(4, "big") + body)
+        if self.hangs_up:
+            assert isinstance(sock, SimulatedSocket)
+            sock.peer.cut()
 
 
 class World:
@@ -173,6 +179,24 @@ def test_a_connection_that_is_cut_fails_what_waits() -> None:
     world.client.close()
     with pytest.raises(ConnectionError):
         world.wait(answer)
+
+
+def test_a_connection_that_breaks_when_the_first_request_is_sent_fails_all_that_waited() -> None:
+    """The second was written to a connection that was no more, and heard nothing until its time."""
+    world = World()
+    peer = Peer(world.network)
+    answers = [world.client.send(VoteRequest()) for _ in range(3)]
+
+    peer.hangs_up = True
+    assert world.scheduler.run_until(lambda: any(each.done for each in answers), 10)
+    assert [each.done for each in answers] == [True] * 3
+    for answer in answers:
+        with pytest.raises(BrokenPipeError):
+            answer.result()
+    peer.hangs_up = False
+    world.scheduler.run_for(1)
+    world.wait(world.client.send(VoteRequest()))
+    assert peer.accepted == 2
 
 
 def test_a_channel_has_a_connection_for_each_address() -> None:

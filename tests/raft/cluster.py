@@ -61,6 +61,10 @@ def voter(node_id: int) -> VoterNode:
     return VoterNode(key_of(node_id), (endpoint,))
 
 
+REPLAY_BYTES = (1, 150, 1 << 18)
+"""Some nodes replay a batch in a turn, some nearly everything."""
+
+
 class MortalScheduler:
     """The scheduler of one life of a node: with the node ends whatever it had planned."""
 
@@ -125,6 +129,7 @@ class Node:
                 listener_name="CONTROLLER",
                 bootstrap_servers=tuple((f"node{n}", FIRST_PORT + n) for n in cluster.initial),
                 snapshot_bytes_max=100,
+                replay_bytes=REPLAY_BYTES[node_id % len(REPLAY_BYTES)],
                 auto_join=cluster.auto_join,
             ),
             static_voters=cluster.static,

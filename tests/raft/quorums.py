@@ -100,6 +100,7 @@ class Quorum:
         *,
         seed: int = 1,
         config: BrokerConfig | None = None,
+        replay_bytes: int = 1 << 18,
     ) -> None:
         self.filesystem = filesystem
         self.scheduler = SimulatedScheduler(Chance(seed))
@@ -109,7 +110,7 @@ class Quorum:
         static = config.controller_quorum_voters
         self.driver = RaftDriver(
             key=KEY,
-            settings=RaftSettings(DIRECTORY),
+            settings=RaftSettings(DIRECTORY, replay_bytes=replay_bytes),
             static_voters=static_voters(static, "CONTROLLER") if static else None,
             log=MetadataLog.open(filesystem, LOG_DIR, config, self.scheduler.wall_ms()),
             filesystem=filesystem,

@@ -231,3 +231,41 @@ def test_a_snapshot_that_comes_again_while_it_is_checked_is_installed_once(seed:
     assert quorum.failures == []
     assert quorum.notes.snapshot == snapshot_id
     assert quorum.driver.end_offset == 1000
+
+
+def test_a_long_log_is_replayed_in_turns_and_led_when_all_is() -> None:
+    """Twenty megabytes, which is the default between two snapshots, took more than two seconds."""
+    files = formatted()
+    first = Quorum(files).lead()
+    for number in range(50):
+        first.commit(b"%d" % number * 20)
+    first.stop()
+    second = Quorum(files, replay_bytes=300)
+    second.driver.start()
+    replayed: list[int] = []
+    while not second.notes.epochs:
+        before = len(second.notes.values)
+        steps = second.scheduler.steps
+        second.scheduler.step()
+        replayed.append((len(second.notes.values) - before) // (second.scheduler.steps - steps))
+    assert len(second.notes.values) == 50
+    assert max(replayed) <= 4
+    assert second.notes.shown > 10, "what was replayed is shown in between"
+    assert second.commit(b"after") == second.driver.high_watermark
+
+
+def test_who_stops_in_the_middle_of_a_replay_replays_no_more() -> None:
+    files = formatted()
+    first = Quorum(files).lead()
+    for number in range(50):
+        first.commit(b"%d" % number * 20)
+    first.stop()
+    second = Quorum(files, replay_bytes=300)
+    second.driver.start()
+    while not second.notes.values and second.scheduler.now < 10:
+        second.scheduler.step()
+    second.stop()
+    known = len(second.notes.values)
+    second.scheduler.run_for(10)
+    assert len(second.notes.values) == known
+    assert not second.notes.epochs or known == 50

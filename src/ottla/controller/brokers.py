@@ -18,7 +18,7 @@ from ottla.common.errors import (
 from ottla.common.identifiers import uuid_text
 from ottla.controller.partition_index import PartitionKey
 from ottla.controller.partitions import PartitionsManager
-from ottla.controller.result import ControllerResult, check_records
+from ottla.controller.result import ControllerResult
 from ottla.controller.state import ControllerState
 from ottla.metadata import versions
 from ottla.metadata.brokers import BrokerImage
@@ -318,7 +318,6 @@ class BrokersManager:
             raise BrokerIdNotRegistered(f"Broker ID {broker_id} is not currently registered")
         records = self._partitions.broker_leaves(broker_id)
         records.append(UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch))
-        check_records(records)
         self._state.heartbeats.remove(broker_id)
         return ControllerResult(ub.UnregisterBrokerResponse(), records, atomic=False)
 

@@ -5,12 +5,14 @@ the ISR, ``removing`` go once they have. Completing is no step of its own: the A
 brings the last one in does it.
 """
 
+from collections import Counter
 from itertools import groupby
 
 from ottla.common.errors import (
     ApiError,
     InvalidReplicaAssignment,
     InvalidReplicationFactor,
+    InvalidRequest,
     NoReassignmentInProgress,
     UnknownTopicOrPartition,
 )
@@ -34,7 +36,15 @@ class ReassignmentsManager:
     def alter_reassignments(
         self, request: apr.AlterPartitionReassignmentsRequest
     ) -> ControllerResult[apr.AlterPartitionReassignmentsResponse]:
-        """Replicas to move to, or None to undo a move."""
+        """Replicas to move to, or None to undo a move; nothing for what is named more than once.
+
+        Each is decided by what the partition is now: two changes would be mixed up.
+        """
+        named = Counter(
+            (topic.name, wanted.partition_index)
+            for topic in request.topics
+            for wanted in topic.partitions
+        )
         response = apr.AlterPartitionReassignmentsResponse(
             allow_replication_factor_change=request.allow_replication_factor_change,
             error_message=None if request.topics else "",
@@ -49,6 +59,7 @@ class ReassignmentsManager:
                 )
                 answer.partitions.append(result)
                 try:
+                    _check_single(named, topic.name, wanted.partition_index)
                     record = self._alter(
                         topic.name,
                         wanted,
@@ -143,6 +154,11 @@ class ReassignmentsManager:
                     lpr.OngoingTopicReassignment(name=topic.name, partitions=moving)
                 )
         return ControllerResult(response)
+
+
+def _check_single(named: Counter[tuple[str, int]], topic: str, partition_id: int) -> None:
+    if named[topic, partition_id] > 1:
+        raise InvalidRequest(f"Duplicate partition {topic}-{partition_id}.")
 
 
 def _check_factor(partition: PartitionImage, after: list[int]) -> None:

@@ -38,6 +38,8 @@ from ottla.protocol.produce_request import skip_tagged_fields
 _HEADER = Struct(">hhih")
 REQUEST_BYTES_MAX: Final = 16 << 20
 """For requests without records: of many tiny items, objects take many times the bytes."""
+ENVELOPE_BYTES_MAX: Final = 64 * 1024
+"""What is around a request on its way to the controller."""
 _PRODUCE: Final = 0
 _FETCH: Final = 1
 _API_VERSIONS: Final = 18
@@ -181,6 +183,8 @@ class Dispatcher:
         if client_size < -1 or pos > len(frame):
             raise ProtocolViolation(f"a client id of {client_size} bytes")
         if self._of_controller:
+            if len(frame) > REQUEST_BYTES_MAX + ENVELOPE_BYTES_MAX:
+                raise ProtocolViolation(f"a request of {len(frame)} bytes to a controller")
             context = self._context(peer, frame, version, correlation_id, client_size)
             return self._answer_other(key, context, frame, pos)
         if key == _PRODUCE and 3 <= version <= 13:

@@ -161,16 +161,16 @@ class NodeClient:
             return  # the connection has ended, and everybody was told
         assert isinstance(response, ApiVersionsResponse)
         if response.error_code != ErrorCode.NONE:
-            self._end(ConnectionError(f"{self} says {ErrorCode(response.error_code).name}"))
+            self._end(ConnectionError(f"{self} refuses with error {response.error_code}"))
             return
         self._versions = {
             each.api_key: (each.min_version, each.max_version) for each in response.api_keys
         }
         self._spoken = {}
         self._failures = 0
-        queued, self._queued = self._queued, deque()
-        for request in queued:
-            self._write(request)
+        # One that cannot be sent ends the connection, and those behind it with it.
+        while self._queued and self._versions is not None:
+            self._write(self._queued.popleft())
 
     # Sending
 

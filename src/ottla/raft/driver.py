@@ -58,6 +58,7 @@ from ottla.raft.log import BATCH_BYTES_MAX, LogBatch, RaftLog, read_batches
 from ottla.raft.node import RaftNode, RaftTimeouts
 from ottla.raft.outgoing import Outgoing
 from ottla.raft.quorum_state import QuorumState, decode_quorum_state, encode_quorum_state
+from ottla.raft.replaying import Replaying
 from ottla.raft.roles import Follower, Resigned
 from ottla.raft.settings import RaftSettings
 from ottla.raft.snapshots import (
@@ -117,7 +118,10 @@ class RaftDriver:
         self._outgoing = Outgoing(self, self.channel, settings)
         self._node: RaftNode | None = None
         self._timer: Cancellable | None = None
-        self._next_replay = 0
+        self._replaying = Replaying(log, listener, scheduler, settings.replay_bytes)
+        self._replaying.on_done, self._replaying.on_failure = self._replayed_rest, self._fail
+        self._committed_epoch = -1
+        """The last one in which this node led, and something of it was committed."""
         self._active_epoch: int | None = None
         self._sync: Promise[None] | None = None
         self._synced = 0
@@ -176,7 +180,7 @@ class RaftDriver:
             self._outgoing = Outgoing(self, self.channel, self.settings)
         self.snapshots.remove_leftovers()
         latest = self._load_snapshot()
-        for batch in read_batches(self.log, self._next_replay, self.log.end_offset):
+        for batch in read_batches(self.log, self._replaying.next_offset, self.log.end_offset):
             if batch.is_control:
                 self.control.replay(batch)
         settings = self.settings
@@ -217,7 +221,7 @@ class RaftDriver:
         """Begin with the newest snapshot; return it, unless it has only voters."""
         latest = self.snapshots.latest()
         if latest is None:
-            self._next_replay = self.log.start_offset
+            self._replaying.next_offset = self.log.start_offset
             return None
         content = self.snapshots.read(latest)
         self.control.load(content, latest)
@@ -228,7 +232,7 @@ class RaftDriver:
             if older.end_offset < self.log.start_offset:
                 self.snapshots.remove(older)
         self.log.begins_after(self.snapshots.ids()[0].epoch)
-        self._next_replay = latest.end_offset
+        self._replaying.next_offset = latest.end_offset
         if latest == BOOTSTRAP_SNAPSHOT:
             return None
         self.log.committed(latest.end_offset)
@@ -278,6 +282,7 @@ class RaftDriver:
 
     def _take_down(self) -> None:
         self.is_down = True
+        self._replaying.stop()
         if self._timer is not None:
             self._timer.cancel()
 
@@ -461,7 +466,7 @@ class RaftDriver:
         self.log.committed(snapshot_id.end_offset)
         self.control.load(content, snapshot_id)
         self._listener.load_snapshot(content, snapshot_id)
-        self._next_replay = snapshot_id.end_offset
+        self._replaying.next_offset = snapshot_id.end_offset
         self.step(SnapshotInstalled(self.now, snapshot_id))
         self._voters_changed()
         for older in self.snapshots.ids():
@@ -485,15 +490,21 @@ class RaftDriver:
             return []
         if self._closing is not None and not self._is_telling():
             self._end()
+        self._look_whether_caught_up()
+        return effects
+
+    def _look_whether_caught_up(self) -> None:
         if not self.is_caught_up and self._has_caught_up():
             self.is_caught_up = True
             self._progressed()
-        return effects
 
     def _has_caught_up(self) -> bool:
         role = self.node.role
         if isinstance(role, Follower):
-            return 0 < role.leader_high_watermark <= self.high_watermark
+            return (
+                not self._replaying.is_under_way
+                and 0 < role.leader_high_watermark <= self.high_watermark
+            )
         return self._active_epoch is not None
 
     def _execute(self, effect: RaftEffect) -> None:
@@ -533,19 +544,27 @@ class RaftDriver:
     def _advance(self, high_watermark: int) -> None:
         self.log.committed(high_watermark)
         if self._active_epoch is None:
-            for batch in read_batches(self.log, self._next_replay, high_watermark):
-                self._listener.replay(batch)
-                self._next_replay = batch.last_offset + 1
-            self._listener.replayed()
             if self.node.is_leader:
-                self._active_epoch = self.node.epoch
-                self._listener.became_leader(self.node.epoch)
+                self._committed_epoch = self.node.epoch
+            if self._replaying.go_to(high_watermark):
+                self._lead_if_due()
         else:
-            self._next_replay = high_watermark
+            self._replaying.next_offset = high_watermark
             self._listener.committed(high_watermark)
         self._progressed()
         if self.node.committed_voters is not self.control.at(self.high_watermark).voters:
             self._voters_changed()
+
+    def _lead_if_due(self) -> None:
+        """All that is committed was replayed; of this epoch too, when this node leads in it."""
+        if self.node.is_leader and self._committed_epoch == self.node.epoch:
+            self._active_epoch = self.node.epoch
+            self._listener.became_leader(self.node.epoch)
+
+    def _replayed_rest(self) -> None:
+        self._lead_if_due()
+        self._progressed()
+        self._look_whether_caught_up()
 
     def _leader_changed(self, effect: LeaderChanged) -> None:
         log.info("leader of the quorum", leader=effect.leader_id, epoch=effect.epoch)

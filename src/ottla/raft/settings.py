@@ -1,11 +1,14 @@
 """What a node of the quorum is told about itself and about how patient to be."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.config.broker import BrokerConfig
 from ottla.raft.log import metadata_directory
 from ottla.raft.voters import VoterEndpoint
+
+REPLAY_BYTES: Final = 256 * 1024
+"""Some 30 ms."""
 
 
 class RaftSettings(NamedTuple):
@@ -18,6 +21,8 @@ class RaftSettings(NamedTuple):
     election_backoff_max_ms: int = 1_000
     fetch_bytes_max: int = 1 << 20
     snapshot_bytes_max: int = 1 << 20
+    replay_bytes: int = REPLAY_BYTES
+    """What is replayed in one turn."""
     cluster_id: str = ""
     listener_name: str = ""
     """Of the listener at which controllers talk to one another."""
@@ -48,6 +53,7 @@ def raft_settings(config: BrokerConfig, cluster_id: str) -> RaftSettings:
         election_backoff_max_ms=config.controller_quorum_election_backoff_max_ms,
         fetch_bytes_max=config.controller_quorum_fetch_max_bytes,
         snapshot_bytes_max=config.controller_quorum_fetch_snapshot_max_bytes,
+        replay_bytes=min(REPLAY_BYTES, config.controller_quorum_fetch_max_bytes),
         cluster_id=cluster_id,
         listener_name=config.controller_listener_names[0],
         bootstrap_servers=tuple(

@@ -123,9 +123,14 @@ def _later_faults(seed: int) -> tuple[str, ...]:
 
 
 def _connections(seed: int) -> dict[str, str]:
-    """Idle connections are closed within a run in half of all."""
+    """Idle connections are closed within a run in half of all.
+
+    In a quarter the metadata log goes in small parts from node to node, and to who follows it.
+    """
     chance = Chance(int.from_bytes(f"{seed}/connections".encode()))
-    return {"connections.max.idle.ms": chance.choose(("600000", "600000", "5000", "15000"))}
+    idle_ms = chance.choose(("600000", "600000", "5000", "15000"))
+    fetched = {"controller.quorum.fetch.max.bytes": "500"} if chance.below(4) == 0 else {}
+    return {"connections.max.idle.ms": idle_ms, **fetched}
 
 
 def _flushes(seed: int) -> dict[str, str]:
