@@ -137,7 +137,7 @@ def test_a_whole_cluster_is_healthy_and_its_health_is_an_exit_code(
     assert document["healthy"]
     assert document["problems"] == []
     assert document["partitions"] >= 2
-    assert ottla("cluster", "health")[0].startswith("healthy: 1 brokers, ")
+    assert ottla("cluster", "health")[0].startswith("healthy: 1 broker, ")
     wanted = f"{topic}-0"
     ottla("configs", "alter", "topic", topic, "--set", "min.insync.replicas=2")
     try:

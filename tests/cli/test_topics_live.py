@@ -292,7 +292,7 @@ def test_a_line_of_json_that_is_no_record_is_refused(ottla: Command, topic: str)
     lines = '{"value": "x"}\n{"vlaue": "y"}\n'
     _, complaint = ottla("produce", topic, "--from-json", stdin=lines, code=2)
     assert 'line 2: unknown field "vlaue"; did you mean value?' in complaint
-    assert "(the 1 before it are written)" in complaint
+    assert "(what comes before it is written)" in complaint
     assert ottla("consume", topic, "--from-beginning", "-e")[0] == "x\n"
 
 

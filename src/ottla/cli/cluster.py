@@ -130,8 +130,9 @@ def health(*, max_lag: float, output: Output, client: ClientSettings) -> None:
     else:
         if output.form != "tsv":
             word = "healthy" if found.is_well else "unhealthy"
-            listed = ", ".join(f"{count} {noun}" for noun, count in counts.items())
-            output.line(f"{word}: {listed}, {len(problems)} problems")
+            listed = {**counts, "problems": len(problems)}.items()
+            words = (f"{count} {noun if count != 1 else noun[:-1]}" for noun, count in listed)
+            output.line(f"{word}: {', '.join(words)}")
         if problems or output.form == "tsv":
             output.rows("problems", _PROBLEMS, problems)
     raise SystemExit(0 if found.is_well else 1)

@@ -214,7 +214,7 @@ def json_lines(source: Iterable[bytes], reading: Reading) -> Iterator[Line]:
         try:
             record = parse_line(raw)
         except ValueError as error:
-            before = f" (the {number - 1} before it are written)" if number > 1 else ""
+            before = " (what comes before it is written)" if number > 1 else ""
             raise click.UsageError(f"line {number}: {error}{before}") from None
         yield Line(
             record.key if record.has_key else fixed,
