@@ -40,7 +40,7 @@ def local_starts(work: Round) -> dict[tuple[int, int], int]:
 
 
 def copied_by(work: Round) -> int:
-    return len(work.cluster.remote_objects)
+    return len(work.cluster.remote.objects)
 
 
 def test_all_disks_are_freed_by_what_leaders_have_copied() -> None:

@@ -38,6 +38,7 @@ from ottla.tiered.driver.follower_starts import LeaderLog
 from ottla.tiered.driver.manager import RemoteLogManager
 from ottla.tiered.driver.metrics import RemoteLogMetrics
 from ottla.tiered.index_cache import IndexCache
+from ottla.tiered.machine import RemotePartition
 from ottla.tiered.manifests import Manifests
 from ottla.tiered.metadata_topic import MetadataTopic
 from ottla.tiered.pool import Background
@@ -167,6 +168,11 @@ class RemoteLogsOfNode:
             self.manager.disabled(partition)
         else:
             self.manager.stop(partition)
+
+    def known(self, partition: TopicIdPartition) -> RemotePartition | None:
+        """What is known here of a remote part; None of a topic that has none."""
+        config = self._outside.settings.topic(partition.topic)
+        return self._topic.find(partition) if has_remote_part(partition.topic, config) else None
 
     # Followers
 

@@ -18,6 +18,7 @@ from ottla.server.format import format_storage
 from ottla.simulation.checkers.facts import Anomaly
 from ottla.simulation.network import SimulatedHost, SimulatedNetwork
 from ottla.simulation.node import DIRECTORY, SimulatedNode
+from ottla.simulation.remote_store import SharedStore
 from ottla.simulation.scheduler import NodeScheduler, SimulatedScheduler
 from ottla.simulation.trace import Trace
 from ottla.testing.files import PowerLost
@@ -99,8 +100,8 @@ class SimulatedCluster:
         self.violations: list[Anomaly] = []
         self.clocks_were_skewed = False
         """Whether the wall clock of some node was set wrong at some time."""
-        self.remote_objects: dict[str, bytes] = {}
-        """What tiered storage has, when it is on: one store for all nodes."""
+        self.remote = SharedStore(self.part("remote store"))
+        """Where tiered storage keeps its objects, when it is on: one store for all nodes."""
         self.cluster_id = uuid_text(random_uuid(self.chance))
         self._features = features
         self._static = static_quorum

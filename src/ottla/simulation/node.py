@@ -6,6 +6,7 @@ here waits: the promises are settled as the simulation goes on.
 """
 
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ottla.common.chance import Chance
@@ -19,7 +20,6 @@ from ottla.server.node import Node
 from ottla.simulation.network import SimulatedHost
 from ottla.simulation.scheduler import BACKGROUND_SECONDS, NodeScheduler
 from ottla.testing.files import MemoryFilesystem, PowerLost
-from ottla.testing.remote_store import MemoryStore
 
 if TYPE_CHECKING:
     from ottla.simulation.cluster import SimulatedCluster
@@ -111,7 +111,8 @@ class SimulatedNode:
             network=self.host,
             scheduler=self.scheduler,
             chance=self.chance,
-            remote_store=MemoryStore(self.files, self.cluster.remote_objects),
+            remote_store=self.cluster.remote.store(self.files),
+            remote_background=partial(self.cluster.remote.work, self.scheduler),
         )
         node.on_failure = self._failed
         self.cluster.note(f"{self} starts")

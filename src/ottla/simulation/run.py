@@ -20,11 +20,14 @@ from ottla.simulation.checkers.facts import Anomaly
 from ottla.simulation.checkers.metadata import MetadataChecker
 from ottla.simulation.checkers.replicas import ReplicaChecker
 from ottla.simulation.checkers.suite import check
+from ottla.simulation.checkers.tier import TierChecker
 from ottla.simulation.cluster import SimulatedCluster, Violation
 from ottla.simulation.history import History
 from ottla.simulation.nemesis import Nemesis
+from ottla.simulation.remote_store import MOODS
 from ottla.simulation.scenario import SWARM, Scenario, draw_scenario
 from ottla.simulation.workloads.mix import Mix
+from ottla.simulation.workloads.tiered import TieredRecords
 
 LIVENESS_SECONDS: Final = 180.0
 """What a healed cluster has to come to rest, with the longest of all timeouts and back-offs."""
@@ -109,7 +112,10 @@ class Run:
         self.cluster.leisure = scenario.leisure
         if tell is not None:
             self.cluster.trace.on_line = tell
+        if scenario.store:
+            self.cluster.remote.mood = MOODS[scenario.store]
         self.metadata = MetadataChecker(self.cluster)
+        self.tier = TierChecker(self.cluster)
         self.replicas = ReplicaChecker(self.cluster)
         self.nemesis = Nemesis(self.cluster, scenario.faults)
         self.history = History(lambda: self.cluster.scheduler.now)
@@ -130,6 +136,7 @@ class Run:
             self.nemesis.start(self.scenario.seconds)
             cluster.run_for(self.scenario.seconds)
             self.nemesis.heal()
+            cluster.remote.heal()
             self._come_to_rest()
             self._finish()
 
@@ -177,11 +184,19 @@ class Run:
         # Followers learn of the last high watermark by their next fetch.
         cluster.run_for(5.0)
         self.replicas.check_rest()
+        if self.scenario.store:
+            self._check_tier()
         for anomaly in check(self.history):
             cluster.violation(*anomaly)
         if cluster.violations:
             raise Violation(cluster.violations[0])
         cluster.note("all is well")
+
+    def _check_tier(self) -> None:
+        """What was left behind in the store goes when its time has come."""
+        tier = self.tier
+        self._until(lambda: tier.unrest() is None, LIVENESS_SECONDS, lambda: tier.unrest() or "")
+        tier.check_starts(TieredRecords.NAME)
 
 
 def run_seed(

@@ -13,6 +13,7 @@ from ottla.simulation.cluster import Roles
 from ottla.simulation.connection_faults import LATER_KINDS
 from ottla.simulation.faults import KINDS
 from ottla.simulation.node import DIRECTORY
+from ottla.simulation.tier import draw_tier
 from ottla.simulation.workloads.administration import Administration
 from ottla.simulation.workloads.mix import ALL, KINDS_MAX, SETTINGS
 from ottla.simulation.workloads.records import CompactedRecords, Records
@@ -55,6 +56,8 @@ class Scenario:
     leisure: float = 1.0
     settings: dict[str, str] = field(default_factory=dict)
     features: dict[str, int] = field(default_factory=dict)
+    store: str = ""
+    """The mood of the remote store, where there is one."""
 
     @property
     def has_two_directories(self) -> bool:
@@ -66,6 +69,8 @@ class Scenario:
         cluster = f"{self.brokers} brokers, {self.roles}, {quorum} quorum"
         if self.has_two_directories:
             cluster = f"{cluster}, two directories each"
+        if self.store:
+            cluster = f"{cluster}, a remote store that is {self.store}"
         return f"{self.name}: {cluster}; {faults}; {', '.join(self.workloads)}"
 
 
@@ -81,6 +86,7 @@ def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) ->
     if workloads == (Administration.NAME,):
         # It changes things, and says nothing of records.
         workloads = (*workloads, Records.NAME)
+    tier = draw_tier(seed)
     cleaner = {"log.cleaner.enable": "true" if COMPACTED in workloads else "false"}
     return Scenario(
         name=name,
@@ -89,7 +95,7 @@ def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) ->
         roles="separate" if chance.below(4) == 0 else "combined",
         static_quorum=static,
         clock_rates=(0.99, 1.01) if chance.below(2) else (1.0, 1.0),
-        workloads=workloads,
+        workloads=(*workloads, *tier.workloads),
         leisure=chance.choose((4.0, 8.0, 16.0)),
         settings={
             **SETTINGS,
@@ -99,9 +105,11 @@ def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) ->
             **_flushes(seed),
             **_logs(seed),
             **_connections(seed),
+            **tier.settings,
         },
         features={"eligible.leader.replicas.version": int(chance.below(4) > 0 or is_lossy)},
         brokers=chance.choose(BROKERS) if Administration.NAME in workloads else BROKERS[0],
+        store=tier.store,
     )
 
 

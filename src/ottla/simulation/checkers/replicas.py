@@ -222,7 +222,7 @@ class ReplicaChecker:
                 replicas.setdefault(key, []).append((watched.node, replica))
         for key, all_of_it in replicas.items():
             logs = [replica.log for _, replica in all_of_it]
-            start = max(log.log_start_offset for log in logs)
+            start = max(log.local_log_start_offset for log in logs)
             end = max(log.log_end_offset for log in logs)
             if self._differs(logs[0]):
                 continue

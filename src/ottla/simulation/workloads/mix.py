@@ -10,6 +10,7 @@ from ottla.simulation.workloads.administration import Administration
 from ottla.simulation.workloads.copies import Copies
 from ottla.simulation.workloads.groups import Groups
 from ottla.simulation.workloads.records import CompactedRecords, ExpiringRecords, Records
+from ottla.simulation.workloads.tiered import TIERED
 from ottla.simulation.workloads.transactions import Transactions
 from ottla.simulation.workloads.workload import Workload
 
@@ -51,7 +52,8 @@ class Mix:
         if names is None:
             names = _draw(world.part("mix"))
         world.note(f"workloads: {', '.join(names)}")
-        self.workloads = [ALL[name](world, history) for name in names]
+        kinds = {**ALL, **TIERED}
+        self.workloads = [kinds[name](world, history) for name in names]
 
     async def prepare(self) -> None:
         for workload in self.workloads:
