@@ -51,10 +51,14 @@ def drawn() -> list[Piece]:
     return first + old_logs.pieces(shapes[BATCHES // 2 :], first[-1].last_offset + 1 + GAP)
 
 
+Row = tuple[int, int, bytes | None, bytes | None]
+"""Offset, timestamp, key and value."""
+
+
 class Served(NamedTuple):
     """What a client of Kafka got, and the directory as Kafka left it."""
 
-    records: list[tuple[int, int, bytes | None, bytes | None]]
+    records: list[Row]
     by_time: list[int]
     directory: Path
 
@@ -72,12 +76,10 @@ def put_into(partition: Path) -> None:
     (partition.parent / ".kafka_cleanshutdown").unlink()
 
 
-def consume(
-    broker: BrokerProcess,
-) -> tuple[list[tuple[int, int, bytes | None, bytes | None]], list[int]]:
+def consume(broker: BrokerProcess) -> tuple[list[Row], list[int]]:
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "old"})
     consumer.assign([TopicPartition(TOPIC, 0, 0)])
-    found = []
+    found: list[Row] = []
     while len(found) < len(old_logs.all_records(PIECES)):
         message = consumer.poll(60)
         assert message is not None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.storage import logs
+from tests.storage import logs, old_logs
 from tests.tiered.remote import CHUNK, Tier, fill, tiered
 from tests.tiered.test_copier import flip
 
@@ -81,6 +81,23 @@ def test_a_read_gives_the_batches_that_the_log_gives(
         assert found_by_time(tier, logs.NOW + timestamp) == log.offset_for_timestamp(
             logs.NOW + timestamp
         )
+
+
+@given(old_logs.LOGS, st.integers(300, 4000))
+def test_messages_of_old_formats_are_read_as_the_log_gives_them(
+    shapes: list[old_logs.Shape], segment_bytes: int
+) -> None:
+    def fill(log: Log) -> None:
+        for piece in old_logs.pieces(shapes):
+            log.append_as_follower(piece.data, now_ms=logs.NOW)
+        log.roll(logs.NOW)
+
+    tier = tiered(fill, internal_segment_bytes=segment_bytes)
+    for offset in range(tier.log.log_end_offset):
+        local = logs.read_bytes(tier.log, offset, max_bytes=500)
+        assert read(tier, offset, 500, tier.log.log_end_offset).records == local
+    for timestamp in range(logs.NOW, logs.NOW + 55, 6):
+        assert found_by_time(tier, timestamp) == tier.log.offset_for_timestamp(timestamp)
 
 
 def found_by_time(tier: Tier, timestamp: int) -> TimestampAndOffset | None:
