@@ -139,6 +139,10 @@ class BrokerServer:
             local=None if self._local is None else self._local.driver,
         )
 
+    @property
+    def coordinators(self) -> tuple[GroupService, TransactionService]:
+        return self._groups, self._services.transactions
+
     def _make_groups(self) -> GroupService:
         return GroupService(
             settings=GroupSettings.from_broker(self._config),

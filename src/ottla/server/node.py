@@ -13,6 +13,8 @@ from ottla.common.environment import Scheduler
 from ottla.common.promise import Promise, run
 from ottla.common.topic_partition import TopicPartition
 from ottla.config.broker import BrokerConfig
+from ottla.coordinator.group.service import GroupService
+from ottla.coordinator.transaction.service import TransactionService
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.image import MetadataImage
 from ottla.network.channel import NetworkChannel
@@ -118,6 +120,11 @@ class Node:
     def replicas(self) -> Replicas | None:
         """What a broker has of partitions; None for a controller alone."""
         return None if self._broker is None else self._broker.replicas
+
+    @property
+    def coordinators(self) -> tuple[GroupService, TransactionService] | None:
+        """Those of a broker; None for a controller alone."""
+        return None if self._broker is None else self._broker.coordinators
 
     # Start
 

@@ -2,8 +2,8 @@
 
 In the safety phase faults come and go, and nothing that must never be may be seen. Then all is
 healed, and in the liveness phase the cluster must come to rest: all brokers serve, all replicas are
-in sync, and the workload gets on. At the end the histories of the clients are checked, and all
-replicas are equal.
+in sync, and the workload gets on. At the end coordinators come to rest too, the histories of the
+clients are checked, and all replicas are equal.
 """
 
 import gc
@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Final
 
 from ottla.common.promise import Promise, run
+from ottla.simulation.checkers import coordinators
 from ottla.simulation.checkers.facts import Anomaly
 from ottla.simulation.checkers.metadata import MetadataChecker
 from ottla.simulation.checkers.replicas import ReplicaChecker
@@ -181,6 +182,11 @@ class Run:
         self._wait_for(run(mix.conclude()), "the end cannot be read")
         self._until(cluster.is_in_sync, LIVENESS_SECONDS, lambda: cluster.unrest() or "")
         mix.close()
+        self._until(
+            lambda: coordinators.unrest(cluster) is None,
+            LIVENESS_SECONDS,
+            lambda: coordinators.unrest(cluster) or "",
+        )
         # Followers learn of the last high watermark by their next fetch.
         cluster.run_for(5.0)
         self.replicas.check_rest()

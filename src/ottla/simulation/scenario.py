@@ -102,6 +102,7 @@ def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) ->
             **_settings(chance),
             **cleaner,
             **_directories(seed),
+            **_coordinators(seed),
             **_flushes(seed),
             **_logs(seed),
             **_connections(seed),
@@ -167,6 +168,24 @@ def _logs(seed: int) -> dict[str, str]:
         for key, values in choices.items()
         if chance.below(LOGS_ONE_IN) == 0
     }
+
+
+def _coordinators(seed: int) -> dict[str, str]:
+    """What coordinators wait for, and how long.
+
+    In a quarter of all the log of every coordinator takes records only while all of its replicas
+    are in sync, so that it takes none for longer than their timeouts when one broker is away.
+    """
+    chance = Chance(int.from_bytes(f"{seed}/coordinators".encode()))
+    choices = {
+        "offsets.commit.timeout.ms": (500, 2_000, 5_000),
+        "request.timeout.ms": (2_000, 10_000, 30_000),
+        "group.consumer.assignment.interval.ms": (0, 1_000),
+    }
+    settings = {key: str(chance.choose(values)) for key, values in choices.items()}
+    if chance.below(4) == 0:
+        settings |= {"min.insync.replicas": "3", "transaction.state.log.min.isr": "3"}
+    return settings
 
 
 def _settings(chance: Chance) -> dict[str, str]:
