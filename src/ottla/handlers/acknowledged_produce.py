@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 from ottla.common.buffers import Answer
 from ottla.common.errors import ApiError, RequestTimedOut
-from ottla.common.promise import Promise, settle_by
+from ottla.common.promise import Promise
 from ottla.handlers.produce_outcomes import Refused
 from ottla.protocol.produce_response import Appended
 from ottla.replication.partition import Partition
@@ -58,15 +58,8 @@ class WaitingProduce:
         self.answer: Promise[Answer] = Promise()
         self.request: WaitingRequest | None = None
 
-    def acknowledge(self, number: int) -> None:
-        """Settle it when the followers have it, unless its time is over."""
-        one = self._pending.get(number)
-        if one is not None:
-            settle, is_over = partial(self.settle, number), partial(self._is_over, number)
-            one.partition.acknowledge(one.last_offset, settle, is_over)
-
-    def _is_over(self, number: int) -> bool:
-        return number not in self._pending
+    def is_over(self) -> bool:
+        return not self._pending
 
     def settle(self, number: int, error: ApiError | None) -> None:
         one = self._pending.pop(number, None)
@@ -84,12 +77,13 @@ class WaitingProduce:
         for one in pending.values():
             self._refused = True
             one.refuse(RequestTimedOut())
-        settle_by(self.answer, self._make_answer)
-
-    def _make_answer(self) -> Answer:
-        answer = self._finish(refused=self._refused)
-        assert answer is not None
-        return answer
+        try:
+            answer = self._finish(refused=self._refused)
+            assert answer is not None
+        except Exception as error:  # noqa: BLE001 - it belongs to the connection
+            self.answer.fail(error)
+        else:
+            self.answer.fulfil(answer)
 
 
 def finish_when_acknowledged(
@@ -103,6 +97,12 @@ def finish_when_acknowledged(
     """Promise the answer for when all in-sync replicas have what is pending."""
     waiting = WaitingProduce(pending, finish, refused=refused)
     waiting.request = replicas.waiting.add(len(pending), (), timeout_ms, waiting.finish)
-    for number in range(len(pending)):
-        waiting.acknowledge(number)
+    acknowledge_each(waiting, pending)
     return waiting.answer
+
+
+def acknowledge_each(waiting: WaitingProduce, pending: list[Unacknowledged]) -> None:
+    """Settle each when the followers have it, unless the time of the request is over."""
+    for number, one in enumerate(pending):
+        settle = partial(waiting.settle, number)
+        one.partition.acknowledge(one.last_offset, settle, waiting.is_over)

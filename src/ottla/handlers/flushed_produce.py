@@ -15,7 +15,12 @@ from typing import NamedTuple
 from ottla.common.buffers import Answer
 from ottla.common.errors import ApiError
 from ottla.common.promise import Promise
-from ottla.handlers.acknowledged_produce import Finish, Unacknowledged, WaitingProduce
+from ottla.handlers.acknowledged_produce import (
+    Finish,
+    Unacknowledged,
+    WaitingProduce,
+    acknowledge_each,
+)
 from ottla.handlers.produce_outcomes import Refused
 from ottla.protocol.produce_request import ProduceView
 from ottla.protocol.produce_response import Appended
@@ -97,7 +102,7 @@ class _Flushing:
         refused: bool,
     ) -> None:
         self._unflushed = unflushed
-        self._first = len(pending)
+        self._pending = pending
         self._replicas = replicas
         self._wants_followers = request.acks == -1
         self._timeout_ms = request.timeout_ms
@@ -117,9 +122,8 @@ class _Flushing:
     def begin(self, flush_timeout_ms: int) -> Answer | Promise[Answer]:
         waiting, replicas = self._waiting, self._replicas
         waiting.request = replicas.waiting.add(1, (), flush_timeout_ms, waiting.finish)
-        for number in range(self._first):
-            waiting.acknowledge(number)
-        for number, each in enumerate(self._unflushed, self._first):
+        acknowledge_each(waiting, self._pending)
+        for number, each in enumerate(self._unflushed, len(self._pending)):
             replicas.flush(each.partition.log).when_done(partial(self._settled, each, number))
         return waiting.answer.result() if waiting.answer.done else waiting.answer
 
@@ -131,6 +135,7 @@ class _Flushing:
             self._replicas.waiting.postpone(waiting.request, self._timeout_ms)
         if error is not None or not self._wants_followers:
             waiting.settle(number, error)
-        else:
-            waiting.acknowledge(number)
+        elif not waiting.is_over():
+            settle = partial(waiting.settle, number)
+            each.partition.acknowledge(each.info.last_offset, settle, waiting.is_over)
         self._replicas.waiting.wake()
