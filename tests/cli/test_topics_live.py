@@ -122,6 +122,13 @@ def test_topics_are_deleted_by_a_pattern(ottla: Command) -> None:
     assert [each["topic"] for each in document["errors"]] == ["wild-?"]
 
 
+def test_topics_are_described_by_a_pattern(ottla: Command, topic: str) -> None:
+    found = ottla.document("topics", "describe", f"{topic[:-1]}?", topic)["topics"]
+    assert topic in [each["name"] for each in found]
+    assert len({each["name"] for each in found}) == len(found)
+    assert ottla("topics", "describe", "qq*", code=1) == ("", "qq*: no topic is called like it\n")
+
+
 def test_a_pattern_names_no_internal_topic(ottla: Command, topic: str) -> None:
     ottla("groups", "reset-offsets", topic, "-t", topic, "--to-earliest", "--execute")
     assert "__consumer_offsets" in ottla("topics", "list", "--internal")[0]

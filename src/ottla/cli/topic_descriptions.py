@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ottla.cli.clients import open_admin
+from ottla.cli.names import expand, has_pattern
 from ottla.cli.output import Column, Output, Row
 from ottla.cli.refusals import report_refusals
 from ottla.cli.settings import ClientSettings
@@ -54,7 +55,8 @@ def describe_topics(
     names: Sequence[str], client: ClientSettings, output: Output, *, quiet: bool
 ) -> list[Described]:
     with open_admin(client) as admin:
-        wanted = list(names) or admin.list_topics(internal=True)
+        known = admin.list_topics(internal=True) if not names or has_pattern(names) else []
+        wanted = expand(names, known, "topic", output) if names else known
         found = report_refusals(output, "topic", lambda: admin.describe_topics(wanted))
         topics = [found[name] for name in sorted(found)]
         resources = [ConfigResource(ResourceType.TOPIC, topic.name) for topic in topics]

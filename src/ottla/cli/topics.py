@@ -52,8 +52,8 @@ def describe(
 ) -> None:
     """Show partitions, leaders, replicas, sizes, own settings; of all topics when none is named.
 
-    The local size of a partition is that of its leader's replica; what its topic has in the remote
-    store is read from the metadata of that.
+    'test-*' names all that begin so. The local size of a partition is that of its leader's
+    replica; what its topic has in the remote store is read from the metadata of that.
     """
     from ottla.cli.topic_descriptions import describe_topics, show_topics
 
