@@ -7,11 +7,18 @@ from tests.tiered.histories import STARTED
 from tests.tiered.tier import INDEX, OWNER, Tier
 
 from ottla.common.errors import OffsetNotAvailable
+from ottla.tiered.driver.manager import GONE_LOOKS, GONE_SECONDS
 from ottla.tiered.layout import MANIFEST_SUFFIX, object_key, parse_key
 from ottla.tiered.manifest import encode_manifest
 from ottla.tiered.manifests import read_manifest
 from ottla.tiered.metadata_topic import MetadataSlice
-from ottla.tiered.segments import RemoteLogSegment, SegmentState, SegmentUpdate
+from ottla.tiered.segments import (
+    DeleteState,
+    PartitionDeletion,
+    RemoteLogSegment,
+    SegmentState,
+    SegmentUpdate,
+)
 
 Distort = Callable[[MetadataSlice], MetadataSlice]
 
@@ -151,6 +158,43 @@ def test_a_finished_copy_of_another_leader_is_not_removed_as_its_leftover() -> N
     assert told
     assert tier.local.log_start_offset == 0
     tier.check()
+
+
+def test_a_topic_that_is_not_known_yet_is_not_taken_for_one_that_is_gone() -> None:
+    """The broker that leads the metadata partition may hear of a new topic later than others."""
+    tier = copied()
+    stored = dict(tier.store.objects)
+    tier.image_has_topic = False
+    tier.crash()
+    tier.run(1.5 * GONE_SECONDS)
+    assert tier.store.objects == stored
+    tier.image_has_topic = True
+    tier.run(10 * GONE_SECONDS)
+    assert tier.store.objects == stored
+    tier.check()
+
+
+def test_nobody_who_has_not_heard_the_latest_says_that_a_topic_is_gone() -> None:
+    tier = copied()
+    stored = dict(tier.store.objects)
+    tier.image_has_topic = False
+    tier.crash()
+    tier.manager._is_current = lambda: False
+    tier.run(20 * GONE_SECONDS)
+    assert tier.store.objects == stored
+    tier.manager._is_current = lambda: True
+    tier.run((GONE_LOOKS + 1) * GONE_SECONDS)
+    assert tier.store.objects == {}
+
+
+def test_nothing_more_is_copied_of_a_partition_that_goes() -> None:
+    tier = copied()
+    first = next(iter(tier.remote.segments))
+    tier.manager.stop(OWNER)
+    going = PartitionDeletion(OWNER, DeleteState.DELETE_PARTITION_STARTED, 6_000, 2)
+    assert tier.wait_for(tier.metadata.write(going))
+    late = first._replace(segment_id=bytes(15) + b"l", state=STARTED)
+    assert not tier.wait_for(tier.metadata.write(late))
 
 
 def _update(segment: RemoteLogSegment, state: SegmentState) -> SegmentUpdate:

@@ -149,6 +149,7 @@ class Tier:
         self.store = MemoryStore(self.files)
         self.config = tiered(**topic)
         self.exists = True
+        self.image_has_topic = True
         self.checkpoint = 0
         self.distort: Callable[[MetadataSlice], MetadataSlice] = lambda found: found
         self.clock_offset = 0.0
@@ -189,7 +190,7 @@ class Tier:
             scheduler=self.scheduler,
             chance=self.chance,
             log_of=lambda _: self.log,
-            topic_exists=lambda _: self.exists,
+            topic_exists=lambda _: self.exists and self.image_has_topic,
             metrics=RemoteLogMetrics(self.registry, self.scheduler),
         )
         if self.log is not None and self.log.remote_storage_enabled:

@@ -494,11 +494,12 @@ class RaftDriver:
         return effects
 
     def _look_whether_caught_up(self) -> None:
-        if not self.is_caught_up and self._has_caught_up():
+        if not self.is_caught_up and self.has_caught_up():
             self.is_caught_up = True
             self._progressed()
 
-    def _has_caught_up(self) -> bool:
+    def has_caught_up(self) -> bool:
+        """Whether all that the leader has told of as committed is replayed, or this one leads."""
         role = self.node.role
         if isinstance(role, Follower):
             return (

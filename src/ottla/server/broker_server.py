@@ -311,6 +311,7 @@ class BrokerServer:
                 metrics=self._around.metrics,
                 store=store,
                 background=self._remote_background,
+                is_current=self._raft.has_caught_up,
             )
         )
         self._services.remote_logs = remote.manager

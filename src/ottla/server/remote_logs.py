@@ -4,6 +4,7 @@ It is there only when ``remote.log.storage.system.enable`` is set, and follows t
 behind the rest of the broker, so that logs, settings and leaders are what they are by then.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -67,6 +68,8 @@ class RemoteSurroundings(NamedTuple):
     metrics: Registry
     store: RemoteStore
     background: Background
+    is_current: Callable[[], bool]
+    """Whether the metadata of the cluster is as its leader has it."""
 
 
 class RemoteLogsOfNode:
@@ -109,6 +112,7 @@ class RemoteLogsOfNode:
             chance=outside.chance,
             log_of=outside.logs.logs.get,
             topic_exists=lambda topic_id: topic_id in outside.metadata.image.topics.by_id,
+            is_current=outside.is_current,
             metrics=RemoteLogMetrics(outside.metrics, scheduler),
         )
         self._expiry: Cancellable | None = None

@@ -48,6 +48,8 @@ class RemotePartition:
     def replay(self, record: RemoteLogMetadata) -> bool:
         """Take a record of the metadata topic; False when it says what cannot be."""
         if not isinstance(record, PartitionDeletion):
+            if self.deletion is not None and isinstance(record, RemoteLogSegment):
+                return False  # nothing more is copied of what is going
             return self.segments.replay(record)
         if record.state is DeleteState.DELETE_PARTITION_FINISHED:
             self.segments = SegmentCache()

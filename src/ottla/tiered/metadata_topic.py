@@ -221,6 +221,15 @@ class MetadataTopic:
             self.forget(remote.partition)
         reading.close()
 
+    def led(self) -> list[RemotePartition]:
+        """All that is told of by what this broker leads and has read."""
+        indexes = [
+            index
+            for index, reading in self._readings.items()
+            if reading.is_led and reading.loaded.done
+        ]
+        return self._told_by(*indexes)
+
     def _follow(self, index: int) -> _Reading:
         """Read a partition from the start, if it is not read already."""
         reading = self._readings.get(index)

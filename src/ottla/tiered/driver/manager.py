@@ -6,9 +6,10 @@ with its own bound, so that none of them waits for another, nor anybody else for
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Final
 
 from ottla.common.chance import Chance
-from ottla.common.environment import Scheduler
+from ottla.common.environment import Cancellable, Scheduler
 from ottla.common.errors import NotLeaderOrFollower
 from ottla.common.promise import Promise, fulfilled, run
 from ottla.common.topic_partition import TopicPartition
@@ -37,6 +38,10 @@ from ottla.tiered.store import RemoteStore
 
 log = logger(__name__)
 
+GONE_SECONDS: Final = 10.0
+GONE_LOOKS: Final = 3
+"""How often, and how often in a row, is looked whether a topic is gone."""
+
 
 class RemoteLogManager:
     """See the module. It is what ``storage.remote.RemoteLogs`` asks for."""
@@ -53,14 +58,20 @@ class RemoteLogManager:
         chance: Chance,
         log_of: Callable[[TopicPartition], Log | None],
         topic_exists: Callable[[bytes], bool],
+        is_current: Callable[[], bool] = lambda: True,
         metrics: RemoteLogMetrics,
     ) -> None:
+        """``is_current`` tells whether what ``topic_exists`` knows is not old."""
         self._settings = settings
         self._metadata = metadata
         self._scheduler = scheduler
         self._chance = chance
         self._log_of = log_of
         self._topic_exists = topic_exists
+        self._is_current = is_current
+        self._missing: dict[Key, int] = {}
+        """Partitions of topics that there are not, and how often that was seen."""
+        self._looking: Cancellable | None = None
         self._metrics = metrics
         self._copiers = Pool(background, settings.copier_threads)
         self._expirers = Pool(background, settings.expiration_threads)
@@ -194,8 +205,31 @@ class RemoteLogManager:
     def _resume(self, known: list[RemotePartition]) -> None:
         """What was to go before the last restart still is."""
         for remote in known:
-            if remote.deletion is not None or not self._topic_exists(remote.partition.topic_id):
+            if remote.deletion is not None:
                 self._empty(remote.partition, is_gone=True)
+        if self._looking is None and not self._is_closed:
+            self._looking = self._scheduler.call_later(GONE_SECONDS, self._look_for_gone)
+
+    def _look_for_gone(self) -> None:
+        """Empty what belongs to topics that are gone, and that nobody has seen to.
+
+        A topic that is not known here yet may have records already: somebody who knows it leads it.
+        So it is gone only when it is missed again and again, by one who has heard the latest.
+        """
+        self._looking = self._scheduler.call_later(GONE_SECONDS, self._look_for_gone)
+        if not self._is_current():
+            self._missing.clear()
+            return
+        missing: dict[Key, int] = {}
+        for remote in self._metadata.led():
+            key = remote.partition.topic_id, remote.partition.partition
+            if remote.deletion is not None:
+                self._empty(remote.partition, is_gone=True)
+            elif not self._topic_exists(remote.partition.topic_id):
+                missing[key] = self._missing.get(key, 0) + 1
+                if missing[key] >= GONE_LOOKS:
+                    self._empty(remote.partition, is_gone=True)
+        self._missing = missing
 
     def _empty(self, partition: TopicIdPartition, *, is_gone: bool) -> None:
         key = partition.topic_id, partition.partition
@@ -240,8 +274,10 @@ class RemoteLogManager:
             if remote.deletion is None:
                 await self._tell(partition, DeleteState.DELETE_PARTITION_MARKED)
             await self._tell(partition, DeleteState.DELETE_PARTITION_STARTED)
-        for segment in remote.segments:
-            await self._work.remove(segment)
+        while remote.segments:  # somebody may have begun another copy meanwhile
+            for segment in remote.segments:
+                await self._work.remove(segment)
+            remote = self._metadata.find(partition)
         if is_gone and is_known:
             await self._tell(partition, DeleteState.DELETE_PARTITION_FINISHED)
         if is_gone:
@@ -285,6 +321,8 @@ class RemoteLogManager:
     def close(self) -> Promise[None]:
         """Begin nothing more; answers when no copy is under way."""
         self._is_closed = True
+        if self._looking is not None:
+            self._looking.cancel()
         return run(self._close())
 
     async def _close(self) -> None:

@@ -30,7 +30,7 @@ class CopyCancelled(RemoteStoreError):
 
 
 class CopyRefused(RemoteStoreError):
-    """Somebody has removed the segment while it was copied."""
+    """Somebody has removed the segment while it was copied, or all of the partition goes."""
 
 
 class SegmentWork:
@@ -77,7 +77,8 @@ class SegmentWork:
         topic = segment.partition.topic
         self._metrics.count(topic, COPY_REQUESTS)
         started, uploaded, finished = copy_steps(segment)
-        await self._perform(started)
+        if not await self._perform(started):
+            raise CopyRefused(str(segment.partition))
         try:
             await self._perform(uploaded, files, cancelled)
             if cancelled():
