@@ -108,7 +108,14 @@ class GroupBroker(Broker):
 
     def commit(self, offset: int, group_id: str = "g", partition: int = 0) -> None:
         """Commit as somebody who is no group."""
-        request = OffsetCommitRequest(
+        request = self.commit_request(offset, group_id, partition)
+        response = self.ask(offset_commit, request, 9, OffsetCommitResponse)
+        assert response.topics[0].partitions[0].error_code == ErrorCode.NONE
+
+    def commit_request(
+        self, offset: int, group_id: str = "g", partition: int = 0
+    ) -> OffsetCommitRequest:
+        return OffsetCommitRequest(
             group_id=group_id,
             topics=[
                 OffsetCommitRequestTopic(
@@ -121,5 +128,3 @@ class GroupBroker(Broker):
                 )
             ],
         )
-        response = self.ask(offset_commit, request, 9, OffsetCommitResponse)
-        assert response.topics[0].partitions[0].error_code == ErrorCode.NONE

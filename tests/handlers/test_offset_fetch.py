@@ -1,11 +1,12 @@
 """OffsetFetch in every version: one group or several, all offsets or some."""
 
 import pytest
-from tests.handlers.groups import GroupBroker
+from tests.handlers.groups import PARTITIONS, GroupBroker
+from tests.replication.states import lead
 
 from ottla.common.errors import ErrorCode
 from ottla.coordinator.group.service import GROUP_METADATA_TOPIC
-from ottla.handlers import offset_fetch
+from ottla.handlers import offset_commit, offset_fetch
 from ottla.metadata.topics import TopicsImage
 from ottla.protocol.generated.offset_fetch import (
     OffsetFetchRequest,
@@ -135,3 +136,24 @@ def test_a_request_that_fails_as_a_whole_fails_for_each_group() -> None:
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g")])
     refused = offset_fetch.refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, "")
     assert (refused.error_code, refused.groups[0].error_code) == (-1, -1)
+
+
+def test_groups_whose_offsets_are_not_committed_wait_together(broker: GroupBroker) -> None:
+    """However many are asked for, the answer comes within the time that one of them has."""
+    for index in range(PARTITIONS):
+        partition = broker.replicas.partition(GROUP_METADATA_TOPIC, index)
+        assert partition is not None
+        lead(partition, partition.node_id, 1, (partition.node_id, 2))  # and broker 2 is away
+    names = [f"g{number}" for number in range(50)]
+    for name in names:
+        broker.start(offset_commit, broker.commit_request(5, name), 8)
+    broker.scheduler.run_for(1)
+    request = OffsetFetchRequest(
+        require_stable=True,
+        groups=[OffsetFetchRequestGroup(group_id=name, topics=None) for name in names],
+    )
+    asked = broker.start(offset_fetch, request, 8)
+    broker.scheduler.run_for(5)
+    answer = broker.answer(offset_fetch, request, asked, 8, OffsetFetchResponse)
+    assert {group.error_code for group in answer.groups} == {ErrorCode.NOT_COORDINATOR}
+    assert [group.group_id for group in answer.groups] == names

@@ -6,6 +6,7 @@ from tests.replication.states import lead
 
 from ottla.common.errors import ErrorCode, TransactionalIdNotFound
 from ottla.common.topic_partition import TopicPartition
+from ottla.coordinator.outside import EndTransactionMarker
 from ottla.coordinator.shard import Outcome
 from ottla.coordinator.transaction.metadata import EPOCH_MAX
 from ottla.coordinator.transaction.records import TransactionRecord
@@ -188,3 +189,46 @@ def test_who_was_fenced_with_the_last_epoch_does_not_get_it(broker: TransactionB
     broker.scheduler.run_for(0)
     assert broker.begin(expected=worn) is ErrorCode.PRODUCER_FENCED
     assert broker.producer().epoch == 0
+
+
+# Markers that are not committed
+
+
+def test_a_marker_that_is_asked_for_again_is_not_written_again(broker: TransactionBroker) -> None:
+    producer = broker.producer()
+    broker.send(producer, b"a")
+    partition = broker.partition("t")
+    broker.transactions.stop()  # it would abort the transaction in time
+    lead(partition, partition.node_id, 1, (partition.node_id, 2))  # and broker 2 has nothing
+    end = partition.log.log_end_offset
+    marker = EndTransactionMarker(producer.producer_id, producer.epoch + 1, 0, True, 2)
+    place = TopicPartition("t", 0)
+    for _ in range(10):
+        sent = broker.markers.send(marker, (place,))
+        assert not sent.done
+        broker.scheduler.run_for(30)
+        assert sent.result() == {place: ErrorCode.REQUEST_TIMED_OUT}
+    assert partition.log.log_end_offset == end + 1
+    sent = broker.markers.send(marker, (place,))
+    lead(partition, partition.node_id, 1, (partition.node_id,))
+    assert sent.result() == {place: NONE}
+    assert broker.committed_values() == [b"a"]
+    assert not broker.markers._uncommitted
+    broker.markers.send(marker, (place,))
+    assert partition.log.log_end_offset == end + 2
+
+
+def test_a_marker_whose_leader_is_replaced_is_written_by_the_next(
+    broker: TransactionBroker,
+) -> None:
+    producer = broker.producer()
+    broker.send(producer, b"a")
+    partition = broker.partition("t")
+    lead(partition, partition.node_id, 1, (partition.node_id, 2))
+    marker = EndTransactionMarker(producer.producer_id, producer.epoch + 1, 0, True, 2)
+    place = TopicPartition("t", 0)
+    sent = broker.markers.send(marker, (place,))
+    lead(partition, 2, 2, (partition.node_id, 2))
+    assert sent.result() == {place: ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    lead(partition, partition.node_id, 3, (partition.node_id,))
+    assert broker.markers.send(marker, (place,)).result() == {place: NONE}

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ottla.common.errors import ApiError, ErrorCode
+from ottla.common.promise import run
 from ottla.common.topic_partition import TopicPartition
 from ottla.coordinator.transaction.markers import Codes
 from ottla.coordinator.transaction.service import error_of
@@ -46,12 +47,16 @@ async def handle(
         )
         codes = await _add(only, context.version, services)
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(codes))
+    # All at once: one that waits for its commit holds up nothing but the answer.
+    under_way = [
+        (transaction, run(_add(transaction, context.version, services)))
+        for transaction in request.transactions
+    ]
     response = AddPartitionsToTxnResponse()
-    for transaction in request.transactions:
-        codes = await _add(transaction, context.version, services)
+    for transaction, added in under_way:
         response.results_by_transaction.append(
             AddPartitionsToTxnResult(
-                transactional_id=transaction.transactional_id, topic_results=_results(codes)
+                transactional_id=transaction.transactional_id, topic_results=_results(await added)
             )
         )
     return response

@@ -13,6 +13,7 @@ from typing import Final
 
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.common.identifiers import ZERO_UUID
+from ottla.common.promise import run
 from ottla.coordinator.group.records import OffsetAndMetadata
 from ottla.coordinator.group.service import OffsetsAsked, OffsetsFound
 from ottla.handlers.context import RequestContext, Services
@@ -45,10 +46,15 @@ async def handle(
     groups = request.groups
     if context.version < SEVERAL_GROUPS_FROM:
         groups = [_only_group(request)]
+    # All at once: one that waits for its commit holds up nothing but the answer.
+    under_way = [
+        (group, run(_fetch(group, request.require_stable, context.version, services)))
+        for group in groups
+    ]
     answers = []
-    for group in groups:
+    for group, fetched in under_way:
         try:
-            answer = await _fetch(group, request.require_stable, context.version, services)
+            answer = await fetched
         except ApiError as error:
             answer = OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
         answers.append(answer)

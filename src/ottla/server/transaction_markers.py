@@ -42,7 +42,10 @@ _NOT_READY = frozenset(
 
 
 class LedMarkers:
-    """Markers on the partitions that this broker leads."""
+    """Markers on the partitions that this broker leads.
+
+    One that is not committed in time is asked for again: it is in the log, and not written twice.
+    """
 
     def __init__(
         self,
@@ -58,6 +61,10 @@ class LedMarkers:
         self._groups = groups
         self._scheduler = scheduler
         self._timeout_ms = timeout_ms
+        self._uncommitted: dict[
+            tuple[TopicPartition, EndTransactionMarker], list[Promise[None]]
+        ] = {}
+        """Those that are in the log, and whoever waits for them."""
 
     def send(
         self, marker: EndTransactionMarker, partitions: tuple[TopicPartition, ...]
@@ -77,6 +84,9 @@ class LedMarkers:
         partition = self._replicas.partition(each.topic, each.partition)
         if partition is None or not partition.is_leader:
             return _refused(NotLeaderOrFollower())
+        waiting = self._uncommitted.get((each, marker))
+        if waiting is not None:
+            return self._in_time(waiting)
         now_ms = self._scheduler.wall_ms()
         batch = transaction_marker_batch(
             commit=marker.committed,
@@ -89,25 +99,31 @@ class LedMarkers:
             offset = partition.append_marker(bytes(batch), now_ms, marker.transaction_version)
         except ApiError as error:
             return _refused(error)
-        return self._in_time(partition.when_committed(offset))
-
-    def _in_time(self, committed: Promise[None]) -> Promise[None]:
+        committed = partition.when_committed(offset)
         if committed.done:
             return committed
+        waiting = self._uncommitted[each, marker] = []
+        committed.when_done(lambda done: self._settle((each, marker), done))
+        return self._in_time(waiting)
+
+    def _in_time(self, waiting: list[Promise[None]]) -> Promise[None]:
         written: Promise[None] = Promise()
 
-        def came(done: Promise[None]) -> None:
-            timer.cancel()
-            if not written.done:
-                _pass_on(done, written)
-
         def late() -> None:
-            if not written.done:
+            if written in waiting:
+                waiting.remove(written)
                 written.fail(RequestTimedOut())
 
+        waiting.append(written)
         timer = self._scheduler.call_later(self._timeout_ms / 1000, late)
-        committed.when_done(came)
+        written.when_done(lambda _: timer.cancel())
         return written
+
+    def _settle(
+        self, what: tuple[TopicPartition, EndTransactionMarker], done: Promise[None]
+    ) -> None:
+        for written in self._uncommitted.pop(what):
+            _pass_on(done, written)
 
 
 class _Sent:
