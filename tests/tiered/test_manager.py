@@ -9,6 +9,7 @@ from tests.tiered.tier import INDEX, OWNER, Tier, value_of
 from ottla.common.errors import ApiError, ErrorCode, OffsetOutOfRange, ReplicaNotAvailable
 from ottla.observability.names import parse_name
 from ottla.testing.files import PowerLost
+from ottla.tiered.driver.manager import GONE_LOOKS, GONE_SECONDS
 from ottla.tiered.records import decode
 from ottla.tiered.segments import REMOTE_LOG_METADATA, PartitionDeletion, SegmentState
 from ottla.tiered.store import RemoteStoreError
@@ -247,7 +248,7 @@ def test_only_the_leader_of_what_tells_of_a_deleted_topic_empties_the_store() ->
     tier.run(5)
     assert tier.store.objects != {}
     tier.metadata.elected(INDEX)
-    tier.run(5)
+    tier.run((GONE_LOOKS + 1) * GONE_SECONDS)
     assert tier.store.objects == {}
 
 
