@@ -255,9 +255,9 @@ def test_another_topic_id_is_refused(broker: Broker) -> None:
 def test_changed_settings_reach_the_logs_of_the_topic(broker: Broker) -> None:
     log = broker.create()
     broker.config = logs.settings(retention_ms=77)
-    broker.manager.configure("other")
+    broker.manager.configure({"other"})
     assert log.config.retention_ms == -1
-    broker.manager.configure("topic")
+    broker.manager.configure({"topic"})
     assert log.config.retention_ms == 77
 
 

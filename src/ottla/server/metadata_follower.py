@@ -89,8 +89,9 @@ class MetadataFollower:
             self._reconfigured(self._settings.broker)
         for topic_id, gone in delta.topics.deleted.items():
             self._removed(topic_id, gone.name, list(gone.partitions))
+        if changed_topics:
+            self._logs.configure(changed_topics)
         for name in sorted(changed_topics):
-            self._logs.configure(name)
             for partition in (self._replicas.topic(name) or {}).values():
                 partition.min_insync_replicas = self._settings.topic(name).min_insync_replicas
         if changed_topics:

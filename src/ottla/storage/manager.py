@@ -13,7 +13,7 @@ Rules:
 
 import contextlib
 import errno
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from ottla.common.chance import Chance
@@ -410,10 +410,11 @@ class LogManager:
         log.retire()
         self.strays[log.directory] = log.topic_partition
 
-    def configure(self, topic: str) -> None:
-        """The settings of a topic have changed."""
+    def configure(self, topics: Collection[str]) -> None:
+        """The settings of topics have changed, perhaps of all."""
         for log in self.all_logs():
-            if log.topic_partition.topic == topic:
+            topic = log.topic_partition.topic
+            if topic in topics:
                 log.configure(self._config_for(topic))
 
     # Moving a log to another directory
