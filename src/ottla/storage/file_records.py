@@ -142,8 +142,8 @@ def find_end(file: Readable, position: int, limit: int) -> BatchPlace | None:
     last: BatchPlace | None = None
     while limit - position >= _BATCH_MIN:
         chunk = file.read_at(position, HEADERS_CHUNK).ljust(HEADER_SIZE, b"\0")
-        at, last_at, found = 0, len(chunk) - _PLACE.size, -1
         room = limit - position
+        at, last_at, found = 0, min(len(chunk) - _PLACE.size, room - _BATCH_MIN), -1
         while at <= last_at:
             size = LOG_OVERHEAD + unpack(chunk, at)[0]
             if size < _BATCH_MIN:
