@@ -36,6 +36,7 @@ def test_each_seed_draws_a_scenario_of_its_own() -> None:
     assert len({scenario.faults for scenario in drawn}) > 30
     assert {scenario.roles for scenario in drawn} == {"combined", "separate"}
     assert {scenario.has_two_directories for scenario in drawn} == {False, True}
+    assert {scenario.loses_indexes for scenario in drawn} == {False, True}
     assert set().union(*(scenario.faults for scenario in drawn)) == set(ALL_KINDS)
     assert all(set(kinds) <= set(ALL_KINDS) for kinds in SCENARIOS.values())
 

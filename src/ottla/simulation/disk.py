@@ -12,6 +12,7 @@ from typing import Final
 from ottla.common.chance import Chance
 from ottla.simulation.node import SimulatedNode
 from ottla.simulation.scheduler import BACKGROUND_SECONDS
+from ottla.storage.offset_index import ENTRY
 from ottla.testing.files import UNLIMITED
 
 SLOW_SECONDS: Final = ((0.2, 3.0), (2.0, 15.0))
@@ -53,6 +54,23 @@ def slow(node: SimulatedNode, chance: Chance) -> None:
     """Let each sync, and all other work in the background, take seconds."""
     node.scheduler.background_seconds = chance.choose(SLOW_SECONDS)
     node.cluster.note(f"{node}: its disk is slow")
+
+
+def lose_indexes(node: SimulatedNode, chance: Chance) -> None:
+    """Leave some indexes of a node that does not run without entries, or the first of them only."""
+    files = node.files
+    with files.untroubled():
+        for directory in node.config.log_dirs:
+            for partition in files.list_directory(directory):
+                path = f"{directory}/{partition}"
+                names = files.list_directory(path) if files.is_directory(path) else []
+                for name in names:
+                    if name.endswith((".index", ".timeindex")) and chance.below(4) == 0:
+                        kept = b""
+                        if name.endswith(".index"):
+                            entries = files.size(f"{path}/{name}") // ENTRY.size
+                            kept = files.read(f"{path}/{name}")[: entries // 2 * ENTRY.size]
+                        files.write(f"{path}/{name}", kept)
 
 
 def mend(node: SimulatedNode) -> None:

@@ -13,8 +13,10 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Final
 
+from ottla.common.chance import Chance
 from ottla.common.promise import Promise, run
 from ottla.simulation.checkers import coordinators
 from ottla.simulation.checkers.facts import Anomaly
@@ -23,6 +25,7 @@ from ottla.simulation.checkers.replicas import ReplicaChecker
 from ottla.simulation.checkers.suite import check
 from ottla.simulation.checkers.tier import TierChecker
 from ottla.simulation.cluster import SimulatedCluster, Violation
+from ottla.simulation.disk import lose_indexes
 from ottla.simulation.history import History
 from ottla.simulation.nemesis import Nemesis
 from ottla.simulation.remote_store import MOODS
@@ -113,6 +116,9 @@ class Run:
         self.cluster.leisure = scenario.leisure
         if tell is not None:
             self.cluster.trace.on_line = tell
+        if scenario.loses_indexes:
+            chance = Chance(int.from_bytes(f"{seed}/lost indexes".encode()))
+            self.cluster.on_start.append(partial(lose_indexes, chance=chance))
         if scenario.store:
             self.cluster.remote.mood = MOODS[scenario.store]
         self.metadata = MetadataChecker(self.cluster)

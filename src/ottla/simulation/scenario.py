@@ -58,6 +58,8 @@ class Scenario:
     features: dict[str, int] = field(default_factory=dict)
     store: str = ""
     """The mood of the remote store, where there is one."""
+    loses_indexes: bool = False
+    """Whether nodes start on indexes that have lost entries."""
 
     @property
     def has_two_directories(self) -> bool:
@@ -71,6 +73,8 @@ class Scenario:
             cluster = f"{cluster}, two directories each"
         if self.store:
             cluster = f"{cluster}, a remote store that is {self.store}"
+        if self.loses_indexes:
+            cluster = f"{cluster}, indexes that get lost"
         return f"{self.name}: {cluster}; {faults}; {', '.join(self.workloads)}"
 
 
@@ -111,6 +115,7 @@ def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) ->
         features={"eligible.leader.replicas.version": int(chance.below(4) > 0 or is_lossy)},
         brokers=chance.choose(BROKERS) if Administration.NAME in workloads else BROKERS[0],
         store=tier.store,
+        loses_indexes=name == SWARM and _loses_indexes(seed),
     )
 
 
@@ -123,6 +128,11 @@ def _directories(seed: int) -> dict[str, str]:
     """A quarter of all have two log directories per node, of which one may fail."""
     chance = Chance(int.from_bytes(f"{seed}/directories".encode()))
     return {"log.dirs": TWO_DIRECTORIES} if chance.below(4) == 0 else {}
+
+
+def _loses_indexes(seed: int) -> bool:
+    chance = Chance(int.from_bytes(f"{seed}/indexes".encode()))
+    return chance.below(4) == 0
 
 
 def _later_faults(seed: int) -> tuple[str, ...]:
