@@ -1,6 +1,7 @@
 """Jobs on the log: what they find, what they write, by command and on Spark."""
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -140,6 +141,56 @@ def test_a_topic_is_exported_to_parquet_and_again_without_doubles(
     assert [value for value in rows["value"] if b" in " not in value] == plain
     assert sum(b" in " in value for value in rows["value"]) == 60
     assert set(rows["topic"]) == {topic}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["export", "no-such-topic", "PLACE"], "topic no-such-topic does not exist"),
+        (["export", "no-such-topic", "PLACE", "--to", "delta"], "topic no-such-topic does not"),
+        (["verify-tier", "no-such-topic", "--remote-store", "file://PLACE"], "does not exist"),
+        (["compact-tier", "no-such-topic", "--remote-store", "file://PLACE"], "does not exist"),
+        (["export", "TOPIC", "PLACE", "--master", "lokal"], "'lokal' is no place for Spark"),
+        (["export", "TOPIC", "PLACE", "--master", "local["], "is no place for Spark"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_line(
+    broker: Tiered, topic: str, tmp_path: Path, arguments: list[str], reason: str
+) -> None:
+    named = [each.replace("PLACE", str(tmp_path)).replace("TOPIC", topic) for each in arguments]
+    options = ["-b", broker.bootstrap_servers, "--quiet"]
+    if "--master" not in named:
+        options += ["--master", "none"]
+    done = CliRunner().invoke(cli, ["jobs", *named, *options])
+    assert done.exit_code in {1, 2}
+    assert isinstance(done.exception, SystemExit), "no traceback"
+    assert reason in done.output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["export", "t", "PLACE"],
+        ["repartition", "t", "u"],
+        ["verify-tier", "--remote-store", "file://PLACE"],
+        ["compact-tier", "t", "--remote-store", "file://PLACE"],
+        ["backfill", "PLACE", "t"],
+    ],
+)
+def test_where_no_broker_is_that_is_said_soon(tmp_path: Path, arguments: list[str]) -> None:
+    named = [each.replace("PLACE", str(tmp_path)) for each in arguments]
+    options = ["-b", "127.0.0.1:1", "--master", "none", "--timeout", "0.5"]
+    began = time.monotonic()
+    done = CliRunner().invoke(cli, ["jobs", *named, *options])
+    assert done.exit_code == 1
+    assert "no broker is available (127.0.0.1:1" in done.output
+    assert time.monotonic() - began < 20
+
+
+def test_no_segment_to_verify_is_said(broker: Tiered, files: Topics) -> None:
+    name = made(files)
+    done = invoked(broker, "verify-tier", name, "--remote-store", f"file://{broker.store}")
+    assert (done.exit_code, "there are no remote segments" in done.output) == (0, True)
 
 
 def test_an_option_that_nobody_knows_is_refused(broker: Tiered, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from tests.spark.topics import Topics, until
 
 from ottla.cli.main import cli
 from ottla.spark.pipelines import state as states
+from ottla.spark.pipelines.project import load
 from ottla.spark.pipelines.state import FlowState, RunLock, RunState
 
 
@@ -43,6 +44,25 @@ def test_init_says_what_it_wrote_and_writes_over_nothing(directory: Path) -> Non
     again = call("init", directory)
     assert again.exit_code == 1
     assert "exists already; nothing was written" in again.output
+
+
+@pytest.mark.parametrize("template", [(), ("--sql",), ("--template", "shop")])
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [("sales", "sales"), ("my shop!", "my-shop"), ("2026", "_2026"), ("Umsätze", "Ums-tze")],
+)
+def test_a_pipeline_is_called_as_its_directory(
+    tmp_path: Path, place: str, name: str, template: tuple[str, ...]
+) -> None:
+    assert call("init", tmp_path / place, *template).exit_code == 0
+    assert load(tmp_path / place).name == name
+    for file in (tmp_path / place).glob("*.yml"):
+        assert f"\nname: {name}\n" in file.read_text()
+
+
+def test_a_directory_without_a_name_leaves_the_template_its_own(tmp_path: Path) -> None:
+    assert call("init", tmp_path / "!").exit_code == 0
+    assert load(tmp_path / "!").name == "minimal"
 
 
 def test_a_mistake_in_the_file_is_told_without_a_trace(directory: Path) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ottla.cli.completing import complete_topics
-from ottla.cli.job_runs import Workers, job_options, need_spark
+from ottla.cli.job_runs import Workers, job_options, need_cluster, need_spark
 from ottla.cli.output import Column, Output, output_options
 from ottla.cli.progress import Progress, progress_options
 from ottla.cli.refusals import finish
@@ -76,6 +76,7 @@ def backfill(
     It goes on where an earlier run was ended.
     """
     need_spark()
+    need_cluster(client)
     from ottla.cli.files import parse_assignments
     from ottla.spark.jobs.backfill import Shape
     from ottla.spark.writer import links

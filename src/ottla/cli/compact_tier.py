@@ -9,6 +9,7 @@ from ottla.cli.job_runs import (
     Workers,
     job_options,
     named_settings,
+    need_cluster,
     need_spark,
     store_options,
 )
@@ -62,6 +63,7 @@ def compact_tier(
     ones while the topics are in use.
     """
     need_spark()
+    need_cluster(client)
     from ottla.spark.broker_reads import connected
     from ottla.spark.jobs.compact_tier import Compaction, compact_partition
     from ottla.spark.jobs.tier_plan import find_runs

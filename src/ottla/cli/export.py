@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ottla.cli.completing import complete_topics
-from ottla.cli.job_runs import job_options, need_spark, run, source_options
+from ottla.cli.job_runs import Workers, job_options, need_cluster, need_spark, source_options
 from ottla.cli.output import Column, Output, output_options
 from ottla.cli.progress import Progress, progress_options
 from ottla.cli.refusals import finish
@@ -72,6 +72,7 @@ def export(
 ) -> None:
     """Write a topic, or a range of it, to TARGET, a directory or an address."""
     need_spark()
+    need_cluster(client)
     from ottla.cli.files import parse_assignments
     from ottla.spark.jobs.export import CODECS
     from ottla.spark.tables.errors import BadTable
@@ -120,9 +121,10 @@ def _to_files(
         return []
     work = partial(export_range, options=options, target=Target(target, codec))
     done = []
-    for exported in run(master, f"ottla export {topic}", planned, work):
-        done.append(exported)
-        progress.update(exported.bytes)
+    with Workers(master, f"ottla export {topic}") as workers:
+        for exported in workers.run(planned, work):
+            done.append(exported)
+            progress.update(exported.bytes)
     return done
 
 
@@ -153,9 +155,10 @@ def _to_table(
     left = export_table.left_to_do(planned, base)  # another export may have committed meanwhile
     work = partial(export_table.export_range, options=options, target=table.target(base))
     done = []
-    for exported in run(master, f"ottla export {spec.name}", left, work):
-        done.append(exported)
-        progress.update(exported.told().bytes)
+    with Workers(master, f"ottla export {spec.name}") as workers:
+        for exported in workers.run(left, work):
+            done.append(exported)
+            progress.update(exported.told().bytes)
     if not export_table.commit(table, base, done):
         output.error("CONCURRENT_EXPORT", "somebody else exported meanwhile; run it again")
         return []

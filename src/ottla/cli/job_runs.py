@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import click
 
+from ottla.cli.clients import open_admin
 from ottla.cli.files import parse_assignments
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 NEEDED: Final = ("numba", "pyarrow", "pyspark")
 HERE: Final = "none"
+_MASTER: Final = re.compile(r"local(\[.+])?|local-cluster\[.+]|yarn|(spark|k8s|sc)://.+")
 
 
 def job_options(command: F) -> F:
@@ -70,13 +72,47 @@ def need_spark() -> None:
         raise click.ClickException(f"this needs {', '.join(missing)}: pip install 'ottla[spark]'")
 
 
+def need_cluster(client: "ClientSettings") -> None:
+    """Hear of a broker before work begins that would wait for one for long."""
+    with open_admin(client) as admin:
+        admin.cluster.refresh()
+
+
+class Jobs(click.Group):
+    """What a job or its source refuses is said in a line."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (ValueError, RuntimeError) as error:
+            if not _is_told(error):
+                raise
+            raise click.ClickException(str(error)) from error
+
+
+def _is_told(error: Exception) -> bool:
+    """Whether it was made for people; loaded only now, since most jobs end without."""
+    from ottla.spark.errors import BadOption, DataLoss
+    from ottla.spark.java import JavaMissing
+    from ottla.spark.rows import UnwritableTable
+
+    return isinstance(error, (BadOption, DataLoss, JavaMissing, UnwritableTable))
+
+
 class Workers:
     """Whoever does the work of a job; use it in a ``with`` block."""
 
     def __init__(self, master: str, name: str) -> None:
+        if master != HERE and not _MASTER.fullmatch(master):
+            raise click.BadParameter(
+                f"{master!r} is no place for Spark; expected local[N], spark://HOST:PORT, yarn, "
+                f"k8s://..., sc://..., or {HERE} to work without it",
+                param_hint="--master",
+            )
         self._master = master
         self._name = name
         self._spark: SparkSession | None = None
+        self._starts_jvm = False
 
     def __enter__(self) -> Self:
         return self
@@ -87,8 +123,14 @@ class Workers:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._spark is not None:
-            self._spark.stop()
+        try:
+            if self._spark is not None:
+                self._spark.stop()
+        finally:
+            if self._starts_jvm:
+                from ottla.spark import jvm
+
+                jvm.end()
 
     def run(self, items: Sequence[T], work: Callable[[T], R]) -> Iterator[R]:
         """What ``work`` makes of each item, as it is done; Spark starts when it is needed."""
@@ -97,10 +139,18 @@ class Workers:
         if self._master == HERE or not items:
             yield from run_here(items, work)
             return
-        from pyspark.errors import PythonException
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException, PythonException
+
+        from ottla.spark import jvm
 
         if self._spark is None:
-            self._spark = session(self._master, self._name)
+            self._starts_jvm = not jvm.is_there()
+            try:
+                self._spark = session(self._master, self._name)
+            except (PySparkException, Py4JError) as error:
+                said = reason(str(error)).splitlines()[0]
+                raise click.ClickException(f"no Spark at {self._master}: {said}") from error
         try:
             yield from run_on_spark(self._spark, items, work)
         except PythonException as error:
@@ -112,12 +162,6 @@ def reason(text: str) -> str:
     lines = [line.strip() for line in text.splitlines()]
     said = [line for line in lines if re.match(r"[\w.]+(Error|Exception)?: ", line)]
     return said[-1] if said else text
-
-
-def run(master: str, name: str, items: Sequence[T], work: Callable[[T], R]) -> Iterator[R]:
-    """The same for work that is done in one go."""
-    with Workers(master, name) as workers:
-        yield from workers.run(items, work)
 
 
 def source_options(

@@ -12,7 +12,15 @@ from ottla.cli.backfill import backfill
 from ottla.cli.compact_tier import compact_tier
 from ottla.cli.completing import complete_topics
 from ottla.cli.export import export
-from ottla.cli.job_runs import job_options, named_settings, need_spark, run, store_options
+from ottla.cli.job_runs import (
+    Jobs,
+    Workers,
+    job_options,
+    named_settings,
+    need_cluster,
+    need_spark,
+    store_options,
+)
 from ottla.cli.output import Column, Output, output_options
 from ottla.cli.progress import Progress, progress_options
 from ottla.cli.refusals import finish
@@ -23,7 +31,7 @@ if TYPE_CHECKING:
     from ottla.spark.jobs.verify_tier import Verdict
 
 
-@click.group()
+@click.group(cls=Jobs)
 def jobs() -> None:
     """Verify the remote tier, fill, copy and export topics: jobs that run on Spark."""
 
@@ -54,6 +62,7 @@ def verify_tier(
 ) -> None:
     """Verify every remote segment: checksums, offsets, leader epochs, indexes, and gaps."""
     need_spark()
+    need_cluster(client)
     from ottla.spark.broker_reads import connected
     from ottla.spark.jobs.verify_tier import Verdict, find_segments, verify_segment
     from ottla.spark.kafka_settings import KafkaSettings
@@ -66,8 +75,11 @@ def verify_tier(
         output.talk(f"{len(tier.places)} segments of {total} bytes would be verified")
         return
     found: list[Verdict] = list(tier.missing)
-    with Progress("verifying", total, quiet=quiet) as progress:
-        for verdict in run(master, "ottla verify-tier", tier.places, verify_segment):
+    with (
+        Progress("verifying", total, quiet=quiet) as progress,
+        Workers(master, "ottla verify-tier") as workers,
+    ):
+        for verdict in workers.run(tier.places, verify_segment):
             found.append(verdict)
             progress.update(verdict.bytes)
     _report(output, found)
@@ -78,7 +90,10 @@ def _report(output: Output, found: list["Verdict"]) -> None:
     names = ["topic", "partition", "start_offset", "end_offset", "segment_id", "bytes"]
     names += ["batches", "records", "problem"]
     rows = [verdict._asdict() for verdict in sorted(found, key=lambda each: each[:3])]
-    output.rows("segments", [Column(name, name in wide) for name in names], rows)
+    if output.is_document or rows:
+        output.rows("segments", [Column(name, name in wide) for name in names], rows)
+    else:
+        output.talk("there are no remote segments")
     for verdict in found:
         if verdict.problem is not None:
             name = f"{verdict.topic}-{verdict.partition}"

@@ -40,10 +40,11 @@ def pipeline() -> None:
 def init(*, directory: Path, template: str, in_sql: bool, bootstrap_servers: str) -> None:
     """Write a pipeline to begin with into DIRECTORY."""
     from ottla.spark.pipelines.model import PipelineError
-    from ottla.spark.pipelines.template import write
+    from ottla.spark.pipelines.template import name_of, write
 
+    name = name_of(directory)
     try:
-        made = write(directory, template, bootstrap_servers, in_sql=in_sql)
+        made = write(directory, template, bootstrap_servers, in_sql=in_sql, name=name)
     except PipelineError as error:
         raise click.ClickException(str(error)) from None
     for path in made:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.completing import complete_topics
-from ottla.cli.job_runs import Workers, job_options, need_spark, source_options
+from ottla.cli.job_runs import Workers, job_options, need_cluster, need_spark, source_options
 from ottla.cli.output import Column, Output, output_options
 from ottla.cli.progress import Progress, progress_options
 from ottla.cli.refusals import finish
@@ -91,6 +91,7 @@ def repartition(
     It goes on where an earlier run was ended, and until it has caught up with SOURCE.
     """
     need_spark()
+    need_cluster(client)
     from ottla.cli.files import parse_assignments
     from ottla.spark.broker_reads import connected
     from ottla.spark.jobs.repartition_plan import MAPPING_SUFFIX, Wanted, find_topics

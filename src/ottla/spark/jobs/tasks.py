@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import pyarrow as pa
 
 from ottla.spark import java
+from ottla.spark.jvm import uninterrupted
 from ottla.spark.worker_heap import settle
 
 if TYPE_CHECKING:
@@ -56,11 +57,15 @@ def run_on_spark(spark: "SparkSession", items: Sequence[T], work: Callable[[T], 
     with ThreadPoolExecutor(1, "ottla-job") as threads:
         under_way = threads.submit(frame.mapInArrow(run, "item binary").collect)
         seen = 0
-        while not under_way.done() or seen < len(done.value):
-            for result in done.value[seen:]:
-                seen += 1
-                yield pickle.loads(result)  # noqa: S301 - our own
-            wait([under_way], _LOOK_SECONDS)
+        try:
+            while not under_way.done() or seen < len(done.value):
+                for result in done.value[seen:]:
+                    seen += 1
+                    yield pickle.loads(result)  # noqa: S301 - our own
+                wait([under_way], _LOOK_SECONDS)
+        except BaseException:  # nobody waits for the rest
+            context.cancelAllJobs()
+            raise
         under_way.result()
 
 
@@ -72,6 +77,7 @@ def session(master: str, name: str) -> "SparkSession":
         java.ensure()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.Builder().master(master).appName(name)
-    made = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    with uninterrupted():
+        made = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     made.sparkContext.setLogLevel("ERROR")
     return made

@@ -14,7 +14,7 @@ from ottla.client.consumer import Consumer
 from ottla.client.leader_epochs import leader_epochs
 from ottla.client.offsets import EARLIEST, EARLIEST_LOCAL
 from ottla.client.remote_segments import RemoteSegments
-from ottla.common.errors import CorruptMessage
+from ottla.common.errors import CorruptMessage, UnknownTopicOrPartition
 from ottla.common.identifiers import uuid_text
 from ottla.common.topic_partition import TopicPartition
 from ottla.records.batch import LENGTH_POSITION, MAGIC, MAGIC_POSITION, batches, read_header
@@ -180,8 +180,14 @@ class Tier(NamedTuple):
 def find_segments(
     reads: BrokerReads, url: str, settings: tuple[tuple[str, str], ...], topics: Sequence[str]
 ) -> Tier:
-    """The finished remote segments of ``topics``, or of all when none is named."""
+    """The finished remote segments of ``topics``, or of all when none is named.
+
+    UnknownTopicOrPartition for a topic that does not exist.
+    """
     known = reads.topics(topics or None)
+    for name in topics:
+        if name not in known:
+            raise UnknownTopicOrPartition(f"topic {name} does not exist")
     owners = [
         TopicIdPartition(topic.topic_id, name, index)
         for name, topic in known.items()
