@@ -88,7 +88,7 @@ class MortalScheduler:
         if self.is_alive:
             callback(*args)
 
-    def run_in_background(self, work: Callable[[], T]) -> Promise[T]:
+    def run_in_background(self, work: Callable[[], T], lane: str = "") -> Promise[T]:
         """What a node has not finished when it dies, it has not done."""
         promise: Promise[T] = Promise()
 

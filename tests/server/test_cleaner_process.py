@@ -157,3 +157,21 @@ def test_the_throttle_keeps_the_rate() -> None:
     for _ in range(100):
         quick(1 << 20)
     assert now == before
+
+
+def test_a_program_that_is_not_there_any_more_is_no_error_of_the_disk(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(WorkerDied, match="No such file"):
+        here.wait(here.worker.build_map(here.cleaning.map_plan(1000, 0.9)))
+
+
+def test_a_program_that_cannot_run_is_none_either(
+    here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "python").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "python").chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(WorkerDied):
+        here.wait(here.worker.build_map(here.cleaning.map_plan(1000, 0.9)))

@@ -9,6 +9,7 @@ from ottla.records.builder import build_batch
 from ottla.records.record import Record, iterate
 from ottla.storage.files import Filesystem
 from ottla.storage.log import Log
+from ottla.storage.manager import LogManager
 from ottla.storage.open_files import OpenFiles
 from ottla.storage.results import AppendInfo
 from ottla.testing.files import MemoryFilesystem
@@ -30,6 +31,14 @@ def settings(**changed: object) -> TopicConfig:
         **changed,
     }
     return TopicConfig({name.replace("_", "."): str(value) for name, value in values.items()})
+
+
+def remove_due(manager: LogManager) -> int:
+    """Remove what is due; how many log directories had something."""
+    due = manager.removals.take_due()
+    for removals in due.values():
+        assert manager.removals.remove(removals) is None
+    return len(due)
 
 
 def filesystem() -> MemoryFilesystem:

@@ -30,7 +30,7 @@ class ManualScheduler:
     def call_later(self, seconds: float, callback: Callable[..., Any], *args: Any) -> Timer:
         return self._timers.add(self._now + seconds, lambda: callback(*args))
 
-    def run_in_background(self, work: Callable[[], T]) -> Promise[T]:
+    def run_in_background(self, work: Callable[[], T], lane: str = "") -> Promise[T]:
         promise: Promise[T] = Promise()
 
         def run() -> None:

@@ -1,6 +1,7 @@
 """When logs are cleaned, which one first, and what stops a cleaning."""
 
 import errno
+from typing import Any
 
 import pytest
 from tests.storage import cleaning, logs
@@ -8,12 +9,12 @@ from tests.storage.scheduler import ManualScheduler
 from tests.storage.test_cleaning_crash_points import SETTINGS as SMALL
 
 from ottla.common.chance import Chance
-from ottla.common.promise import run
+from ottla.common.promise import Promise, run
 from ottla.common.topic_partition import TopicPartition
 from ottla.config.topic import TopicConfig
 from ottla.storage.checkpoints import read_offsets
 from ottla.storage.cleaner_driver import CleanerDriver, CleanerSettings
-from ottla.storage.cleaner_worker import BackgroundWorker, WorkerSettings
+from ottla.storage.cleaner_worker import BackgroundWorker, WorkerDied, WorkerSettings
 from ottla.storage.driver import Intervals, StorageDriver
 from ottla.storage.log import Log
 from ottla.storage.manager import LogManager
@@ -386,3 +387,66 @@ def test_the_settings_share_the_buffers_among_the_threads() -> None:
     assert settings.slots == 2
     assert settings.of_worker.buffer_size == 1000
     assert run(Storage().cleaner.stop()).done
+
+
+class WontStart:
+    """A worker whose process cannot be started."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def _refuse(self, _plan: object) -> Promise[Any]:
+        refused: Promise[Any] = Promise()
+        refused.fail(self._error)
+        return refused
+
+    build_map = clean = _refuse
+
+    def abort(self) -> None:
+        """Has nothing to end."""
+
+    close = abort
+
+
+@pytest.mark.parametrize(
+    "error",
+    [WorkerDied("no such program"), OSError(errno.EMFILE, "no descriptors"), MemoryError()],
+)
+def test_a_worker_that_does_not_start_is_tried_again_with_pauses(error: Exception) -> None:
+    storage = Storage()
+    log = storage.log()
+    for number in range(60):
+        cleaning.put(log, [(b"%d" % (number % 3), bytes(100))])
+    begun: list[float] = []
+
+    def start(_settings: WorkerSettings) -> WontStart:
+        begun.append(storage.clock.monotonic())
+        return WontStart(error)
+
+    storage.cleaner._start_worker = start
+    storage.clock.advance(60)
+    assert 3 <= len(begun) <= 8
+    assert begun[-1] - begun[-2] > 10
+    assert len(storage.manager.online_directories) == 2
+    assert not storage.manager.cleaner.uncleanable
+    storage.cleaner._start_worker = storage._start_worker
+    storage.clock.advance(120)
+    assert storage.clean_offset(log)
+
+
+def test_retention_and_cleaning_go_on_after_an_unexpected_error() -> None:
+    storage = Storage()
+    log = storage.log()
+    for number in range(60):
+        cleaning.put(log, [(b"%d" % (number % 3), bytes(100))])
+    look = storage.manager.begin_cleaning
+
+    def fails() -> None:
+        raise ValueError("unexpected")
+
+    storage.manager.begin_cleaning = fails  # type: ignore[method-assign]
+    with pytest.raises(ValueError, match="unexpected"):
+        storage.clock.advance(60)
+    storage.manager.begin_cleaning = look  # type: ignore[method-assign]
+    storage.clock.advance(60)
+    assert storage.clean_offset(log)

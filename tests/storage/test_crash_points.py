@@ -89,8 +89,7 @@ class Life:
             self.manager._write_checkpoints(directory)
 
     def remove_deleted(self) -> None:
-        work = self.manager.removals.take_due()
-        assert work is None or work() == []
+        logs.remove_due(self.manager)
 
     def delete_records(self, offset: int) -> None:
         self.start_offset = offset

@@ -278,3 +278,20 @@ def test_a_wall_clock_that_goes_back_keeps_no_flush() -> None:
     disk.clock.skew_ms = -86_400_000
     disk.clock.advance(5)
     assert log.recovery_point == 1
+
+
+def test_what_is_done_every_so_often_goes_on_after_an_unexpected_error() -> None:
+    disk = storage(flush_ms=3000)
+    log = disk.create()
+    logs.append(log, b"a")
+    find = disk.manager.logs_to_flush
+
+    def fails() -> list[Log]:
+        raise ValueError("unexpected")
+
+    disk.manager.logs_to_flush = fails  # type: ignore[method-assign]
+    with pytest.raises(ValueError, match="unexpected"):
+        disk.clock.advance(5)
+    disk.manager.logs_to_flush = find  # type: ignore[method-assign]
+    disk.clock.advance(5)
+    assert log.recovery_point == 1

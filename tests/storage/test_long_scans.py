@@ -37,8 +37,8 @@ class CountedFilesystem(MemoryFilesystem):
     is_on_loop = True
     read_on_loop = 0
 
-    def open(self, path: str, *, create: bool = False) -> CountedFile:
-        super().open(path, create=create)
+    def open(self, path: str, *, create: bool = False, stays: bool = False) -> CountedFile:
+        super().open(path, create=create, stays=stays)
         file = CountedFile(self, path, self._inode(path))
         file.files = self
         return file

@@ -7,7 +7,7 @@ from ottla.storage.files import OsFile, OsFilesystem
 
 
 class ReadOnlyFilesystem(OsFilesystem):
-    def open(self, path: str, *, create: bool = False) -> OsFile:
+    def open(self, path: str, *, create: bool = False, stays: bool = False) -> OsFile:  # noqa: ARG002
         assert not create
         return OsFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
 

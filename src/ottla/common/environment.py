@@ -26,8 +26,12 @@ class Scheduler(Clock, Protocol):
         self, seconds: float, callback: Callable[..., Any], *args: Any
     ) -> Cancellable: ...
 
-    def run_in_background(self, work: Callable[[], T]) -> Promise[T]:
-        """Run blocking ``work`` off the loop; the promise is settled on the loop."""
+    def run_in_background(self, work: Callable[[], T], lane: str = "") -> Promise[T]:
+        """Run blocking ``work`` off the loop; the promise is settled on the loop.
+
+        Work waits for nothing but work of its own ``lane``: the path of a log directory, so that a
+        disk that hangs holds up nobody else, or a name of another thing that may.
+        """
         ...
 
 

@@ -52,9 +52,10 @@ from ottla.raft.events import (
     VotersChanged,
 )
 from ottla.raft.following import CommittedTruncation
+from ottla.raft.lanes import LANE, SNAPSHOT_LANE
 from ottla.raft.leader_change import leader_change
 from ottla.raft.listener import RaftListener
-from ottla.raft.log import BATCH_BYTES_MAX, LogBatch, RaftLog, read_batches
+from ottla.raft.log import BATCH_BYTES_MAX, LogBatch, RaftLog, os_error, read_batches
 from ottla.raft.node import RaftNode, RaftTimeouts
 from ottla.raft.outgoing import Outgoing
 from ottla.raft.quorum_state import QuorumState, decode_quorum_state, encode_quorum_state
@@ -124,6 +125,7 @@ class RaftDriver:
         """The last one in which this node led, and something of it was committed."""
         self._active_epoch: int | None = None
         self._sync: Promise[None] | None = None
+        self._sync_since = 0.0
         self._synced = 0
         self._checking: Promise[SnapshotContent] | None = None
         """Of the download that came last."""
@@ -398,15 +400,22 @@ class RaftDriver:
 
     def _sync_if_needed(self) -> None:
         if self._sync is None and self.log.end_offset > self._synced and not self.is_down:
-            self._sync = self.scheduler.run_in_background(self.log.prepare_sync())
+            self._sync = self.scheduler.run_in_background(self.log.prepare_sync(), LANE)
+            self._sync_since = self.now
             self._sync.when_done(self._synced_now)
+
+    @property
+    def stuck_seconds(self) -> float:
+        """For how long a follower has been at a sync: before it ends nothing more is fetched."""
+        is_waiting = self._sync is not None and not self.is_leader
+        return self.now - self._sync_since if is_waiting else 0.0
 
     def _synced_now(self, sync: Promise[None]) -> None:
         self._sync = None
         if self.is_down:
             return
         try:
-            self._synced = self.log.synced(self.scheduler.wall_ms(), _os_error(sync))
+            self._synced = self.log.synced(self.scheduler.wall_ms(), os_error(sync))
         except LogDirFailed as error:
             self._fail(error)
             return
@@ -419,7 +428,9 @@ class RaftDriver:
         self, snapshot_id: SnapshotId, batches: Iterable[bytes | bytearray]
     ) -> Promise[None]:
         """Write a snapshot in the background; ``batches`` is consumed there."""
-        return self.scheduler.run_in_background(lambda: self.snapshots.write(snapshot_id, batches))
+        return self.scheduler.run_in_background(
+            lambda: self.snapshots.write(snapshot_id, batches), SNAPSHOT_LANE
+        )
 
     def clean(self, retention: SnapshotRetention) -> None:
         """Remove snapshots that are too old or too many, and the log before those that stay."""
@@ -439,7 +450,7 @@ class RaftDriver:
     def _install_snapshot(self, snapshot_id: SnapshotId) -> None:
         """Check what was downloaded, off the loop; then let log and state begin with it."""
         checked = self._checking = self.scheduler.run_in_background(
-            lambda: self.snapshots.check_download(snapshot_id)
+            lambda: self.snapshots.check_download(snapshot_id), SNAPSHOT_LANE
         )
         checked.when_done(lambda done: self._snapshot_checked(snapshot_id, done))
 
@@ -585,11 +596,3 @@ class RaftDriver:
 
     def _tick(self) -> None:
         self.step(Tick(self.now))
-
-
-def _os_error(sync: Promise[None]) -> OSError | None:
-    try:
-        sync.result()
-    except OSError as error:
-        return error
-    return None

@@ -31,6 +31,7 @@ from ottla.replication.follower_session import FollowerSession
 from ottla.replication.offset_resets import OffsetResets, Outcome
 from ottla.replication.partition import Partition
 from ottla.replication.quota import ReplicationQuota
+from ottla.storage.directories import LogUnavailable
 from ottla.storage.results import UnexpectedAppendOffset
 
 LOG_START_CHECK_SECONDS: Final = 1.0
@@ -275,6 +276,8 @@ class Fetcher:
                     self._append(state, fetched, now, now_ms)
             except (CorruptMessage, InvalidRecord) as error:
                 self.troubles.append(Trouble(state.partition, error.message, is_given_up=False))
+                self._delay(state, now)
+            except LogUnavailable:  # its disk is well: later is soon enough
                 self._delay(state, now)
             except ApiError as error:
                 self._give_up(state, error.message)

@@ -24,7 +24,7 @@ from ottla.common.topic_partition import TopicPartition
 from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
 from ottla.storage.directories import LogDirectory
-from ottla.storage.files import Filesystem
+from ottla.storage.files import Filesystem, is_disks
 from ottla.storage.flush import Flush
 from ottla.storage.log import Log
 from ottla.storage.manager import LogManager
@@ -235,11 +235,14 @@ class LogMoves:
                 except ApiError:
                     pass  # its directory has failed by that
                 else:
-                    if error is not None:
+                    if error is not None and is_disks(error):
                         self._logs.fail_directory(directory.path, error)
-            self._go_on(topic_partition)
+                    elif error is not None:
+                        move.is_named = False
+            pause = 0.0 if error is None else PAUSE_SECONDS
+            self._scheduler.call_later(pause, self._go_on, topic_partition)
 
-        self._scheduler.run_in_background(work).when_done(settled)
+        self._scheduler.run_in_background(work, directory.path).when_done(settled)
 
     def _give_up(self, topic_partition: TopicPartition, reason: ApiError) -> None:
         self._moves.pop(topic_partition, None)

@@ -224,6 +224,7 @@ class BrokerServer:
                 log_dir_failure_timeout_ms=config.log_dir_failure_timeout_ms,
             ),
             cordoned=self._cordoned,
+            deaf_seconds=lambda: self._raft.stuck_seconds,
             on_unheard=self._around.failed,
         )
 

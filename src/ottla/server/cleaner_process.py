@@ -8,7 +8,8 @@ answering on its standard output. It touches closed segments and the files that 
 1. It ends when its input does: a broker that stops, or is killed, takes it along, and if it is busy
    it sees that between two reads.
 2. To abort is to kill it. What it was writing is removed by the broker.
-3. What it cannot do it answers with the exception; if it dies its cleaning is begun anew later.
+3. What it cannot do it answers with the exception; if it dies, or cannot be started, its cleaning
+   is begun anew later. Only an OSError that it answers with is one of the disk.
 """
 
 import os
@@ -75,7 +76,11 @@ class CleanerProcess:
     def _ask(self, plan: MapPlan | GroupPlan, _answer: type[T]) -> Promise[T]:
         # A thread of its own waits for the child, so that nobody else's work waits with it.
         self._is_busy = True
-        promise: Promise[T] = self._scheduler.run_in_own_thread(lambda: self._exchange(plan))
+        try:
+            promise: Promise[T] = self._scheduler.run_in_own_thread(lambda: self._exchange(plan))
+        except RuntimeError as error:  # the machine has no thread left
+            self._is_busy = False
+            raise WorkerDied(str(error)) from error
         promise.when_done(lambda _: self._answered())
         return promise
 
@@ -97,11 +102,13 @@ class CleanerProcess:
             assert process.stdout is not None
             send(process.stdin, plan)
             answer = receive(process.stdout.read)
-        except (EOFError, BrokenPipeError) as error:
+        except (EOFError, OSError, pickle.UnpicklingError) as error:
+            # Of a program that is not there any more, of pipes and processes; never of the disk.
             if self._is_aborted:
                 raise CleaningAborted from error
             self._is_aborted = True
-            raise WorkerDied("the cleaner process has ended") from error
+            what = "has ended" if isinstance(error, EOFError) else f"is of no use: {error}"
+            raise WorkerDied(f"the cleaner process {what}") from error
         if isinstance(answer, BaseException):
             raise answer
         return answer

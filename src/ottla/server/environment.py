@@ -1,11 +1,13 @@
 """The real environment: the operating system's clock, chance and threads, on an event loop."""
 
 import asyncio
+import errno
 import mmap
 import os
 import struct
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -18,8 +20,10 @@ T = TypeVar("T")
 
 CLOCK_OFFSET_FILE = "OTTLA_TESTING_CLOCK_OFFSET_FILE"
 """For tests: a file with the milliseconds, as 8 bytes, by which the wall clock is to be wrong."""
-BACKGROUND_THREADS = 4
-"""For fsync and deletion: they wait for the disk, not for a core."""
+LANE_THREADS = 4
+"""Of each lane, for fsync and deletion: they wait for the disk, not for a core."""
+CLOSE_SECONDS = 10.0
+"""How long the end waits for work that is under way; a disk that hangs may never let it go."""
 REMOTE_THREADS_MAX = 256
 """For the remote store: bounded by the pools that use them; made when they are first needed."""
 
@@ -29,7 +33,7 @@ class LoopScheduler:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._threads = ThreadPoolExecutor(BACKGROUND_THREADS, thread_name_prefix="ottla")
+        self._lanes: dict[str, _Lane] = {}
         self._remote_threads = ThreadPoolExecutor(
             REMOTE_THREADS_MAX, thread_name_prefix="ottla-remote"
         )
@@ -40,16 +44,21 @@ class LoopScheduler:
         shifted = os.environ.get(CLOCK_OFFSET_FILE)
         self.wall_ms: Callable[[], int] = wall_ms if shifted is None else shifted_clock(shifted)
 
-    def run_in_background(self, work: Callable[[], T]) -> Promise[T]:
-        return self._run(self._threads, work)
+    def run_in_background(self, work: Callable[[], T], lane: str = "") -> Promise[T]:
+        threads = self._lanes.get(lane)
+        if threads is None:
+            threads = self._lanes[lane] = _Lane(lane)
+        promise: Promise[T] = Promise()
+        future: Future[T] = Future()
+        future.add_done_callback(lambda done: self._back_on_loop(done, promise))
+        if not threads.submit(lambda: _fulfil(future, work)):
+            self.call_soon(promise.fail, OSError(errno.EAGAIN, "no thread can be started"))
+        return promise
 
     def run_remote(self, work: Callable[[], T]) -> Promise[T]:
         """The same for work that waits for the remote store, which may take its time."""
-        return self._run(self._remote_threads, work)
-
-    def _run(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> Promise[T]:
         promise: Promise[T] = Promise()
-        future = threads.submit(work)
+        future = self._remote_threads.submit(work)
         future.add_done_callback(lambda done: self._back_on_loop(done, promise))
         return promise
 
@@ -59,13 +68,9 @@ class LoopScheduler:
         future: Future[T] = Future()
         future.add_done_callback(lambda done: self._back_on_loop(done, promise))
 
-        def run() -> None:
-            try:
-                future.set_result(work())
-            except BaseException as error:  # noqa: BLE001 - it belongs to whoever reads the promise
-                future.set_exception(error)
-
-        threading.Thread(target=run, name="ottla-waiting", daemon=True).start()
+        threading.Thread(
+            target=lambda: _fulfil(future, work), name="ottla-waiting", daemon=True
+        ).start()
         return promise
 
     def _back_on_loop(self, future: "Future[T]", promise: Promise[T]) -> None:
@@ -74,8 +79,73 @@ class LoopScheduler:
             self._loop.call_soon_threadsafe(_settle, future, promise)
 
     def close(self) -> None:
-        self._threads.shutdown(wait=True)
+        deadline = self.monotonic() + CLOSE_SECONDS
+        for lane in self._lanes.values():
+            lane.end()
+        for lane in self._lanes.values():
+            lane.join(lambda: max(0.0, deadline - self.monotonic()))
         self._remote_threads.shutdown(wait=True, cancel_futures=True)
+
+
+class _Lane:
+    """Threads that are made as they are needed, and that a process does not wait for to end."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._condition = threading.Condition()
+        self._queue: deque[Callable[[], None]] = deque()
+        self._waiting = 0
+        """Threads that have nothing to do."""
+        self._threads: list[threading.Thread] = []
+        self._has_ended = False
+
+    def submit(self, work: Callable[[], None]) -> bool:
+        """Whether there is a thread that will do it."""
+        with self._condition:
+            self._queue.append(work)
+            if self._waiting >= len(self._queue):
+                self._condition.notify()
+            elif len(self._threads) < LANE_THREADS and not self._start() and not self._threads:
+                self._queue.pop()
+                return False
+        return True
+
+    def _start(self) -> bool:
+        thread = threading.Thread(target=self._run, name=f"ottla {self._name}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the machine has none left
+            return False
+        self._threads.append(thread)
+        return True
+
+    def _run(self) -> None:
+        while True:
+            with self._condition:
+                while not self._queue:
+                    if self._has_ended:
+                        return
+                    self._waiting += 1
+                    self._condition.wait()
+                    self._waiting -= 1
+                work = self._queue.popleft()
+            work()
+
+    def end(self) -> None:
+        with self._condition:
+            self._has_ended = True
+            self._condition.notify_all()
+
+    def join(self, seconds_left: Callable[[], float]) -> None:
+        for thread in self._threads:
+            thread.join(seconds_left())
+
+
+def _fulfil(future: "Future[T]", work: Callable[[], T]) -> None:
+    try:
+        future.set_result(work())
+    except BaseException as error:  # noqa: BLE001 - it belongs to whoever reads the promise
+        future.set_exception(error)
 
 
 def wall_ms() -> int:

@@ -13,7 +13,9 @@ Rules:
 4. A broker whose registration is gone registers again: what an earlier life has sent may arrive
    after this one is registered, and take its place; and a broker that runs may be unregistered.
    It says which registration it had, since it has lost nothing.
-5. A broker that stops goes on serving and saying so until the controller has moved what it leads.
+5. A broker that cannot follow the metadata log, as its disk hangs, asks to be fenced: it would go
+   on as leader of what is others' by now. When it hears again it asks no more.
+6. A broker that stops goes on serving and saying so until the controller has moved what it leads.
    When no controller has answered for a whole session it goes: nobody believes in it any more.
 """
 
@@ -76,10 +78,12 @@ class BrokerLifecycle:
         scheduler: Scheduler,
         times: LifecycleTimes,
         cordoned: Callable[[], list[bytes]] = list,
+        deaf_seconds: Callable[[], float] = lambda: 0.0,
         on_unheard: Callable[[BaseException], None] = lambda _error: None,
     ) -> None:
         """``cordoned`` are the directories that take no new replicas.
 
+        ``deaf_seconds`` tells for how long the metadata log cannot have been followed.
         ``on_unheard`` is called when the controller cannot be told of a failed directory.
         """
         self._node_id = node_id
@@ -91,6 +95,8 @@ class BrokerLifecycle:
         self._registration_timeout = times.registration_timeout_ms / 1000
         self._failure_timeout = times.log_dir_failure_timeout_ms / 1000
         self._cordoned = cordoned
+        self._deaf_seconds = deaf_seconds
+        self._is_deaf = False
         self._on_unheard = on_unheard
         self._unheard: Cancellable | None = None
         self._timer: Cancellable | None = None
@@ -173,7 +179,7 @@ class BrokerLifecycle:
                 broker_id=self._node_id,
                 broker_epoch=self.epoch,
                 current_metadata_offset=self._metadata.image.offset,
-                want_fence=False,
+                want_fence=self._wants_fence(),
                 want_shut_down=self._stopping,
                 offline_log_dirs=list(self.offline_log_dirs),
                 cordoned_log_dirs=(
@@ -181,6 +187,15 @@ class BrokerLifecycle:
                 ),
             )
         )
+
+    def _wants_fence(self) -> bool:
+        """Whether this broker has not heard for a whole session what others are told."""
+        was_deaf, self._is_deaf = self._is_deaf, self._deaf_seconds() >= self._session
+        if self._is_deaf and not was_deaf:
+            log.error("the metadata log cannot be followed: its disk does not answer")
+        elif was_deaf and not self._is_deaf:
+            log.info("the metadata log is followed again")
+        return self._is_deaf
 
     async def _beaten(self) -> BrokerHeartbeatResponse | None:
         """Send a heartbeat; None when it was not heard."""

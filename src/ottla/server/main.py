@@ -23,6 +23,8 @@ from ottla.storage.files import OsFilesystem
 
 log = logger(__name__)
 
+DESCRIPTORS_RESERVED = 32
+"""For logs, when connections have taken all others: as many as threads may open files at once."""
 MAPPED_BYTES_MIN = 4 << 20
 SIZED_BY_SYSTEM = -1
 _M_TRIM_THRESHOLD = -1
@@ -52,7 +54,7 @@ class Running:
         )
         self.node = Node(
             config,
-            filesystem=OsFilesystem(),
+            filesystem=OsFilesystem(DESCRIPTORS_RESERVED),
             network=self.network,
             scheduler=self.scheduler,
             chance=Chance(),

@@ -22,6 +22,7 @@ from ottla.metadata.topics import PartitionImage, TopicDelta
 from ottla.observability.logging import logger
 from ottla.replication.replicas import Replicas
 from ottla.server.settings import Settings
+from ottla.storage.directories import LogUnavailable
 from ottla.storage.log import Log
 from ottla.storage.manager import LogManager
 from ottla.tiered.segments import REMOTE_LOG_METADATA
@@ -30,6 +31,7 @@ log = logger(__name__)
 
 MADE_AT_ONCE_MAX: Final = 32
 MADE_IN_A_TURN: Final = 8
+MADE_LATER_SECONDS: Final = 1.0
 INTERNAL: Final = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, REMOTE_LOG_METADATA})
 
 
@@ -47,6 +49,7 @@ class MetadataFollower:
         scheduler: Scheduler,
     ) -> None:
         self._scheduler = scheduler
+        self._is_making_later = False
         # With several directories the controller is told where each log lies: make them first.
         self._may_postpone = len(logs.directories) == 1
         self._node_id = node_id
@@ -126,8 +129,18 @@ class MetadataFollower:
         self._scheduler.call_soon(self._make_some)
 
     def _make_some(self) -> None:
-        if self._replicas.make_some(MADE_IN_A_TURN):
+        if self._replicas.make_some(MADE_IN_A_TURN) and not self._is_making_later:
             self._scheduler.call_later(0.0, self._make_some)
+
+    def _make_later(self) -> None:
+        """There is no descriptor for it, or no memory; some other time there may be."""
+        if not self._is_making_later:
+            self._is_making_later = True
+            self._scheduler.call_later(MADE_LATER_SECONDS, self._make_those_left)
+
+    def _make_those_left(self) -> None:
+        self._is_making_later = False
+        self._make_some()
 
     def _apply(
         self, topic: str, topic_id: bytes, index: int, state: PartitionImage, *, is_new: bool
@@ -144,6 +157,12 @@ class MetadataFollower:
                 is_new=is_new,
                 min_insync_replicas=self._settings.topic(topic).min_insync_replicas,
             )
+        except LogUnavailable as error:
+            log.warning("a log is made later", topic=topic, partition=index, reason=error.message)
+            make = partial(self._apply, topic, topic_id, index, state, is_new=is_new)
+            self._replicas.postpone(topic, topic_id, index, make)
+            self._make_later()
+            return
         except KafkaStorageError as error:
             log.error("a partition has no log", topic=topic, partition=index, reason=error.message)
             return

@@ -1,4 +1,4 @@
-"""What a disk may do to its node: be full, fail, be slow. Each is taken back by :func:`mend`.
+"""What a disk may do to its node: be full, fail, be slow, hang. Each is taken back by :func:`mend`.
 
 A node that loses its only log directory, or that of the metadata log, ends; once the disk is mended
 it may start again on what the disk has. Where there are two directories, each is a disk that may
@@ -10,6 +10,7 @@ import errno
 from typing import Final
 
 from ottla.common.chance import Chance
+from ottla.raft.lanes import LANE, SNAPSHOT_LANE
 from ottla.simulation.node import SimulatedNode
 from ottla.simulation.scheduler import BACKGROUND_SECONDS
 from ottla.storage.offset_index import ENTRY
@@ -73,7 +74,39 @@ def lose_indexes(node: SimulatedNode, chance: Chance) -> None:
                         files.write(f"{path}/{name}", kept)
 
 
+def hang(node: SimulatedNode, chance: Chance) -> None:
+    """Let no sync and no other work in the background of one directory end.
+
+    What a process only writes goes to the memory of the machine, and goes on.
+    """
+    others = node.other_directories
+    if others and chance.below(4):
+        directory = chance.choose(others)
+    else:
+        directory = node.config.metadata_log_dir
+        node.scheduler.hang((LANE, SNAPSHOT_LANE))
+    node.scheduler.hang((directory,))
+    node.cluster.note(f"{node}: its disk at {directory} hangs")
+
+
+def take_descriptors(node: SimulatedNode, chance: Chance) -> None:
+    """Let most files not be kept open, as if connections had taken all descriptors.
+
+    There is a reserve for those that are open for a moment. The metadata log is left out: a node
+    does not go on without it.
+    """
+
+    def failing(asked: str, path: str) -> OSError | None:
+        if asked != "keep open" or "__cluster_metadata" in path or chance.below(4) == 0:
+            return None
+        return OSError(errno.EMFILE, "Too many open files", path)
+
+    node.files.fail = failing
+    node.cluster.note(f"{node}: has no descriptors left")
+
+
 def mend(node: SimulatedNode) -> None:
+    node.scheduler.release()
     node.files.capacity = UNLIMITED
     node.files.fail = lambda _operation, _path: None
     node.scheduler.background_seconds = BACKGROUND_SECONDS

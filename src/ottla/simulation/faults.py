@@ -243,6 +243,27 @@ class Faults:
         disk.slow(nodes[0], chance)
         return lambda: self._mend(nodes[0])
 
+    def hung_disk(self, nodes: Nodes, chance: Chance) -> End | None:
+        """For longer than most timeouts, or for as long as there are faults."""
+        disk.hang(nodes[0], chance)
+        return (lambda: self._mend(nodes[0])) if chance.below(2) else (lambda: None)
+
+    def no_descriptors(self, nodes: Nodes, chance: Chance) -> End | None:
+        """Its disk is well: no directory may go offline by it, except while it is opened."""
+        node = nodes[0]
+        if node.node_id in self._bad_disks or not node.has_served or node.is_stopping:
+            return None
+        disk.take_descriptors(node, chance)
+        life = node.lives
+
+        def end() -> None:
+            if node.lives == life and node.node_id not in self._ill_disks:
+                if node.has_offline_directory:
+                    self._cluster.violation("offline", f"{node}: for want of descriptors")
+                disk.mend(node)
+
+        return end
+
     def new_disk(self, nodes: Nodes, chance: Chance) -> End | None:
         node = nodes[0]
         others = node.other_directories
@@ -338,4 +359,8 @@ KINDS: Final[dict[str, Callable[[Faults, Nodes, Chance], End | None]]] = {
     "new-disk": Faults.new_disk,
     "rolling": Faults.rolling_restart,
     "voters": Faults.change_voters,
+    "hung-disk": Faults.hung_disk,
+    "no-descriptors": Faults.no_descriptors,
 }
+RARE: Final = ("hung-disk", "no-descriptors")
+"""Drawn by themselves, beside the others."""

@@ -75,7 +75,7 @@ class SimulatedNode:
 
     @property
     def has_slow_disk(self) -> bool:
-        return self.scheduler.background_seconds != BACKGROUND_SECONDS
+        return self.scheduler.background_seconds != BACKGROUND_SECONDS or self.scheduler.is_hanging
 
     @property
     def other_directories(self) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Final
 from ottla.common.chance import Chance
 from ottla.simulation.cluster import Roles
 from ottla.simulation.connection_faults import LATER_KINDS
-from ottla.simulation.faults import KINDS
+from ottla.simulation.faults import KINDS, RARE
 from ottla.simulation.node import DIRECTORY
 from ottla.simulation.tier import draw_tier
 from ottla.simulation.workloads.administration import Administration
@@ -20,14 +20,14 @@ from ottla.simulation.workloads.records import CompactedRecords, Records
 
 SWARM: Final = "swarm"
 SCENARIOS: Final[dict[str, tuple[str, ...]]] = {
-    SWARM: tuple(KINDS),
+    SWARM: tuple(kind for kind in KINDS if kind not in RARE),
     "all": tuple(KINDS),
     "calm": (),
     "kills": ("kill", "kill-all"),
     "power": ("power", "kill"),
     "network": ("isolate", "halves", "ring", "one-way", "delay", "slow-link"),
     "pauses": ("pause", "skew"),
-    "disks": ("full-disk", "bad-disk", "slow-disk", "new-disk"),
+    "disks": ("full-disk", "bad-disk", "slow-disk", "new-disk", *RARE),
     "restarts": ("rolling", "kill"),
     "voters": ("voters", "kill", "isolate"),
     "connections": tuple(LATER_KINDS),
@@ -82,7 +82,7 @@ def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) ->
     chance = Chance(int.from_bytes(f"{seed}/scenario".encode()))
     faults = SCENARIOS[name]
     if name == SWARM:
-        faults = _subset(chance, faults, 1 + chance.below(5))
+        faults = _subset(chance, faults, 1 + chance.below(5)) + _rare(seed)
     # Without eligible replicas the last of an ISR may lead with less than was committed.
     is_lossy = "power" in faults or "new-disk" in faults
     static = "voters" not in faults and chance.below(4) == 0
@@ -122,6 +122,11 @@ def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) ->
 def _subset(chance: Chance, items: Sequence[str], count: int) -> tuple[str, ...]:
     left = list(items)
     return tuple(left.pop(chance.below(len(left))) for _ in range(count))
+
+
+def _rare(seed: int) -> tuple[str, ...]:
+    chance = Chance(int.from_bytes(f"{seed}/rare faults".encode()))
+    return tuple(kind for kind in RARE if chance.below(6) == 0)
 
 
 def _directories(seed: int) -> dict[str, str]:

@@ -6,7 +6,7 @@ of its own (:class:`NodeScheduler`): it can be paused, its timers end with its p
 clocks may be wrong.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from typing import Any, Final, TypeVar
 
@@ -83,7 +83,7 @@ class SimulatedScheduler:
     ) -> SimulatedTimer:
         return self.call_at(self.now + seconds if seconds > 0 else self.now, callback, args)
 
-    def run_in_background(self, work: Callable[[], T]) -> Promise[T]:
+    def run_in_background(self, work: Callable[[], T], _lane: str = "") -> Promise[T]:
         promise: Promise[T] = Promise()
         delay = self._chance.between(*BACKGROUND_SECONDS)
         self.call_later(delay, settle_by, promise, work)
@@ -165,6 +165,9 @@ class NodeScheduler:
         self.skew_ms = 0
         self.background_seconds = BACKGROUND_SECONDS
         """How long background work takes, at least and at most; a slow disk makes it longer."""
+        self._hung: set[str] = set()
+        """Lanes of the background in which nothing ends."""
+        self._held_up: list[Callable[[], None]] = []
         self.life = 0
         self.is_paused = False
         self.steps = 0
@@ -190,15 +193,35 @@ class NodeScheduler:
         at = now + seconds / self._rate if seconds > 0 else now
         return scheduler.call_at(at, callback, args, self)
 
-    def run_in_background(self, work: Callable[[], T]) -> Promise[T]:
+    def run_in_background(self, work: Callable[[], T], lane: str = "") -> Promise[T]:
         """Do the work as soon as can be, or as late: a sync covers only what it found."""
         promise: Promise[T] = Promise()
+        if lane in self._hung:
+            self._held_up.append(lambda: self._in_background(promise, work))
+        else:
+            self._in_background(promise, work)
+        return promise
+
+    def _in_background(self, promise: Promise[T], work: Callable[[], T]) -> None:
         delay = self._chance.between(*self.background_seconds)
         if self._chance.below(2):
             self.call_soon(self._work_early, promise, work, delay)
         else:
             self.call_later(delay, settle_by, promise, work)
-        return promise
+
+    def hang(self, lanes: Iterable[str]) -> None:
+        """Let work in these lanes not end any more, until :meth:`release`."""
+        self._hung.update(lanes)
+
+    @property
+    def is_hanging(self) -> bool:
+        return bool(self._hung)
+
+    def release(self) -> None:
+        self._hung.clear()
+        held_up, self._held_up = self._held_up, []
+        for go_on in held_up:
+            go_on()
 
     def _work_early(self, promise: Promise[T], work: Callable[[], T], delay: float) -> None:
         done: Promise[T] = Promise()
@@ -209,6 +232,7 @@ class NodeScheduler:
         """The process is gone, and with it all that was to happen in it."""
         self.life += 1
         self.held.clear()
+        self._held_up.clear()
         self.is_paused = False
 
     def pause(self) -> None:

@@ -22,7 +22,7 @@ from ottla.storage.cleaner_worker import CleanerWorker, StartWorker, WorkerDied,
 from ottla.storage.cleaning import Cleaning
 from ottla.storage.cleaning_plan import CleaningAborted, GroupCleaned, MapBuilt
 from ottla.storage.directories import LogDirFailed
-from ottla.storage.files import Filesystem
+from ottla.storage.files import Filesystem, is_disks
 from ottla.storage.manager import LogManager
 
 SLOT_BYTES: Final = 24
@@ -30,6 +30,9 @@ MAP_BYTES_MAX: Final = (1 << 31) - 1
 IDLE_SECONDS: Final = 60.0
 """How long a worker that has nothing to do is kept."""
 BACKOFF_MS_MIN: Final = 10
+PAUSE_SECONDS: Final = 1.0
+"""After a worker that did not start or has died; twice as long after each one more."""
+PAUSE_SECONDS_MAX: Final = 300.0
 
 log = logger(__name__)
 
@@ -122,6 +125,9 @@ class CleanerDriver:
         self._timer: Cancellable | None = None
         self._idle_timer: Cancellable | None = None
         self._is_stopped = False
+        self._deaths = 0
+        """Of workers, since one did what it was told."""
+        self._not_before = 0.0
         self.stats = CleanerStats()
 
     def start(self) -> None:
@@ -150,22 +156,24 @@ class CleanerDriver:
     def _look_later(self, delay_ms: int) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        if self._is_stopped:
+            return
         delay_ms = max(delay_ms, BACKOFF_MS_MIN)
         self._timer = self._scheduler.call_later(delay_ms / 1000, self._look)
 
     def _look(self) -> None:
         """Begin to clean what needs it, as much as may be at once."""
         manager = self._manager
+        self._look_later(self._settings.backoff_ms)
         if self._settings.is_enabled:
             manager.delete_old_segments(
                 [each for each in manager.all_logs() if "compact" in each.config.cleanup_policy]
             )
-            while len(self._running) < self._settings.threads:
+            while len(self._running) < self._settings.threads and self._may_start():
                 cleaning = manager.begin_cleaning()
                 if cleaning is None:
                     break
                 self._begin(cleaning)
-        self._look_later(self._settings.backoff_ms)
 
     def _begin(self, cleaning: Cleaning) -> None:
         ended: Promise[None] = Promise()
@@ -193,16 +201,21 @@ class CleanerDriver:
         except (CleaningAborted, LogDirFailed):
             worker.abort()
             manager.failed(cleaning, for_good=False)
-        except WorkerDied as error:
+        except (WorkerDied, MemoryError) as error:
+            worker.abort()
             if not cleaning.is_aborted:
-                log.warning("cleaning ended early", partition=name, reason=str(error))
+                self._wait_longer(name, error)
             manager.failed(cleaning, for_good=False)
         except OSError as error:
             worker.abort()
             manager.failed(cleaning, for_good=False)
-            if not cleaning.is_aborted:
+            if cleaning.is_aborted:
+                pass
+            elif is_disks(error):
                 path = self._manager.directory_of(cleaning.log).path
                 self._manager.fail_directory(path, error)
+            else:
+                self._wait_longer(name, error)
         except Exception as error:
             worker.abort()
             manager.failed(cleaning, for_good=True)
@@ -212,8 +225,19 @@ class CleanerDriver:
                 log.exception("log cannot be cleaned", partition=name)
         else:
             self._put_back(worker)
+            self._deaths = 0
             return True
         return False
+
+    def _may_start(self) -> bool:
+        return self._scheduler.monotonic() >= self._not_before
+
+    def _wait_longer(self, partition: str, error: BaseException) -> None:
+        """The machine has too little of something, or this program is being replaced."""
+        pause = min(PAUSE_SECONDS * (1 << self._deaths), PAUSE_SECONDS_MAX)
+        self._deaths = min(self._deaths + 1, 16)
+        self._not_before = self._scheduler.monotonic() + pause
+        log.warning("cleaning ended early", partition=partition, reason=str(error), pause=pause)
 
     async def _clean_groups(self, cleaning: Cleaning, worker: CleanerWorker) -> None:
         settings = self._settings
@@ -225,8 +249,9 @@ class CleanerDriver:
             cleaned = await worker.clean(cleaning.group_plan(group))
             _go_on(cleaning)
             cleaning.swap(group)
+            directory = cleaning.log.directory
             await self._scheduler.run_in_background(
-                partial(self._filesystem.sync_directory, cleaning.log.directory)
+                partial(self._filesystem.sync_directory, directory), directory.rpartition("/")[0]
             )
             _go_on(cleaning)
             self.stats.add(cleaned)

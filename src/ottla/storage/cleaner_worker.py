@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class WorkerDied(Exception):
-    """The process that was cleaning has ended; another one may do better."""
+    """The process that was to clean did not start, or has ended; another one may do better."""
 
 
 class WorkerSettings(NamedTuple):
@@ -70,10 +70,12 @@ class BackgroundWorker:
         self._is_aborted = False
 
     def build_map(self, plan: MapPlan) -> Promise[MapBuilt]:
-        return self._scheduler.run_in_background(lambda: self._get().build_map(plan))
+        lane = plan.directory.rpartition("/")[0]
+        return self._scheduler.run_in_background(lambda: self._get().build_map(plan), lane)
 
     def clean(self, plan: GroupPlan) -> Promise[GroupCleaned]:
-        return self._scheduler.run_in_background(lambda: self._get().clean(plan))
+        lane = plan.directory.rpartition("/")[0]
+        return self._scheduler.run_in_background(lambda: self._get().clean(plan), lane)
 
     def abort(self) -> None:
         self._is_aborted = True

@@ -19,7 +19,7 @@ from ottla.storage.cleaning_plan import (
     SegmentToMap,
 )
 from ottla.storage.log import Log
-from ottla.storage.readable_log import on_disk
+from ottla.storage.readable_log import on_disk_again
 from ottla.storage.segment import Segment
 from ottla.storage.transaction_index import AbortedTransaction
 
@@ -82,7 +82,7 @@ class Cleaning:
                 remove_cleaned_files(self.log._filesystem, self.log.directory, segment.base_offset)
 
 
-@on_disk
+@on_disk_again
 def _map_plan(log: Log, to_clean: LogToClean, slots_max: int, load_factor: float) -> MapPlan:
     start, end = to_clean.first_dirty_offset, to_clean.first_uncleanable_offset
     dirty = segments_between(log, start, end)
@@ -105,7 +105,7 @@ def _map_plan(log: Log, to_clean: LogToClean, slots_max: int, load_factor: float
     )
 
 
-@on_disk
+@on_disk_again
 def _group_plan(log: Log, group: list[Segment], to_clean: LogToClean, now_ms: int) -> GroupPlan:
     segments = []
     for segment in group:

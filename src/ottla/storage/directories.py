@@ -7,7 +7,7 @@ suffix: ``topic-0.<32 hex digits>-delete``, ``-stray``, ``-future``.
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from ottla.common.chance import Chance
 from ottla.common.checksum import crc32c
@@ -39,15 +39,24 @@ class Retired(OSError):
 class LogDirFailed(KafkaStorageError):
     """The disk under ``directory`` gave an error: all its partitions are offline.
 
-    Nothing is tried again: after a failed write or sync nobody knows what the disk has. Of a log
-    that is :class:`Retired` it is said of the log alone.
+    Nothing is tried again: after a failed write or sync nobody knows what the disk has.
     """
 
+    WHAT: ClassVar[str] = "log directory {} failed: {}"
+
     def __init__(self, directory: str, error: OSError) -> None:
-        failed = "" if isinstance(error, Retired) else f"log directory {directory} failed: "
-        super().__init__(f"{failed}{error}")
+        super().__init__(self.WHAT.format(directory, error))
         self.directory = directory
         self.error = error
+
+
+class LogUnavailable(LogDirFailed):
+    """The disk is well, and nothing was done: this operation alone is refused.
+
+    The process has no descriptor or memory left for it, or the log is :class:`Retired`.
+    """
+
+    WHAT = "{1}"
 
 
 class Kind(Enum):

@@ -2,14 +2,15 @@
 
 Decisions are made on the loop, where the logs live. Into the background goes only what blocks and
 touches no state: ``Flush.run``, the writing of checkpoints that were composed before, the syncing
-of new names, the removal of renamed files. At most one work of a kind is under way, so nothing
-overtakes anything.
+of new names, the removal of renamed files. At most one work of a kind is under way in a directory,
+so nothing overtakes anything, and a disk that hangs holds up nothing but its own.
 
-An ``OSError`` in the background fails the directory as it would on the loop.
+An ``OSError`` of the disk in the background fails the directory as it would on the loop; what the
+process has too little of for a moment fails nothing, and is tried again when its time comes.
 """
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
@@ -19,15 +20,26 @@ from ottla.config.broker import BrokerConfig
 from ottla.storage.checkpoints import OffsetCheckpoint, Offsets
 from ottla.storage.cleaner_driver import CleanerDriver
 from ottla.storage.directories import LogDirectory, LogDirFailed
+from ottla.storage.files import is_disks
 from ottla.storage.flush import Flush
 from ottla.storage.log import Log
 from ottla.storage.manager import LogManager
+from ottla.storage.removals import Removal
 from ottla.storage.segment import Segment
 
 LOGS_PER_STEP: Final = 100
 """Logs that retention looks at before others have their turn on the loop."""
 FLUSH_CHECK_MS_MAX: Final = 1000
 """Kafka looks for logs to flush only when told how often; a topic's ``flush.ms`` says enough."""
+
+RETRY_MS: Final = 1000
+"""Before something is tried again for which the process had too little of something."""
+
+FLUSH: Final = "flush"
+ASKED: Final = "asked"
+NEW_LOGS: Final = "new logs"
+REMOVE: Final = "remove"
+INDEXES: Final = "indexes"
 
 T = TypeVar("T")
 
@@ -71,7 +83,8 @@ class StorageDriver:
         self._scheduler = scheduler
         self._intervals = intervals
         self._timers: dict[str, Cancellable] = {}
-        self._under_way: dict[str, Promise[None]] = {}
+        self._under_way: dict[tuple[str, str], Promise[None]] = {}
+        """By what it is, and the log directory in which it is done."""
         self._is_stopped = False
         self._asked: dict[Log, list[Promise[None]]] = {}
         """Logs that somebody wants to be flushed, and who is told of it."""
@@ -114,9 +127,10 @@ class StorageDriver:
 
     def _every(self, name: str, interval_ms: int, action: Callable[[], None]) -> None:
         def tick() -> None:
+            if self._is_stopped:
+                return
+            self._timers[name] = self._scheduler.call_later(interval_ms / 1000, tick)
             action()
-            if not self._is_stopped:
-                self._timers[name] = self._scheduler.call_later(interval_ms / 1000, tick)
 
         delay_ms = min(self._intervals.initial_delay, interval_ms)
         self._timers[name] = self._scheduler.call_later(delay_ms / 1000, tick)
@@ -129,10 +143,14 @@ class StorageDriver:
     def _work(self) -> None:
         del self._timers["work"]
         manager = self._manager
-        if "flush" not in self._under_way:
-            self._flush([(log, log.segments.active.base_offset) for log in manager.take_rolled()])
-        if len(manager.new_logs) and "new logs" not in self._under_way:
-            self._background("new logs", manager.new_logs.take(), self._directories_failed)
+        for path, rolled in self._by_directory(manager.take_rolled()).items():
+            if (FLUSH, path) in self._under_way:
+                manager.rolled.update(dict.fromkeys(rolled))
+            else:
+                self._flush(path, [(log, log.segments.active.base_offset) for log in rolled])
+        for path in manager.new_logs.log_directories:
+            if (NEW_LOGS, path) not in self._under_way:
+                self._sync_new(path)
         if self._asked:
             self._flush_asked()
         self._rebuild_indexes()
@@ -141,12 +159,14 @@ class StorageDriver:
 
     def _rebuild_indexes(self) -> None:
         """Make those of one segment anew; a log that goes meanwhile takes its segments along."""
-        while self._manager.doubted and "indexes" not in self._under_way:
-            segment, log = self._manager.doubted.popitem()
-            with contextlib.suppress(LogDirFailed):
-                self._rebuild(log, segment)
+        for segment, log in list(self._manager.doubted.items()):
+            path = log.directory.rpartition("/")[0]
+            if (INDEXES, path) not in self._under_way:
+                del self._manager.doubted[segment]
+                with contextlib.suppress(LogDirFailed):
+                    self._rebuild(path, log, segment)
 
-    def _rebuild(self, log: Log, segment: Segment) -> None:
+    def _rebuild(self, path: str, log: Log, segment: Segment) -> None:
         rebuild = log.prepare_rebuild(segment)
         if rebuild is None:
             return
@@ -155,27 +175,69 @@ class StorageDriver:
             with contextlib.suppress(LogDirFailed):
                 log.rebuilt(segment, rebuild, error)
 
-        self._background("indexes", lambda: _error_of(rebuild.run), done)
+        self._background(INDEXES, path, lambda: _error_of(rebuild.run), done)
+
+    def _by_directory(self, logs: Iterable[Log]) -> dict[str, list[Log]]:
+        found: dict[str, list[Log]] = {}
+        for log in logs:
+            found.setdefault(log.directory.rpartition("/")[0], []).append(log)
+        return found
+
+    def _sync_new(self, path: str) -> None:
+        new_logs = self._manager.new_logs
+        paths = new_logs.take(path)
+
+        def done(error: OSError | None) -> None:
+            if error is None:
+                return
+            if is_disks(error):
+                self._manager.fail_directory(path, error)
+            else:
+                self._scheduler.call_later(RETRY_MS / 1000, self._sync_again, paths)
+
+        self._background(NEW_LOGS, path, lambda: new_logs.sync(path, paths), done)
+
+    def _sync_again(self, paths: list[str]) -> None:
+        for path in paths:
+            self._manager.new_logs.add(path)
+        self._wake()
 
     def _remove(self) -> None:
         timer = self._timers.pop("removal", None)
         if timer is not None:
             timer.cancel()
-        if "remove" in self._under_way:
-            return
         removals = self._manager.removals
-        work = removals.take_due()
-        if work is not None:
-            self._background("remove", work, self._directories_failed)
-        elif len(removals):
-            left = removals.seconds_left()
+        busy = {path for kind, path in self._under_way if kind == REMOVE}
+        for path, due in removals.take_due(busy).items():
+            self._remove_in(path, due)
+            busy.add(path)
+        left = removals.seconds_left(busy)
+        if left is not None:
             self._timers["removal"] = self._scheduler.call_later(left, self._remove)
+
+    def _remove_in(self, path: str, due: list[Removal]) -> None:
+        removals = self._manager.removals
+
+        def done(error: OSError | None) -> None:
+            if error is None:
+                return
+            if is_disks(error):
+                self._manager.fail_directory(path, error)
+            else:
+                removals.put_back(due, RETRY_MS)
+
+        self._background(REMOVE, path, lambda: removals.remove(due), done)
 
     def _flush_asked(self) -> None:
         """Flush what was asked for; a log that is being flushed waits until that is done."""
-        if "asked" in self._under_way:
-            return
         asked = self._take_asked()
+        for path, logs in self._by_directory(asked).items():
+            if (ASKED, path) in self._under_way:
+                self._asked.update({log: asked[log] for log in logs})
+            else:
+                self._flush_asked_in(path, {log: asked[log] for log in logs})
+
+    def _flush_asked_in(self, path: str, asked: dict[Log, list[Promise[None]]]) -> None:
         flushes: list[tuple[Log, Flush]] = []
         for log, promises in asked.items():
             try:
@@ -194,7 +256,7 @@ class StorageDriver:
             def done(flushed: list[tuple[Log, Flush, OSError | None]]) -> None:
                 self._asked_flushed(flushed, asked)
 
-            self._background("asked", lambda: _run_flushes(flushes), done)
+            self._background(ASKED, path, lambda: _run_flushes(flushes), done)
 
     def _take_asked(self) -> dict[Log, list[Promise[None]]]:
         """What was asked for, of the logs that have the records by now."""
@@ -224,10 +286,11 @@ class StorageDriver:
                 self._asked.setdefault(log, []).extend(promises)
 
     def _flush_due(self) -> None:
-        if "flush" not in self._under_way:
-            self._flush([(log, log.log_end_offset) for log in self._manager.logs_to_flush()])
+        for path, logs in self._by_directory(self._manager.logs_to_flush()).items():
+            if (FLUSH, path) not in self._under_way:
+                self._flush(path, [(log, log.log_end_offset) for log in logs])
 
-    def _flush(self, logs: list[tuple[Log, int]]) -> None:
+    def _flush(self, path: str, logs: list[tuple[Log, int]]) -> None:
         flushes: list[tuple[Log, Flush]] = []
         for log, up_to in logs:
             try:
@@ -237,7 +300,7 @@ class StorageDriver:
             if flush is not None:
                 flushes.append((log, flush))
         if flushes:
-            self._background("flush", lambda: _run_flushes(flushes), self._flushed)
+            self._background(FLUSH, path, lambda: _run_flushes(flushes), self._flushed)
 
     def _flushed(self, flushes: list[tuple[Log, Flush, OSError | None]]) -> None:
         now_ms = self._scheduler.wall_ms()
@@ -286,10 +349,11 @@ class StorageDriver:
     def _cleaner_offsets(self) -> None:
         changed = self._manager.cleaner.changed
         for directory in self._manager.online_directories:
-            if directory.path in changed and directory.cleaner_offsets.path not in self._under_way:
+            checkpoint = directory.cleaner_offsets
+            if directory.path in changed and not self._is_written(directory, checkpoint):
                 del changed[directory.path]
                 offsets = self._manager.cleaner_offsets(directory)
-                self._checkpoint(directory, directory.cleaner_offsets, offsets)
+                self._checkpoint(directory, checkpoint, offsets)
 
     def _checkpoint(
         self,
@@ -298,7 +362,7 @@ class StorageDriver:
         offsets: Offsets,
         then: Callable[[], None] = lambda: None,
     ) -> None:
-        if checkpoint.path in self._under_way:
+        if self._is_written(directory, checkpoint):
             return
         if checkpoint.says(offsets):
             then()
@@ -306,34 +370,36 @@ class StorageDriver:
         work = checkpoint.prepare(offsets)
 
         def done(generation: int | OSError) -> None:
-            if isinstance(generation, OSError):
-                self._manager.fail_directory(directory.path, generation)
-            else:
+            if not isinstance(generation, OSError):
                 checkpoint.written(generation)
                 then()
+            elif is_disks(generation):
+                self._manager.fail_directory(directory.path, generation)
 
-        self._background(checkpoint.path, lambda: _or_error(work), done)
+        self._background(checkpoint.path, directory.path, lambda: _or_error(work), done)
 
-    def _directories_failed(self, failures: list[tuple[str, OSError]]) -> None:
-        for path, error in failures:
-            self._manager.fail_directory(path, error)
+    def _is_written(self, directory: LogDirectory, checkpoint: OffsetCheckpoint) -> bool:
+        """Whether it is being written now."""
+        return (checkpoint.path, directory.path) in self._under_way
 
     # In the background
 
-    def _background(self, name: str, work: Callable[[], T], done: Callable[[T], None]) -> None:
+    def _background(
+        self, kind: str, path: str, work: Callable[[], T], done: Callable[[T], None]
+    ) -> None:
         """Do ``work`` elsewhere and ``done`` here; afterwards look what came up meanwhile."""
         finished: Promise[None] = Promise()
-        self._under_way[name] = finished
+        self._under_way[kind, path] = finished
 
         def settled(promise: Promise[T]) -> None:
-            del self._under_way[name]
+            del self._under_way[kind, path]
             try:
                 done(promise.result())
             finally:
                 finished.fulfil(None)
-            self._wake()
+                self._wake()
 
-        self._scheduler.run_in_background(work).when_done(settled)
+        self._scheduler.run_in_background(work, path).when_done(settled)
 
 
 def _latest(log: Log) -> Log:

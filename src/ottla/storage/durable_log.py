@@ -6,11 +6,11 @@ counted on the loop; see ``flush``.
 """
 
 from ottla.storage.checkpoints import LEADER_EPOCHS, encode_epochs
-from ottla.storage.files import Filesystem
+from ottla.storage.files import Filesystem, is_disks
 from ottla.storage.flush import Flush
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.listener import LogListener
-from ottla.storage.readable_log import ReadableLog, on_disk
+from ottla.storage.readable_log import ReadableLog, on_disk, on_disk_again
 from ottla.storage.segments import Segments
 from ottla.storage.verification import Verify
 
@@ -45,9 +45,12 @@ class DurableLog(ReadableLog):
         self.last_flush_ms = 0
         self.unflushed_records = 0
 
-    @on_disk
+    @on_disk_again
     def prepare_flush(self, up_to: int | None = None) -> Flush | None:
         """What must be synced so that the log is safe up to an offset; None if it is already."""
+        return self._prepare_flush(up_to)
+
+    def _prepare_flush(self, up_to: int | None) -> Flush | None:
         if up_to is None:
             up_to = self.log_end_offset
         nothing_new = up_to <= self.recovery_point and not self._unsynced_paths
@@ -69,9 +72,11 @@ class DurableLog(ReadableLog):
         return flush
 
     def flushed(self, flush: Flush, now_ms: int, error: OSError | None = None) -> None:
-        """A flush was run; with ``error`` nobody knows what it did."""
+        """A flush was run; with an error of the disk nobody knows what it did."""
         if error is not None:
-            raise self._failed(error) from error
+            if self._flushing is flush and not is_disks(error):
+                self._cancel_flush()
+            raise self._refused(error) from error
         if self._flushing is not flush:
             return
         self._flushing = None
@@ -91,7 +96,7 @@ class DurableLog(ReadableLog):
             for segment in self.segments.touching(self.recovery_point, up_to):
                 segment.file.sync()
             return
-        flush = self.prepare_flush(up_to)
+        flush = self._prepare_flush(up_to)
         if flush is not None:
             flush.run()
             self.flushed(flush, now_ms)

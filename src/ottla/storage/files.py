@@ -6,7 +6,8 @@ in memory that loses what was not synced, and in a simulation.
 Rules:
 
 1. Every failure is an ``OSError``; callers turn it into ``LogDirFailed``. Nothing is retried: after
-   a failed ``sync`` nobody knows what is on the disk.
+   a failed ``sync`` nobody knows what is on the disk. Only what :func:`is_disks` denies is no
+   failure of the disk: nothing was done then, and it may be tried again.
 2. A name is durable only after ``sync_directory`` of the directory that holds it, and bytes only
    after ``sync`` of the file.
 3. A file whose regions may still be on their way to a socket is not closed but let go: it closes
@@ -16,6 +17,7 @@ Rules:
 # Paths are strings: making objects of them costs more than the calls themselves.
 # ruff: noqa: PTH101, PTH102, PTH103, PTH104, PTH108, PTH110, PTH112, PTH116, PTH120, PTH208
 
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -27,12 +29,21 @@ from typing import Final, Protocol
 REMOVALS_MAX: Final = 5
 """How often a directory is tried that somebody else is still at."""
 
+NOT_THE_DISKS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
+"""Errors of a process or machine that has too little of something, on a disk that is well."""
+_NO_DESCRIPTOR: Final = frozenset({errno.EMFILE, errno.ENFILE})
+
 Data = bytes | bytearray | memoryview
 
 Mutex = threading.Lock
 
 _sync_data = getattr(os, "fdatasync", os.fsync)
 _syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+
+
+def is_disks(error: OSError) -> bool:
+    """Whether an error says something of the disk; if not, the same may be tried again later."""
+    return error.errno not in NOT_THE_DISKS
 
 
 class DirectoryInUse(Exception):
@@ -81,7 +92,9 @@ class Lock(Protocol):
 class Filesystem(Protocol):
     """What storage needs of a file system; paths are strings with slashes."""
 
-    def open(self, path: str, *, create: bool = False) -> File: ...
+    def open(self, path: str, *, create: bool = False, stays: bool = False) -> File:
+        """A file that ``stays`` open gets no descriptor from the reserve, if there is one."""
+        ...
 
     def exists(self, path: str) -> bool: ...
 
@@ -169,8 +182,15 @@ class OsFile:
             self._write_rest(position, memoryview(data), written)
 
     def _write_rest(self, position: int, data: memoryview, written: int) -> None:
-        while written < len(data):
-            written += os.pwrite(self._descriptor, data[written:], position + written)
+        try:
+            while written < len(data):
+                written += os.pwrite(self._descriptor, data[written:], position + written)
+        except OSError:
+            # A part of what was to be appended is nothing; it must not look like something later.
+            with contextlib.suppress(OSError):
+                if self.size() == position + written:
+                    self.truncate(position)
+            raise
 
     def read_at(self, position: int, size: int) -> bytes:
         return os.pread(self._descriptor, size, position)
@@ -224,11 +244,42 @@ class OsLock:
 
 
 class OsFilesystem:
-    """The file system of the machine."""
+    """The file system of the machine.
 
-    def open(self, path: str, *, create: bool = False) -> OsFile:
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        return OsFile(os.open(path, flags, 0o644))
+    ``reserve`` descriptors are kept back for it: when connections have taken all others, what is
+    open for a moment only can still be opened. Several threads may do so at once.
+    """
+
+    def __init__(self, reserve: int = 0) -> None:
+        self._reserve_max = reserve
+        self._reserve: list[int] = []
+        self._refill()
+
+    def __del__(self) -> None:
+        for descriptor in self._reserve:
+            os.close(descriptor)
+
+    def _open(self, path: str, flags: int) -> int:
+        try:
+            return os.open(path, flags | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            if error.errno not in _NO_DESCRIPTOR or not self._reserve:
+                raise
+        with contextlib.suppress(IndexError):  # another thread has taken the last one
+            os.close(self._reserve.pop())
+        return os.open(path, flags | os.O_CLOEXEC, 0o644)
+
+    def _refill(self) -> None:
+        """Whoever has closed a file gives back what was taken from the reserve."""
+        with contextlib.suppress(OSError):
+            while len(self._reserve) < self._reserve_max:
+                self._reserve.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+
+    def open(self, path: str, *, create: bool = False, stays: bool = False) -> OsFile:
+        flags = os.O_RDWR | (os.O_CREAT if create else 0)
+        if stays:
+            return OsFile(os.open(path, flags | os.O_CLOEXEC, 0o644))
+        return OsFile(self._open(path, flags))
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -265,14 +316,15 @@ class OsFilesystem:
                 return
 
     def sync_directory(self, path: str) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = self._open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+            self._refill()
 
     def sync_all(self, path: str) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = self._open(path, os.O_RDONLY)
         try:
             if _syncfs is None:
                 os.sync()
@@ -283,14 +335,14 @@ class OsFilesystem:
             os.close(descriptor)
 
     def read(self, path: str) -> bytes:
-        file = OsFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        file = OsFile(self._open(path, os.O_RDONLY))
         try:
             return file.read_at(0, file.size())
         finally:
             file.close()
 
     def write(self, path: str, data: bytes) -> None:
-        file = OsFile(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
+        file = OsFile(self._open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
         try:
             file.write_at(0, data)
         finally:
@@ -298,8 +350,7 @@ class OsFilesystem:
 
     def write_atomically(self, path: str, data: bytes) -> None:
         temporary = path + ".tmp"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-        file = OsFile(os.open(temporary, flags, 0o644))
+        file = OsFile(self._open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
         try:
             # By the same descriptor: an error of the disk is told to those who had it open.
             file.write_at(0, data)

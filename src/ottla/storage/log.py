@@ -38,18 +38,19 @@ from ottla.storage.checkpoints import (
     encode_partition_metadata,
 )
 from ottla.storage.config import LogConfig, append_rules, has_remote_part
-from ottla.storage.directories import LogDirFailed
+from ottla.storage.directories import LogDirFailed, LogUnavailable
 from ottla.storage.durable_log import DurableLog
-from ottla.storage.files import Filesystem
+from ottla.storage.files import Filesystem, is_disks
 from ottla.storage.leader_epochs import EpochEntry, LeaderEpochs
 from ottla.storage.listener import LogListener, StandsAlone
 from ottla.storage.offset_index import RELATIVE_OFFSET_MAX
 from ottla.storage.open_files import OpenFiles
 from ottla.storage.producer_state import BatchMetadata, ProducerEntry
-from ottla.storage.readable_log import on_disk
+from ottla.storage.readable_log import on_disk, on_disk_again
 from ottla.storage.recovery import LogLoader, OpenedLog, replay
 from ottla.storage.results import AppendInfo, FlushDue, UnexpectedAppendOffset
 from ottla.storage.segment import Segment, SegmentLimits
+from ottla.storage.segments import activate, begin
 from ottla.storage.transaction_witnesses import check_transaction_index
 from ottla.storage.verification import Verify
 
@@ -164,7 +165,8 @@ class Log(DurableLog):
             if topic_id is not None:
                 log.assign_topic_id(topic_id)
         except OSError as error:
-            raise LogDirFailed(directory.rpartition("/")[0], error) from error
+            failed = LogDirFailed if is_disks(error) else LogUnavailable
+            raise failed(directory.rpartition("/")[0], error) from error
         else:
             return log
 
@@ -178,7 +180,7 @@ class Log(DurableLog):
         self._active.size_max = self._limits.size_max
         self._active.age_max_ms = self._limits.age_max_ms
 
-    @on_disk
+    @on_disk_again
     def assign_topic_id(self, topic_id: bytes) -> None:
         """Write down whose partition this is; InconsistentTopicId if it is another's."""
         if self.topic_id is None or is_damaged_copy(self.topic_id, topic_id):
@@ -229,7 +231,7 @@ class Log(DurableLog):
         segment = self._active
         try:
             if not segment.active:
-                segment.activate()
+                activate(segment)
             if segment.should_roll(size, last_offset, max_timestamp, now_ms):
                 segment = self._roll_for(size, base_offset, now_ms)
             if leader_epoch != self.epochs.latest_epoch:
@@ -238,7 +240,7 @@ class Log(DurableLog):
             set_base_offset_and_epoch(view, start, base_offset, leader_epoch)
             segment.append(view[start:end], size, last_offset, max_timestamp)
         except OSError as error:
-            raise self._failed(error) from error
+            raise self._refused(error) from error
         self.log_end_offset = producers.end_offset = last_offset + 1
         if append.is_control or append.is_transactional:
             self._replay_own(view[start:end], segment)
@@ -347,7 +349,7 @@ class Log(DurableLog):
         try:
             segment = self._active
             if not segment.active:
-                segment.activate()
+                activate(segment)
             newest = max([header.max_timestamp for _, header in found])
             if segment.should_roll(len(data), last.last_offset, newest, now_ms):
                 overflows = last.last_offset - self.log_end_offset > RELATIVE_OFFSET_MAX
@@ -365,7 +367,8 @@ class Log(DurableLog):
                 if header.producer_id >= 0:
                     self._replay(data[start : start + header.size], header, segment)
         except OSError as error:
-            raise self._failed(error) from error
+            is_written = self.log_end_offset > last.last_offset
+            raise (self._failed(error) if is_written else self._refused(error)) from error
         self.producers.end_offset = self.log_end_offset
         count = sum([header.record_count for _, header in found])
         self.unflushed_records += count
@@ -382,7 +385,7 @@ class Log(DurableLog):
             )
         return self._roll(base_offset, now_ms)
 
-    @on_disk
+    @on_disk_again
     def roll(self, now_ms: int) -> None:
         """Begin a new segment at the log end, unless the active one is still empty."""
         self._roll(self.log_end_offset, now_ms)
@@ -392,7 +395,7 @@ class Log(DurableLog):
         if active.size == 0 and active.base_offset == base_offset:
             return active
         if not active.active:
-            active.activate()
+            activate(active)
         active.roll()
         self._verifier.closed(active)
         self.producers.end_offset = base_offset
@@ -407,13 +410,12 @@ class Log(DurableLog):
             self._unsynced_paths.append(path)
             self._unsynced_directories = True
 
-    def _begin_segment(self, base_offset: int, now_ms: int) -> Segment:
+    def _begin_segment(self, base_offset: int, now_ms: int, *, must: bool = False) -> Segment:
         self._limits = segment_limits(self.config, self._chance)
         segment = self._new_segment(base_offset, now_ms)
-        segment.create_files()
+        begin(segment, must=must)
         self._unsynced_directories = True
         self.segments.add(segment)
-        segment.activate()
         self._active = segment
         return segment
 
@@ -492,7 +494,7 @@ class Log(DurableLog):
         """Let the log begin at ``offset``, at most the high watermark; whether it moved."""
         return truncation.delete_records_before(self, offset)
 
-    @on_disk
+    @on_disk_again
     def delete_old_segments(self, now_ms: int) -> int:
         """Delete what retention no longer keeps; how many segments."""
         return truncation.delete_old_segments(self, now_ms)

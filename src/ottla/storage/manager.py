@@ -29,6 +29,7 @@ from ottla.storage.directories import (
     Kind,
     LogDirectory,
     LogDirFailed,
+    LogUnavailable,
     directory_name,
     parse_directory_name,
 )
@@ -127,6 +128,7 @@ class LogManager:
         if not directory.is_online:
             return
         directory.fail(error)
+        self.removals.discard(path)
         lost = self._let_go(self.logs, directory, error)
         self._let_go(self.future_logs, directory, error)
         self.on_directory_failed(directory, lost)
@@ -366,6 +368,10 @@ class LogManager:
         self._lower_claims(directory, topic_partition, 0, 0)
         try:
             log = self._open_log(f"{directory.path}/{name}", topic_partition, topic_id)
+        except LogUnavailable:
+            with contextlib.suppress(OSError):  # what is half made is made anew
+                self._filesystem.remove_directory(f"{directory.path}/{name}")
+            raise
         except LogDirFailed as failure:
             self.fail_directory(directory.path, failure.error)
             raise

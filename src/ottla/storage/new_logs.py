@@ -5,7 +5,6 @@ one sync of the whole disk.
 """
 
 import contextlib
-from collections.abc import Callable
 from typing import Final
 
 from ottla.storage.checkpoints import PARTITION_METADATA
@@ -16,43 +15,43 @@ ONE_BY_ONE_MAX: Final = 16
 
 
 class NewLogs:
-    """The directories of new logs, until :meth:`take`."""
+    """The directories of new logs, by the log directories they are in, until :meth:`take`."""
 
     __slots__ = ("_filesystem", "_paths")
 
     def __init__(self, filesystem: Filesystem) -> None:
         self._filesystem = filesystem
-        self._paths: dict[str, None] = {}
+        self._paths: dict[str, dict[str, None]] = {}
 
-    def __len__(self) -> int:
-        return len(self._paths)
+    @property
+    def log_directories(self) -> list[str]:
+        """Those with new logs."""
+        return list(self._paths)
 
     def add(self, path: str) -> None:
-        self._paths[path] = None
+        self._paths.setdefault(path.rpartition("/")[0], {})[path] = None
 
     def discard(self, path: str) -> None:
-        self._paths.pop(path, None)
+        directory = path.rpartition("/")[0]
+        paths = self._paths.get(directory, {})
+        paths.pop(path, None)
+        if not paths:
+            self._paths.pop(directory, None)
 
-    def take(self) -> Callable[[], list[tuple[str, OSError]]]:
-        """The work of syncing them, for any thread; it tells which log directories have failed."""
-        taken, self._paths = self._paths, {}
-        by_directory: dict[str, list[str]] = {}
-        for path in taken:
-            by_directory.setdefault(path.rpartition("/")[0], []).append(path)
-        return lambda: self._sync(by_directory)
+    def take(self, directory: str) -> list[str]:
+        return list(self._paths.pop(directory, ()))
 
-    def _sync(self, by_directory: dict[str, list[str]]) -> list[tuple[str, OSError]]:
-        failed = []
-        for directory, paths in by_directory.items():
-            try:
-                if len(paths) > ONE_BY_ONE_MAX:
-                    self._filesystem.sync_all(directory)
-                else:
-                    self._sync_each(paths)
-                    self._filesystem.sync_directory(directory)
-            except OSError as error:
-                failed.append((directory, error))
-        return failed
+    def sync(self, directory: str, paths: list[str]) -> OSError | None:
+        """Sync what was taken, in any thread; the error, if there was one."""
+        try:
+            if len(paths) > ONE_BY_ONE_MAX:
+                self._filesystem.sync_all(directory)
+            else:
+                self._sync_each(paths)
+                self._filesystem.sync_directory(directory)
+        except OSError as error:
+            return error
+        return None
 
     def _sync_each(self, paths: list[str]) -> None:
         for path in paths:

@@ -13,9 +13,9 @@ from ottla.common.errors import (
     OffsetNotAvailable,
     OffsetOutOfRange,
 )
-from ottla.storage.directories import LogDirFailed, Retired
+from ottla.storage.directories import LogDirFailed, LogUnavailable, Retired
 from ottla.storage.file_records import place_at
-from ottla.storage.files import FileRegion
+from ottla.storage.files import FileRegion, is_disks
 from ottla.storage.index_rebuild import IndexRebuild
 from ottla.storage.leader_epochs import EpochEnd, LeaderEpochs
 from ottla.storage.listener import LogListener
@@ -45,6 +45,21 @@ def on_disk(method: Callable[Concatenate[L, P], T]) -> Callable[Concatenate[L, P
             return method(log, *args, **kwargs)
         except OSError as error:
             raise log._failed(error) from error
+
+    return guarded
+
+
+def on_disk_again(method: Callable[Concatenate[L, P], T]) -> Callable[Concatenate[L, P], T]:
+    """The same for one that may be tried again: only an error of the disk ends the log."""
+
+    @wraps(method)
+    def guarded(log: L, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        if log.failure is not None:
+            raise log._failed(log.failure)
+        try:
+            return method(log, *args, **kwargs)
+        except OSError as error:
+            raise log._refused(error) from error
 
     return guarded
 
@@ -101,11 +116,20 @@ class ReadableLog:
             segment.on_doubt = listener.indexes_doubted
 
     def _failed(self, error: OSError) -> LogDirFailed:
-        failure = LogDirFailed(self.directory.rpartition("/")[0], error)
+        directory = self.directory.rpartition("/")[0]
+        if isinstance(self.failure, Retired):
+            return LogUnavailable(directory, self.failure)
+        failure = LogDirFailed(directory, error)
         if self.failure is None:
             self.failure = error
             self._listener.failed(failure)
         return failure
+
+    def _refused(self, error: OSError) -> LogDirFailed:
+        """What becomes of an operation of which a failure leaves nothing behind."""
+        if is_disks(error):
+            return self._failed(error)
+        return LogUnavailable(self.directory.rpartition("/")[0], error)
 
     def retire(self, successor: "ReadableLog | None" = None) -> None:
         """Refuse everything from now on: the log goes, or ``successor`` has its records.
@@ -156,14 +180,14 @@ class ReadableLog:
                 return FetchedData(None, offset, offset)
             region = FileRegion(segment.file, position, end - position)
         except OSError as error:
-            raise self._failed(error) from error
+            raise self._refused(error) from error
         positions = self._positions
         positions[next_offset] = (segment, end)
         if len(positions) > POSITIONS_MAX:
             del positions[next(iter(positions))]
         return FetchedData(region, offset, next_offset)
 
-    @on_disk
+    @on_disk_again
     def read_bytes(self, offset: int, max_bytes: int) -> bytes:
         """The bytes of the batches from ``offset`` to the end of the log, at least one of them."""
         end = self.log_end_offset
@@ -220,7 +244,7 @@ class ReadableLog:
         first = place_at(segment.file, position, end) if at_least_one else None
         return (position, -1) if first is None else (first.end, first.last_offset + 1)
 
-    @on_disk
+    @on_disk_again
     def aborted_transactions(self, offset: int, upper_bound_offset: int) -> list[tuple[int, int]]:
         """Producer id and first offset of those that have records between the offsets."""
         found: list[tuple[int, int]] = []
@@ -247,7 +271,7 @@ class ReadableLog:
             base_offset, search = self.next_time_search(timestamp, base_offset)
         return None
 
-    @on_disk
+    @on_disk_again
     def next_time_search(self, timestamp: int, behind: int = -1) -> tuple[int, TimeSearch | None]:
         """Where a record that is not older than ``timestamp`` is to be looked for next.
 
@@ -262,22 +286,22 @@ class ReadableLog:
             segment = self.segments.higher(behind)
         return behind, None
 
-    @on_disk
+    @on_disk_again
     def run_time_search(self, search: TimeSearch) -> TimestampAndOffset | None:
         return search.run()
 
     def time_search_failed(self, error: OSError) -> LogDirFailed:
         """The disk did not let a search run that ran elsewhere."""
-        return self._failed(error)
+        return self._refused(error)
 
     # Indexes that mislead
 
-    @on_disk
+    @on_disk_again
     def prepare_rebuild(self, segment: Segment) -> IndexRebuild | None:
         """The indexes of a closed segment, to be made anew elsewhere; None if it has gone."""
         return segment.prepare_rebuild() if self._is_closed(segment) else None
 
-    @on_disk
+    @on_disk_again
     def rebuilt(self, segment: Segment, rebuild: IndexRebuild, error: OSError | None) -> None:
         """They were; whoever follows them compares them with the batches, so no sync is needed."""
         if error is not None:
@@ -288,7 +312,7 @@ class ReadableLog:
     def _is_closed(self, segment: Segment) -> bool:
         return self.segments.floor(segment.base_offset) is segment and not segment.active
 
-    @on_disk
+    @on_disk_again
     def offset_of_max_timestamp(self) -> TimestampAndOffset | None:
         """The first record with the largest timestamp of all."""
         segments = [segment for segment in self.segments if segment.size]
@@ -323,7 +347,7 @@ class ReadableLog:
             self._check_epoch_behind(epoch)
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
-    @on_disk
+    @on_disk_again
     def _check_epoch_behind(self, epoch: int) -> None:
         self._verifier.check_epoch_behind(epoch)
 

@@ -183,11 +183,11 @@ class Segment:
         """Keep the file open no longer than its readers do."""
         self._file = None
 
-    def activate(self) -> None:
-        """Get ready for appends: indexes in memory, and what is known of the batches so far."""
+    def activate(self, *, must: bool = False) -> None:
+        """Get ready for appends; where it ``must`` be, with a descriptor of the reserve."""
         self._open_files.discard(self)
+        self._file = self._file or self._filesystem.open(self.path, stays=not must)
         self.active = True
-        self._file = self.file
         self._load_max_timestamp()
         self.load_first_timestamp()
         self._check_indexes_full()

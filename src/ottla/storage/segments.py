@@ -2,6 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from contextlib import suppress
 
 from ottla.storage.segment import Segment
 
@@ -60,3 +61,28 @@ class Segments:
         first = max(bisect_right(self._bases, start) - 1, 0)
         last = len(self._bases) if end is None else bisect_left(self._bases, end)
         return self._segments[first:last]
+
+
+def activate(segment: Segment, *, must: bool = False) -> None:
+    """Open a segment for appends, or leave it closed."""
+    try:
+        segment.activate(must=must)
+    except OSError:
+        segment.abandon()
+        raise
+
+
+def begin(segment: Segment, *, must: bool = False) -> None:
+    """Make the files of a new segment and open them for appends; all of it, or nothing.
+
+    An empty file left behind would end the log where later records go to the segment before.
+    """
+    try:
+        segment.create_files()
+        segment.activate(must=must)
+    except OSError:
+        segment.abandon()
+        for path in segment.paths():
+            with suppress(OSError):
+                segment._filesystem.remove(path)
+        raise

@@ -310,8 +310,10 @@ class MemoryFilesystem:
             raise IsADirectoryError(errno.EISDIR, "is a directory", path)
         return node
 
-    def open(self, path: str, *, create: bool = False) -> MemoryFile:
+    def open(self, path: str, *, create: bool = False, stays: bool = False) -> MemoryFile:
         self.before("open", path)
+        if stays:
+            self.before("keep open", path)
         if create and self._find(path) is None:
             directory, name = self._parent(path)
             directory.change({name: _Inode()})

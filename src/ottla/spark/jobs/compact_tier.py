@@ -149,15 +149,16 @@ class _TierFiles(OsFilesystem):
     """A directory of this machine in which the logs of remote segments can be read."""
 
     def __init__(self, directory: str, run: TierRun) -> None:
+        super().__init__()
         self._run = run
         self._remote = {
             f"{directory}/{file_name(each.base_offset, LOG_SUFFIX)}": each for each in run.segments
         }
 
-    def open(self, path: str, *, create: bool = False) -> Any:
+    def open(self, path: str, *, create: bool = False, stays: bool = False) -> Any:
         place = self._remote.get(path)
         if place is None:
-            return super().open(path, create=create)
+            return super().open(path, create=create, stays=stays)
         return place.open(self._run.owner.topic_id)
 
 
