@@ -525,3 +525,31 @@ def test_the_same_on_the_file_system_of_the_machine(tmp_path: Path) -> None:
         assert manager.directories[0].was_clean == clean
     assert logs.values_of(manager.logs[logs.TOPIC]) == expected
     manager.stop()
+
+
+def test_a_new_log_goes_where_there_are_the_fewest_however_they_came_and_went(
+    broker: Broker,
+) -> None:
+    manager = broker.manager
+    chance = Chance(7)
+    for step in range(200):
+        which = TopicPartition("topic", chance.below(12))
+        act = chance.below(4)
+        if act < 2:
+            manager.get_or_create(which, logs.TOPIC_ID)
+        elif act == 2:
+            manager.delete(which)
+        elif which in manager.logs and which not in manager.future_logs:
+            path = manager.directory_of(manager.logs[which]).path
+            manager.create_future(which, B if path == A else A)
+            if step % 2:
+                manager.copy_to_future(which, 1 << 20)
+                manager.replace_current_with_future(which)
+            else:
+                manager.abandon_future(which)
+        counted = {path: manager.logs.counts[path] for path in (A, B)}
+        found = [manager.directory_of(log).path for log in manager.logs.values()]
+        assert counted == {path: found.count(path) for path in (A, B)}
+        assert sum(manager.future_logs.counts.values()) == len(manager.future_logs)
+    manager.fail_directory(A, OSError(errno.EIO, "failed"))
+    assert manager.logs.counts[A] == 0

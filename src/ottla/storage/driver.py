@@ -325,7 +325,9 @@ class StorageDriver:
         step()
 
     def _expire_producers(self) -> None:
-        self._manager.remove_expired_producers()
+        now_ms = self._scheduler.wall_ms()
+        for log in self._manager.all_logs():
+            log.producers.remove_expired(now_ms)
 
     def _recovery_points(self) -> None:
         for directory in self._manager.online_directories:

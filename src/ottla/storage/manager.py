@@ -37,6 +37,7 @@ from ottla.storage.files import Filesystem
 from ottla.storage.inspection import Damage
 from ottla.storage.keeper import Keeper
 from ottla.storage.log import PRODUCER_EXPIRATION_MS, Log
+from ottla.storage.log_table import LogTable
 from ottla.storage.new_logs import ONE_BY_ONE_MAX, NewLogs
 from ottla.storage.open_files import OpenFiles
 from ottla.storage.removals import Removals
@@ -75,8 +76,8 @@ class LogManager:
         self._verify = verify
         self._by_path = {path: LogDirectory(filesystem, path) for path in paths}
         self._preferred: dict[TopicPartition, str] = {}
-        self.logs: dict[TopicPartition, Log] = {}
-        self.future_logs: dict[TopicPartition, Log] = {}
+        self.logs = LogTable()
+        self.future_logs = LogTable()
         """Logs that are being filled to take the place of the current one."""
         self.strays: dict[str, TopicPartition] = {}
         """Directories of partitions that the cluster does not know, by their paths."""
@@ -134,18 +135,18 @@ class LogManager:
         self.on_directory_failed(directory, lost)
 
     def _let_go(
-        self, logs: dict[TopicPartition, Log], directory: LogDirectory, error: OSError
+        self, logs: LogTable, directory: LogDirectory, error: OSError
     ) -> list[TopicPartition]:
         """Take the logs that lie in ``directory`` out of ``logs``; which those were."""
-        gone = [each for each, log in logs.items() if self.directory_of(log) is directory]
-        for topic_partition in gone:
-            log = logs.pop(topic_partition)
+        gone = {each: log for each, log in logs.items() if self.directory_of(log) is directory}
+        for topic_partition, log in gone.items():
+            logs.take(topic_partition)
             self.cleaner.forget(log)
             log.failure = log.failure or error
             log.abandon()
             self.rolled.pop(log, None)
             self.new_logs.discard(log.directory)
-        return gone
+        return list(gone)
 
     # Start and stop
 
@@ -246,9 +247,10 @@ class LogManager:
         keeper.log = log
         return log
 
-    def _add(self, log: Log, logs: dict[TopicPartition, Log]) -> None:
-        other = logs.setdefault(log.topic_partition, log)
-        if other is log:
+    def _add(self, log: Log, logs: LogTable) -> None:
+        other = logs.get(log.topic_partition)
+        if other is None:
+            logs[log.topic_partition] = log
             return
         # A crash while one took the place of the other: the copy has all that the original had.
         shorter, longer = sorted((log, other), key=lambda each: each.log_end_offset)
@@ -348,10 +350,8 @@ class LogManager:
             raise KafkaStorageError("no log directory is online")
         if len(online) == 1:
             return online[0]
-        counts = dict.fromkeys(self._by_path, 0)
-        for log in self.all_logs():
-            counts[self.directory_of(log).path] += 1
-        return min(online, key=lambda directory: counts[directory.path])
+        current, future = self.logs.counts, self.future_logs.counts
+        return min(online, key=lambda each: current[each.path] + future[each.path])
 
     def online_directory(self, path: str) -> LogDirectory:
         directory = self._by_path.get(path)
@@ -388,7 +388,7 @@ class LogManager:
         """Forget a log, and the one that was to replace it; their files go after a while."""
         self._preferred.pop(topic_partition, None)
         for logs in (self.logs, self.future_logs):
-            log = logs.pop(topic_partition, None)
+            log = logs.take(topic_partition)
             if log is not None:
                 with contextlib.suppress(LogDirFailed):
                     self._retire(log)
@@ -405,7 +405,7 @@ class LogManager:
 
     def mark_stray(self, topic_partition: TopicPartition) -> None:
         """Set a log aside that the cluster does not know; nothing is deleted."""
-        log = self.logs.pop(topic_partition, None)
+        log = self.logs.take(topic_partition)
         if log is not None:
             self._set_aside(log)
 
@@ -489,7 +489,8 @@ class LogManager:
         new one not be there.
         """
         current = self.logs[topic_partition]
-        future = self.future_logs.pop(topic_partition)
+        future = self.future_logs.take(topic_partition)
+        assert future is not None
         assert future.log_end_offset == current.log_end_offset
         self.logs[topic_partition] = future
         future.follow_epochs(current.epochs)
@@ -501,7 +502,7 @@ class LogManager:
 
     def abandon_future(self, topic_partition: TopicPartition) -> None:
         """Stop moving a log."""
-        log = self.future_logs.pop(topic_partition, None)
+        log = self.future_logs.take(topic_partition)
         if log is not None:
             with contextlib.suppress(LogDirFailed):
                 self._retire(log)
@@ -523,11 +524,6 @@ class LogManager:
         """Choose the dirtiest of the logs that may be compacted now; one that moves is not."""
         logs = [log for tp, log in self.logs.items() if tp not in self.future_logs]
         return self.cleaner.grab_dirtiest(logs, self._clock.wall_ms())
-
-    def remove_expired_producers(self) -> None:
-        now_ms = self._clock.wall_ms()
-        for log in self.all_logs():
-            log.producers.remove_expired(now_ms)
 
     def logs_to_flush(self) -> list[Log]:
         """Those that were not flushed for as long as ``flush.ms`` allows."""
