@@ -8,14 +8,18 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from google.protobuf import descriptor_pb2 as pb
+from google.protobuf.descriptor_pool import DescriptorPool
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.spark.messages import descriptors, message_class
+from tests.spark.messages import F, descriptors, message_class
 
 from ottla.spark.formats.arrow_types import TIMESTAMP, ddl_of, parse_columns
+from ottla.spark.formats.avro_types import AvroSchema
 from ottla.spark.formats.avro_types import schema_of as avro_schema_of
 from ottla.spark.formats.json_schema import columns_of
 from ottla.spark.formats.json_schema import schema_of as json_schema_of
+from ottla.spark.formats.protobuf_types import type_of
 from ottla.spark.formats.spec import EncodeError, FormatError, FormatSpec
 from ottla.spark.formats.values import (
     DecodedValues,
@@ -485,3 +489,31 @@ def test_an_avro_schema_without_bound_or_sense_is_refused(text: str) -> None:
 def test_descriptors_that_hold_no_such_message_are_refused(content: bytes, name: str) -> None:
     with pytest.raises(FormatError):
         decoded_type(FormatSpec("protobuf", None, content, name))
+
+
+@pytest.mark.parametrize("leaf", ["int", "null"])
+def test_an_avro_schema_that_doubles_with_each_name_is_refused_soon(leaf: str) -> None:
+    fields = [{"name": "leaf", "type": leaf}]
+    texts = [json.dumps({"type": "record", "name": "R0", "fields": fields})]
+    for level in range(1, 60):
+        fields = [{"name": side, "type": f"R{level - 1}"} for side in ("left", "right")]
+        texts.append(json.dumps({"type": "record", "name": f"R{level}", "fields": fields}))
+    texts.append(json.dumps({"type": "array", "items": "R59"} if leaf == "null" else "R59"))
+    with pytest.raises(FormatError, match="too many types"):
+        AvroSchema(texts)
+
+
+def test_a_message_that_doubles_with_each_name_is_refused_soon() -> None:
+    file = pb.FileDescriptorProto(name="bomb.proto", package="bomb", syntax="proto3")
+    for level in range(60):
+        message = file.message_type.add(name=f"M{level}")
+        for number, side in enumerate(("left", "right"), 1):
+            field = message.field.add(name=side, number=number, label=1)
+            field.type = F.TYPE_MESSAGE if level else F.TYPE_INT32
+            if level:
+                field.type_name = f".bomb.M{level - 1}"
+    pool = DescriptorPool()
+    pool.Add(file)
+    assert type_of(pool.FindMessageTypeByName("bomb.M3"))
+    with pytest.raises(FormatError, match="more than 10000 fields"):
+        type_of(pool.FindMessageTypeByName("bomb.M59"))

@@ -14,6 +14,8 @@ import pyarrow as pa
 from ottla.spark.formats.spec import FormatError
 
 DEPTH_MAX: Final = 64
+TYPES_MAX: Final = 10_000
+"""Of one schema, with all that it refers to written out: each may name another twice."""
 TIMESTAMP: Final = pa.timestamp("us", "UTC")
 TIMESTAMP_NTZ: Final = pa.timestamp("us")
 DECIMAL_DIGITS_MAX: Final = 38

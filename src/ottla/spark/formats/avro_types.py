@@ -16,6 +16,7 @@ from ottla.spark.formats.arrow_types import (
     DEPTH_MAX,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    TYPES_MAX,
     decimal_of,
     list_of,
     map_of,
@@ -61,6 +62,7 @@ class AvroSchema:
                 raise FormatError(f"no Avro schema: {error}") from error
             except fastavro.schema.UnknownType as error:
                 raise FormatError(f"Avro schema: the type {error.name} is unknown") from error
+        self._types = 0
         self.raw_type = self._type(self.parsed, ())
         """As read: milliseconds stay milliseconds."""
 
@@ -102,8 +104,9 @@ class AvroSchema:
         return made
 
     def _type(self, schema: Any, within: tuple[str, ...]) -> pa.DataType:
-        if len(within) > DEPTH_MAX:
-            raise FormatError("the Avro schema is nested too deeply")
+        self._types += 1
+        if len(within) > DEPTH_MAX or self._types > TYPES_MAX:
+            raise FormatError("the Avro schema is nested too deeply, or has too many types")
         if isinstance(schema, list):
             return self._union(schema, within)
         if isinstance(schema, str):
@@ -143,6 +146,9 @@ class AvroSchema:
 
     def _takes_bytes(self, schema: Any, within: tuple[str, ...] = ()) -> bool:
         """Whether every value takes any."""
+        self._types += 1
+        if self._types > TYPES_MAX:
+            raise FormatError("the Avro schema has too many types")
         if isinstance(schema, str) and schema in self._names:
             schema = self._names[schema]
         if isinstance(schema, dict) and schema["type"] in {"record", "error"}:

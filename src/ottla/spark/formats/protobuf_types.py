@@ -19,7 +19,14 @@ from google.protobuf import (
 )
 from google.protobuf.message import DecodeError
 
-from ottla.spark.formats.arrow_types import DEPTH_MAX, TIMESTAMP, list_of, map_of, struct_of
+from ottla.spark.formats.arrow_types import (
+    DEPTH_MAX,
+    TIMESTAMP,
+    TYPES_MAX,
+    list_of,
+    map_of,
+    struct_of,
+)
 from ottla.spark.formats.spec import FormatError
 from ottla.spark.registry import RegisteredSchema
 
@@ -164,8 +171,22 @@ def type_of(message: Any, within: tuple[str, ...] = ()) -> pa.DataType:
         return _SCALARS[scalar_name(message.fields_by_name["value"])]
     if name in within or len(within) > DEPTH_MAX:
         raise FormatError(f"Protobuf: {name} refers to itself, which no column can")
+    if not within and _written_out(message, {}) > TYPES_MAX:
+        raise FormatError(f"Protobuf: {name} has more than {TYPES_MAX} fields, one in another")
     inner = (*within, name)
     return struct_of((each.name, _field(each, inner)) for each in message.fields)
+
+
+def _written_out(message: Any, known: dict[str, int]) -> int:
+    """How many fields there are when each stands where it is named; each message counts once."""
+    name = message.full_name
+    if name not in known:
+        known[name] = 0  # within itself it is refused anyway
+        known[name] = sum(
+            1 + (0 if each.message_type is None else _written_out(each.message_type, known))
+            for each in message.fields
+        )
+    return known[name]
 
 
 def _field(field: Any, within: tuple[str, ...]) -> pa.DataType:
