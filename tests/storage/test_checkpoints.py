@@ -153,3 +153,14 @@ def test_superseded_content_may_have_reached_the_disk(files: MemoryFilesystem) -
     checkpoint.prepare({PLAIN: 100})
     checkpoint.prepare({PLAIN: 50})
     assert checkpoint.claim(PLAIN) == 100
+
+
+@pytest.mark.parametrize("name", ["abc", "a:b=c", "#1!", "caf\u00e9", "a\\b", "-_Zz09"])
+def test_whatever_a_cluster_is_called_is_read_as_java_writes_it(name: str) -> None:
+    meta = MetaProperties(name, 1)
+    assert MetaProperties.decode(meta.encode()).cluster_id == name
+
+
+def test_escapes_of_java_are_understood() -> None:
+    data = b"#Mon Jan 01 00:00:00 UTC 2024\ncluster.id=prod\\:eu\\=1\\u00E9\nversion=1\nnode.id=3\n"
+    assert MetaProperties.decode(data) == MetaProperties("prod:eu=1\u00e9", 3)

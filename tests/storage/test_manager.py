@@ -553,3 +553,16 @@ def test_a_new_log_goes_where_there_are_the_fewest_however_they_came_and_went(
         assert sum(manager.future_logs.counts.values()) == len(manager.future_logs)
     manager.fail_directory(A, OSError(errno.EIO, "failed"))
     assert manager.logs.counts[A] == 0
+
+
+def test_a_corrupt_swap_file_takes_its_directory_offline_and_no_other(
+    broker: Broker, files: MemoryFilesystem
+) -> None:
+    for partition in range(2):
+        log = broker.manager.get_or_create(TopicPartition("topic", partition), logs.TOPIC_ID)
+        logs.append(log, b"value")
+    bad = broker.manager.logs[TopicPartition("topic", 0)]
+    files.write(f"{bad.directory}/{0:020d}.log.swap", bytes(100))
+    manager = broker.restart(clean=False)
+    assert [directory.is_online for directory in manager.directories] == [False, True]
+    assert list(manager.logs) == [TopicPartition("topic", 1)]

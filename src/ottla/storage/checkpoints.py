@@ -6,6 +6,7 @@ and cluster a log directory, ``.kafka_cleanshutdown`` that everything was flushe
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
@@ -122,6 +123,23 @@ def decode_partition_metadata(data: bytes) -> bytes:
     return topic_id
 
 
+def _unescaped(text: str) -> str:
+    """A value as Java's Properties have written it: with a backslash before some characters."""
+
+    def meant(found: re.Match[str]) -> str:
+        escaped = found[1]
+        if len(escaped) > 1:
+            return chr(int(escaped[1:], 16))
+        return {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}.get(escaped, escaped)
+
+    return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", meant, text)
+
+
+def _escaped(text: str) -> str:
+    escaped = re.sub(r"([\\:=#!])", r"\\\1", text)
+    return "".join(each if " " <= each <= "~" else f"\\u{ord(each):04X}" for each in escaped)
+
+
 def _pairs(data: bytes, separator: str) -> dict[str, str]:
     pairs = {}
     for line in data.decode(errors="replace").splitlines():
@@ -141,7 +159,7 @@ class MetaProperties(NamedTuple):
     def encode(self) -> bytes:
         lines = [
             "#",
-            f"cluster.id={self.cluster_id}",
+            f"cluster.id={_escaped(self.cluster_id)}",
             "version=1",
             f"node.id={self.node_id}",
         ]
@@ -157,7 +175,7 @@ class MetaProperties(NamedTuple):
             node_id = int(values["node.id" if version == 1 else "broker.id"])
             directory_id = values.get("directory.id")
             return MetaProperties(
-                values["cluster.id"],
+                _unescaped(values["cluster.id"]),
                 node_id,
                 None if directory_id is None else uuid_from_text(directory_id),
             )

@@ -18,7 +18,7 @@ from typing import Final
 
 from ottla.common.chance import Chance
 from ottla.common.clock import Clock
-from ottla.common.errors import KafkaStorageError, LogDirNotFound
+from ottla.common.errors import CorruptMessage, KafkaStorageError, LogDirNotFound
 from ottla.common.identifiers import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from ottla.common.topic_partition import TopicPartition
 from ottla.storage.checkpoints import META_PROPERTIES, CorruptCheckpoint, Offsets
@@ -179,6 +179,8 @@ class LogManager:
                 self._load(directory, is_stray)
             except OSError as error:
                 self.fail_directory(directory.path, error)
+            except CorruptMessage as error:  # of this directory alone; the others go on
+                self.fail_directory(directory.path, OSError(errno.EIO, error.message))
             except LogDirFailed as failure:
                 self.fail_directory(directory.path, failure.error)
 
