@@ -3,6 +3,7 @@
 import pytest
 from tests.coordinator.consumers import AT_ONCE, Consumer, described, group_of, settle
 from tests.coordinator.coordinator import GROUP, Coordinator, Member
+from tests.coordinator.coordinator import settle as classic_settle
 from tests.coordinator.test_migration import Classic, classic_group
 
 from ottla.common.errors import ApiError, ErrorCode, NotEnoughReplicas
@@ -238,3 +239,43 @@ def test_a_topic_that_is_made_anew_keeps_its_offsets() -> None:
     coordinator.cluster.put("topic", 1)
     mend(coordinator)
     assert committed_of_gone(coordinator) == 5
+
+
+# Assignments that are not committed
+
+
+def test_who_waits_for_an_assignment_that_is_not_committed_is_sent_away_in_time() -> None:
+    coordinator = Coordinator()
+    members = [Member(coordinator, "a"), Member(coordinator, "b")]
+    for member in members:
+        member.join()
+    coordinator.scheduler.run_until(lambda: all(member.joined for member in members), 60)
+    coordinator.log.hold = True
+    synced = [member.sync({each.member_id: b"x" for each in members}) for member in members]
+    coordinator.wait(5)
+    assert [each.result().error_code for each in synced] == [UNAVAILABLE] * 2
+    assert coordinator.state() == "PreparingRebalance"
+    coordinator.log.hold = False
+    coordinator.commit_log()
+    for member in members:
+        member.join()
+    coordinator.wait(1)
+    classic_settle(coordinator, *members)
+    assert coordinator.state() == "Stable"
+
+
+def test_a_static_member_whose_new_id_is_not_committed_hears_so_in_time() -> None:
+    coordinator = Coordinator()
+    member = Member(coordinator, "a", instance_id="i")
+    classic_settle(coordinator, member)
+    coordinator.log.hold = True
+    again = Member(coordinator, "a", instance_id="i")
+    joined = again.send_join()
+    coordinator.wait(5)
+    assert joined.result().error_code == UNAVAILABLE
+    coordinator.log.hold = False
+    coordinator.commit_log()
+    assert coordinator.state() == "Stable"
+    last = Member(coordinator, "a", instance_id="i").send_join()
+    coordinator.turn()
+    assert last.result().error_code == ErrorCode.NONE

@@ -45,6 +45,10 @@ from ottla.protocol.generated.txn_offset_commit import (
 T = TypeVar("T")
 
 TIMEOUT = 5.0
+REBALANCE = 30.0
+SYNCED = REBALANCE + TIMEOUT + 1.0
+"""Others have their rebalance timeout to come, and the assignment must be committed in time."""
+JOINED = 2 * SYNCED
 HOUR_MS = 3_600_000
 GROUPS = ("group", "other")
 KINDS = ("consumer", "classic")
@@ -375,17 +379,17 @@ class ClassicLife(Life):
 
     async def _join(self) -> None:
         member = self.member
-        answer = await self.world.ask("join", member.send_join(), within=None)
+        answer = await self.world.ask("join", member.send_join(), within=JOINED)
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             member.member_id = answer.member_id
-            answer = await self.world.ask("join", member.send_join(), within=None)
+            answer = await self.world.ask("join", member.send_join(), within=JOINED)
         if answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
             member.member_id = ""
         if answer.error_code != ErrorCode.NONE:
             return
         member.member_id, member.generation_id = answer.member_id, answer.generation_id
         shares = {each.member_id: b"share" for each in answer.members}
-        synced = await self.world.ask("sync", member.sync(shares), within=None)
+        synced = await self.world.ask("sync", member.sync(shares), within=SYNCED)
         self.has_joined = synced.error_code == ErrorCode.NONE
 
     def begin_again(self) -> None:

@@ -45,6 +45,11 @@ class ClassicRebalance:
         self.timers = timers
         self.settings = settings
 
+    @property
+    def commit_timeout_ms(self) -> int:
+        """How long somebody may wait until what was decided is committed."""
+        return self.settings.offsets_commit_timeout_ms
+
     def find(self, group_id: str) -> ClassicGroup | None:
         group = self.groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None

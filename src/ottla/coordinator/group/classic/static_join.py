@@ -7,11 +7,11 @@ same protocol, nobody rebalances: the new id is stored, and the member goes on w
 
 from typing import Final
 
-from ottla.common.errors import ApiError, ErrorCode
+from ottla.common.errors import ApiError, ErrorCode, RequestTimedOut
 from ottla.coordinator.group.classic.group import ClassicGroup, ClassicState
 from ottla.coordinator.group.classic.joining import Joining, join_refused
 from ottla.coordinator.group.classic.member import ClassicMember
-from ottla.coordinator.group.classic.rebalance import ClassicRebalance, Records
+from ottla.coordinator.group.classic.rebalance import ClassicRebalance, Records, nothing
 from ottla.coordinator.group.records import group_record
 from ottla.coordinator.runtime import client_error
 from ottla.coordinator.shard import Outcome, Stored
@@ -55,6 +55,15 @@ class ClassicStaticJoin:
                 response = self._welcome(group, member, former_leader, joining.caller.version)
                 self._rebalance.answer_join(member, response)
 
+        def time_is_up(_now_ms: int) -> Records:
+            """It may come again, while its new id is not committed."""
+            if member.awaiting_join is joining.answer:
+                code = client_error(RequestTimedOut()).code
+                self._rebalance.answer_join(member, join_refused(code, member_id))
+            return nothing()
+
+        key, timeout_ms = ("stored", group.group_id, member_id), self._rebalance.commit_timeout_ms
+        self._rebalance.timers.schedule(key, timeout_ms, time_is_up, lasts=True)
         assignments = {each.member_id: each.assignment for each in group.members.values()}
         record = group_record(group.group_id, group.to_record(assignments))
         return Outcome([record], None, stored)

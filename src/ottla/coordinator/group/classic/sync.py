@@ -1,7 +1,8 @@
 """SyncGroup and Heartbeat to a classic group.
 
 The leader's SyncGroup carries the assignment of everybody. It is stored first, and told to the
-members only when it is committed: a coordinator that takes over knows what they were told.
+members only when it is committed: a coordinator that takes over knows what they were told. When
+that takes too long, the members are sent away, and all begin again.
 """
 
 from ottla.common.errors import (
@@ -11,6 +12,7 @@ from ottla.common.errors import (
     IllegalGeneration,
     InconsistentGroupProtocol,
     RebalanceInProgress,
+    RequestTimedOut,
     UnknownMemberId,
 )
 from ottla.common.promise import Promise
@@ -83,11 +85,21 @@ class ClassicSync:
         assignments = {each.member_id: each.assignment for each in request.assignments}
         generation_id = group.generation_id
 
-        def stored(error: ApiError | None, now_ms: int) -> None:
+        def is_over() -> bool:
+            """Whether somebody came or went meanwhile, and all must join again."""
             if group.generation_id != generation_id:
+                return True
+            return group.state is not ClassicState.COMPLETING_REBALANCE
+
+        def time_is_up(now_ms: int) -> Records:
+            if is_over():
+                return nothing()
+            self._rebalance.refuse_assignment(group, client_error(RequestTimedOut()).code)
+            return self._rebalance.prepare(group, now_ms)
+
+        def stored(error: ApiError | None, now_ms: int) -> None:
+            if is_over():
                 return
-            if group.state is not ClassicState.COMPLETING_REBALANCE:
-                return  # somebody came or went meanwhile, and all must join again
             if error is not None:
                 self._rebalance.refuse_assignment(group, client_error(error).code)
                 self._rebalance.prepare(group, now_ms)
@@ -99,6 +111,8 @@ class ClassicSync:
                 if self._rebalance.answer_sync(member, _assigned(group, member)):
                     self._rebalance.begin_session(group, member)
 
+        key, timeout_ms = ("stored", group.group_id), self._rebalance.commit_timeout_ms
+        self._rebalance.timers.schedule(key, timeout_ms, time_is_up, lasts=True)
         record = group_record(group.group_id, group.to_record(assignments))
         return Outcome([record], None, stored)
 
