@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from tests.spark.topics import Row, Topics, numbered, until
 
 from ottla.cli.job_runs import reason
 from ottla.cli.main import cli
+from ottla.client.remote_segments import RemoteSegments
 from ottla.spark.broker_reads import connected
 from ottla.spark.errors import DataLoss
 from ottla.spark.jobs import export as export_jobs
@@ -33,7 +34,8 @@ from ottla.spark.tables.delta_log import DeltaLog
 from ottla.spark.tables.iceberg_log import IcebergLog
 from ottla.spark.tables.spec import TableSpec
 from ottla.tiered.layout import object_key
-from ottla.tiered.segments import EpochStart
+from ottla.tiered.machine import RemotePartition
+from ottla.tiered.segments import EpochStart, TopicIdPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -103,6 +105,20 @@ def test_a_segment_that_is_not_what_the_metadata_says_is_found(broker: Tiered, t
     ):
         verdict = verify_segment(replace(place, segment=changed))
         assert "in the manifest" in (verdict.problem or "")
+
+
+def test_a_tier_that_nothing_is_known_of_is_no_sound_one(
+    broker: Tiered, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forgotten(
+        _: RemoteSegments, owners: Iterable[TopicIdPartition]
+    ) -> dict[TopicIdPartition, RemotePartition]:
+        return {owner: RemotePartition(owner) for owner in owners}
+
+    monkeypatch.setattr(RemoteSegments, "read", forgotten)
+    done = invoked(broker, "verify-tier", topic, "--remote-store", f"file://{broker.store}")
+    assert done.exit_code == 1
+    assert "are in no finished segment" in done.output
 
 
 def test_the_command_verifies_and_fails_when_something_is_wrong(broker: Tiered, topic: str) -> None:

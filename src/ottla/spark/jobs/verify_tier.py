@@ -197,26 +197,26 @@ def find_segments(
     with Consumer(kafka.bootstrap_servers, client_id=kafka.client_id) as consumer:
         remote = RemoteSegments(consumer, timeout_ms=kafka.timing.call_timeout_ms).read(owners)
     tier = Tier([], [])
-    for owner, partition in remote.items():
+    for partition in remote.values():
         finished = [
             each for each in partition.segments if each.state is SegmentState.COPY_SEGMENT_FINISHED
         ]
         tier.places.extend(RemoteSegment(url, settings, each) for each in finished)
-        if finished:
-            tier.missing.extend(_missing(reads, owner, partition.segments))
+    where = {TopicPartition(owner.topic, owner.partition): owner for owner in remote}
+    firsts, _ = reads.list_offsets(dict.fromkeys(where, EARLIEST))
+    locals_, _ = reads.list_offsets(dict.fromkeys(where, EARLIEST_LOCAL))
+    for each, owner in where.items():
+        first, local = firsts.get(each, 0), locals_.get(each, 0)
+        if first < local:  # also where nothing is known of the tier
+            tier.missing.extend(_missing(reads, each, (first, local), remote[owner].segments))
     return tier
 
 
 def _missing(
-    reads: BrokerReads, owner: TopicIdPartition, segments: SegmentCache
+    reads: BrokerReads, partition: TopicPartition, bounds: tuple[int, int], segments: SegmentCache
 ) -> Iterator[Verdict]:
     """Offsets between the log start and the local log that no finished segment has."""
-    partition = TopicPartition(owner.topic, owner.partition)
-    first, _ = reads.list_offsets({partition: EARLIEST})
-    local, _ = reads.list_offsets({partition: EARLIEST_LOCAL})
-    if partition not in first or partition not in local:
-        return
-    offset, end = first[partition], local[partition]
+    offset, end = bounds
     lineage = Lineage.of(leader_epochs(reads.cluster, partition, offset), end)
     for extent in (*segments.extents(lineage, offset), None):
         start = end if extent is None else extent.start_offset
