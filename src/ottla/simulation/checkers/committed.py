@@ -58,6 +58,10 @@ def read_between(log: Log, start: int, end: int) -> bytes:
             last = read_header(data, position).last_offset
         if not data or last < start:
             break
-        parts.append(data)
+        parts += [
+            data[position : position + size]
+            for position, size in batches(data)
+            if read_header(data, position).base_offset < end
+        ]
         start = last + 1
     return b"".join(parts)
