@@ -1,10 +1,10 @@
 """Transactions under everything that may happen to them, in any order.
 
 Two producers share a transactional id, in either version of the protocol, and write to partitions
-that are real logs; requests arrive late or twice, or nobody waits for them, partitions have no
-leader for a while, writes of the coordinator fail, wait for longer than every timeout, are more
-than there is room for, or are lost, wall clocks are set back, and the coordinator forgets all but
-its log. Whatever happens:
+that are real logs; requests and markers arrive late, requests also twice, or nobody waits for
+them, partitions have no leader for a while, writes of the coordinator fail, wait for longer than
+every timeout, are more than there is room for, or are lost, wall clocks are set back, and the
+coordinator forgets all but its log, of which a part may not be committed yet. Whatever happens:
 
 - a reader of committed records sees a transaction whole or not at all, and only when its producer
   asked for the commit,
@@ -44,7 +44,7 @@ TIMEOUT_MS = 10_000
 WALKED = ("0", "0", "1", "1", "commit", "commit", "abort", "init")
 ACTIONS = st.sampled_from(WALKED)
 """What a producer does next: a record for a partition, or an end; it begins when it must."""
-TROUBLES = ("slow", "down", "refuse", "hold", "crash", "lose", "clock")
+TROUBLES = ("slow", "late", "down", "refuse", "hold", "crash", "tail", "lose", "clock")
 HOUR_MS = 3_600_000
 ANSWERED_SECONDS = 2 * SETTINGS.commit_timeout_ms / 1000 + SETTINGS.add_retry_max_ms / 1000 + 0.1
 """A record waits for its partition to be added, and then for the question whether it was."""
@@ -226,6 +226,9 @@ class Transactions(RuleBasedStateMachine):
         self.wrongs: list[str] = []
         self.slow = False
         self.on_the_way: list[Promise[None]] = []
+        self.late = False
+        self.late_markers: list[Promise[None]] = []
+        self.cluster.travel = self.marker_network
         self.promised: dict[Promise[Any], float] = {}
         """What was not answered yet, and when it was asked."""
         self.crowd = 0
@@ -256,6 +259,18 @@ class Transactions(RuleBasedStateMachine):
         if not self.slow:
             self.deliver()
         return arrives
+
+    def marker_network(self) -> Promise[None]:
+        arrives: Promise[None] = Promise()
+        self.late_markers.append(arrives)
+        if not self.late:
+            self.deliver_markers()
+        return arrives
+
+    def deliver_markers(self) -> None:
+        markers, self.late_markers = self.late_markers, []
+        for arrives in markers:
+            arrives.fulfil(None)
 
     def deliver(self) -> None:
         on_the_way, self.on_the_way = self.on_the_way, []
@@ -363,6 +378,10 @@ class Transactions(RuleBasedStateMachine):
             self.slow = not self.slow
             if not self.slow:
                 self.deliver()
+        elif kind == "late":
+            self.late = not self.late
+            if not self.late:
+                self.deliver_markers()
         elif kind == "down":
             self.cluster.down ^= {index}
         elif kind == "clock":
@@ -376,7 +395,11 @@ class Transactions(RuleBasedStateMachine):
         else:
             if kind == "lose":
                 log.lose_uncommitted(TRANSACTION_STATE_TOPIC, 0, NotLeaderOrFollower())
-            log.commit(TRANSACTION_STATE_TOPIC, 0)
+            if kind == "tail":
+                log.hold = True  # the next coordinator finds what is not committed yet
+            else:
+                log.commit(TRANSACTION_STATE_TOPIC, 0)
+            self.late_markers.clear()  # their connections are gone
             self.cluster.crash()
             self.promised.clear()
             self._connections_break()
@@ -384,8 +407,9 @@ class Transactions(RuleBasedStateMachine):
 
     @rule()
     def the_trouble_is_over(self) -> None:
-        self.slow = False
+        self.slow = self.late = False
         self.deliver()
+        self.deliver_markers()
         self.cluster.down.clear()
         self.cluster.scheduler.wall_skew_ms = 0
         self.cluster.log.refuse = None
@@ -522,6 +546,30 @@ def test_a_record_that_comes_after_its_transaction_ended_is_not_written(version:
     world.teardown()
     (attempt,) = world.attempts
     assert (attempt.outcome, attempt.appended) == (False, set())
+
+
+def test_markers_are_not_sent_again_while_the_end_is_written_but_not_committed() -> None:
+    """They would come late, and end what the producer has begun since (seed 275 once)."""
+    world = Transactions()
+    log, client = world.cluster.log, world.clients[0]
+    world.a_producer_restarts(which=0, version=1)
+    world.a_producer_acts(which=0, actions=["init", "0", "commit"])
+    world.time_passes(seconds=0.2)
+    (prepared, complete) = range(2, 4)
+    assert len(log.records(TRANSACTION_STATE_TOPIC, 0)) == complete + 1
+    log.hold = True
+    log.commit(TRANSACTION_STATE_TOPIC, 0, prepared + 1)
+    world.late = True
+    world.cluster.crash()
+    world.time_passes(seconds=1.5)  # the sweep for what was decided and is not ended
+    world.trouble_comes_or_goes(kind="hold", index=0)
+    world.time_passes(seconds=0.2)
+    world.a_producer_acts(which=0, actions=["0"])
+    assert client.attempt is not None
+    world.trouble_comes_or_goes(kind="late", index=0)
+    world.a_producer_acts(which=0, actions=["abort"])
+    world.teardown()
+    assert [attempt.outcome for attempt in world.attempts] == [True, False]
 
 
 @pytest.mark.slow

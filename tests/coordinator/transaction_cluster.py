@@ -3,7 +3,7 @@
 The partitions are real logs on a disk in memory; the log of the coordinator is what a test moves.
 """
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from tests.coordinator.memory_log import MemoryLog
@@ -63,6 +63,8 @@ class Cluster:
         self.filesystem.make_directory("d")
         self.partitions = [self._partition(index) for index in range(PARTITIONS)]
         self.down: set[int] = set()
+        self.travel: Callable[[], Promise[None]] = lambda: fulfilled(None)
+        """The way of markers to the leaders of partitions."""
         self.leader_epoch = 0
         self.start()
 
@@ -114,6 +116,12 @@ class Cluster:
     def send(
         self, marker: EndTransactionMarker, partitions: tuple[TopicPartition, ...]
     ) -> Promise[Codes]:
+        return run(self._send(marker, partitions))
+
+    async def _send(
+        self, marker: EndTransactionMarker, partitions: tuple[TopicPartition, ...]
+    ) -> Codes:
+        await self.travel()
         codes: dict[TopicPartition, ErrorCode] = {}
         for each in partitions:
             if each.partition in self.down:
@@ -134,7 +142,7 @@ class Cluster:
                 codes[each] = ErrorCode.NONE
             except ApiError as error:
                 codes[each] = error.code
-        return fulfilled(codes)
+        return codes
 
     def committed(self) -> TransactionMetadata | None:
         try:

@@ -89,7 +89,10 @@ class TransactionShard:
         """Go on with the ends that were decided, once it is certain that they were."""
         if error is None:
             for transactional_id, metadata in self.transactions.committed_items():
-                if metadata.state.is_prepared:
+                # Where the end of it is written and not committed yet, all have been told. Its
+                # producer may write again by then: a second marker would end what it has begun.
+                is_ended = self.transactions.get(transactional_id) != metadata
+                if metadata.state.is_prepared and not is_ended:
                     self.markers.begin(transactional_id, metadata)
 
     # Requests
