@@ -200,6 +200,17 @@ def test_a_broker_whose_place_another_has_taken_goes_on_asking_with_pauses() -> 
     assert broker.lifecycle.epoch == EPOCH + 1
 
 
+def test_a_broker_that_hears_late_that_it_was_replaced_registers_at_once() -> None:
+    """The pauses have grown while no controller answered: it does not wait for a second one."""
+    broker = Broker().started()
+    broker.controller.refusal = NotController()
+    broker.run_for(60)
+    broker.controller.taken_over = 1
+    broker.controller.refusal = None
+    broker.run_for(SESSION_SECONDS + 1)
+    assert broker.lifecycle.epoch == EPOCH + 1
+
+
 def test_a_broker_that_is_not_registered_any_more_goes_at_once() -> None:
     broker = Broker().started()
     broker.controller.taken_over = 1

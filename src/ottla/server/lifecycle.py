@@ -226,10 +226,11 @@ class BrokerLifecycle:
         run(self._tell())
 
     async def _tell(self) -> None:
-        if self._is_replaced:
+        was_replaced = self._is_replaced
+        if was_replaced:
             await self._register_again()
         heartbeat = await self._beaten()
-        if self._is_urgent:
+        if self._is_urgent or (self._is_replaced and not was_replaced):
             self._schedule(0.0)
         else:
             self._schedule(self._interval if heartbeat is not None else self._backoff())
