@@ -152,3 +152,15 @@ def test_a_deadline_that_fails_keeps_no_other_from_its_own() -> None:
         waiters.scheduler.run_for(0.6)
     waiters.scheduler.run_for(1.0)
     assert waiters.answered == [("same", 0.5), ("later", 0.9)]
+
+
+def test_a_request_that_comes_with_the_answer_of_another_puts_nobody_off() -> None:
+    waiters, partition = Waiters(), Awaited()
+
+    def answer() -> None:
+        waiters.wait("patient", 1, [partition], 1_000_000)
+
+    waiters.queue.add(1, [], 100, answer)
+    waiters.wait("other", 1, [partition], 200)
+    waiters.scheduler.run_for(10)
+    assert waiters.answered == [("other", 0.2)]

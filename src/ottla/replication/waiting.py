@@ -107,7 +107,7 @@ class WaitingRequests:
         finally:
             # One that fails must not keep the others waiting: they are due, and come next.
             at = self._deadlines.next_at()
-            if at is not None and self._wake_up is None:
+            if at is not None:
                 self._schedule(at)
 
     def finish_soon(self, requests: Iterable[WaitingRequest]) -> None:
