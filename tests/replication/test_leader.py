@@ -431,6 +431,24 @@ def test_what_waits_is_told_when_the_leadership_ends() -> None:
     assert outcome(led.partition.when_committed(0)) == "NotLeaderOrFollower"
 
 
+def test_who_led_in_an_epoch_that_was_not_heard_of_may_have_cut_a_follower() -> None:
+    """Two elections that come as one piece of news: 2 led, so 3 has lost what 2 did not have."""
+    led = Led()
+    led.append(5)
+    led.fetch(3, 5)
+    committed = led.partition.when_committed(4)
+    led.lead((1, 3), leader_epoch=2)
+    assert led.high_watermark == 0
+    with pytest.raises(NotLeaderOrFollower):
+        committed.result()
+    with pytest.raises(NotLeaderOrFollower):
+        led.partition.flushed(1, 0)
+    led.fetch(3, 0)
+    assert led.high_watermark == 0
+    led.fetch(3, 5)
+    assert led.high_watermark == 5
+
+
 def test_what_waits_is_told_when_the_replica_goes() -> None:
     led = Led()
     waits = led.partition.when_committed(led.append())

@@ -1,10 +1,18 @@
 """Partitions that are postponed: made when they are asked for, or little by little."""
 
+from dataclasses import replace
+
+import pytest
+
 from ottla.common.chance import Chance
+from ottla.common.errors import NotLeaderOrFollower
 from ottla.common.topic_partition import TopicPartition
 from ottla.config.broker import BrokerConfig
 from ottla.config.topic import TopicConfig
 from ottla.metadata.topics import PartitionImage
+from ottla.records.builder import build_batch
+from ottla.records.record import Record
+from ottla.records.rules import AppendOrigin
 from ottla.replication.replicas import Replicas
 from ottla.server.defaults import development_properties
 from ottla.simulation.scheduler import SimulatedScheduler
@@ -102,3 +110,24 @@ def test_a_topic_that_is_removed_takes_what_was_postponed_with_it() -> None:
     assert replicas.partition("t", 0) is None
     assert replicas.topic("t") is None
     assert logs.made == [2]
+
+
+def test_a_lower_minimum_that_comes_with_another_leader_commits_nothing() -> None:
+    """Its leader was elected of those that were in sync while there were enough of them."""
+    replicas, _ = postponed(0)
+    both = replace(STATE, replicas=(1, 2), isr=(1, 2), directories=(bytes(16), bytes(16)))
+    partition = replicas.apply("t", TOPIC_ID, 0, both, is_new=True, min_insync_replicas=2)
+    batch = bytes(build_batch([Record(value=b"v")]))
+    partition.append_records(batch, AppendOrigin.CLIENT, 1)
+    committed = partition.when_committed(0)
+    alone = replace(both, isr=(1,), partition_epoch=1)
+    replicas.apply("t", TOPIC_ID, 0, alone, is_new=False, min_insync_replicas=2)
+    assert not committed.done
+    other = replace(both, isr=(2,), leader=2, leader_epoch=1, partition_epoch=2)
+    replicas.apply("t", TOPIC_ID, 0, other, is_new=False, min_insync_replicas=1)
+    assert partition.log.high_watermark == 0
+    with pytest.raises(NotLeaderOrFollower):
+        committed.result()
+    again = replace(both, isr=(1,), leader_epoch=2, partition_epoch=3)
+    replicas.apply("t", TOPIC_ID, 0, again, is_new=False, min_insync_replicas=1)
+    assert partition.log.high_watermark == 1

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 from ottla.common.errors import ApiError
 from ottla.common.mistakes import raise_first
+from ottla.common.promise import Promise
 
 Acknowledge: TypeAlias = Callable[[ApiError | None], None]
 """Called once: with None when the offset is committed, or with why it never will be heard of."""
@@ -22,6 +23,14 @@ MANY: Final = 1000
 
 def never() -> bool:
     return False
+
+
+def settle(promise: Promise[None], error: ApiError | None) -> None:
+    """What tells a promise; bound to it, it is an :data:`Acknowledge`."""
+    if error is None:
+        promise.fulfil(None)
+    else:
+        promise.fail(error)
 
 
 class Acknowledgements:

@@ -28,7 +28,7 @@ from ottla.common.promise import Promise
 from ottla.protocol.fetch_response import FetchedPartition
 from ottla.records.batch import Buffer, read_header
 from ottla.records.rules import AppendOrigin
-from ottla.replication.acknowledgements import Acknowledge, Acknowledgements, IsOver, never
+from ottla.replication.acknowledgements import Acknowledge, Acknowledgements, IsOver, never, settle
 from ottla.replication.isr import ProposedIsr
 from ottla.replication.leadership import Leadership
 from ottla.replication.readers import Readers
@@ -100,11 +100,15 @@ class Partition:
 
     # What the metadata log says
 
-    def apply_state(self, state: PartitionState) -> None:
+    def apply_state(self, state: PartitionState, min_insync_replicas: int | None = None) -> None:
         """Lead or follow, as the metadata log says."""
         if state.partition_epoch < self.partition_epoch:
             return  # the controller's own answer came before it
-        was_leader, before = self.is_leader, (self.leader, self.leader_epoch)
+        if min_insync_replicas is not None:
+            self._min_insync_replicas = min_insync_replicas
+        before = (self.leader, self.leader_epoch)
+        # In an epoch that was not heard of another may have led, and have cut what followers had.
+        was_leader = self.is_leader and state.leader_epoch <= self.leader_epoch + 1
         is_new_epoch = state.leader_epoch > self.leader_epoch
         is_known = state.partition_epoch == self.partition_epoch and not is_new_epoch
         self.leader = state.leader
@@ -114,6 +118,8 @@ class Partition:
         self.replication_factor = len(state.replicas) - len(state.adding_replicas)
         leadership = self.leadership
         if self.is_leader:
+            if not was_leader:
+                self._end_leadership(NotLeaderOrFollower())
             leadership.assign(state.replicas)
             if not is_known:
                 # An ISR that the controller's answer has told already ends no proposal: the next
@@ -287,7 +293,7 @@ class Partition:
             promise.fulfil(None)
         else:
             self._deletions = self._deletions or Acknowledgements()
-            self._deletions.add(offset, partial(_settle, promise))
+            self._deletions.add(offset, partial(settle, promise))
         return promise
 
     # Following
@@ -480,7 +486,7 @@ class Partition:
 
     def when_committed(self, last_offset: int) -> Promise[None]:
         """Promise that every in-sync replica has ``last_offset``; or NOT_LEADER_OR_FOLLOWER."""
-        self.acknowledge(last_offset, partial(_settle, promise := Promise[None]()))
+        self.acknowledge(last_offset, partial(settle, promise := Promise[None]()))
         return promise
 
     # Reading
@@ -591,10 +597,3 @@ class Partition:
         if offset < self.log.log_start_offset:
             raise self._out_of_range(offset)
         return (end.epoch, end.end_offset) if end.epoch < epoch or end.end_offset < offset else None
-
-
-def _settle(promise: Promise[None], error: ApiError | None) -> None:
-    if error is None:
-        promise.fulfil(None)
-    else:
-        promise.fail(error)

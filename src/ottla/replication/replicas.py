@@ -186,9 +186,10 @@ class Replicas:
             self._offline.pop((topic_id, index), None)
             partition = Partition(self._node_id, topic, topic_id, index, log, self.surroundings)
             partitions[index] = partition
-        partition.min_insync_replicas = min_insync_replicas
         before = self._followed(partition)
-        partition.apply_state(state)
+        # Together: one who led until now must not commit by the new minimum and the old ISR.
+        partition.apply_state(state, min_insync_replicas)
+        partition.min_insync_replicas = min_insync_replicas
         now = self._followed(partition)
         if before is not None and before != now:
             self.on_unfollow(partition)

@@ -94,10 +94,6 @@ class MetadataFollower:
             self._removed(topic_id, gone.name, list(gone.partitions))
         if changed_topics:
             self._logs.configure(changed_topics)
-        for name in sorted(changed_topics):
-            for partition in (self._replicas.topic(name) or {}).values():
-                partition.min_insync_replicas = self._settings.topic(name).min_insync_replicas
-        if changed_topics:
             self.on_topics_reconfigured()
         for topic_id, topic in delta.topics.changed.items():
             new = {index for index in topic.changed if self._is_new_here(topic, index)}
@@ -108,6 +104,10 @@ class MetadataFollower:
             for index, state in topic.changed.items():
                 if not later or index not in new:
                     self._apply(topic.name, topic_id, index, state, is_new=index in new)
+        # Last: who leads, and who is in sync, is as new as the minimum.
+        for name in sorted(changed_topics):
+            for partition in (self._replicas.topic(name) or {}).values():
+                partition.min_insync_replicas = self._settings.topic(name).min_insync_replicas
 
     def _is_new_here(self, topic: TopicDelta, index: int) -> bool:
         """Whether this broker gets a replica that it did not have."""
