@@ -220,6 +220,25 @@ def test_a_coordinator_that_says_nothing_keeps_no_batch_for_ever(
     assert broker.send(producer, b"again", version=version) is NONE
 
 
+def test_a_long_line_of_batches_behind_one_that_waits_is_appended_in_order(
+    broker: TransactionBroker,
+) -> None:
+    """As of a producer that has more than one connection, each with all that it may have open."""
+    producer, count = broker.producer(), 1000
+    services, settings = broker.services, TransactionSettings()
+    silent = TransactionVerification(SilentCoordinators(), settings, broker.scheduler)
+    services.verification, before = silent, services.verification
+    asked = [
+        broker.start_produce(producer._replace(sequence=number), b"v", version=V2)
+        for number in [0, *range(count)]
+    ]
+    services.verification = before
+    broker.scheduler.run_for(31)
+    codes = [broker.read_produce(each, V2) for each in asked]
+    assert codes == [ErrorCode.NOT_ENOUGH_REPLICAS, *[NONE] * count]
+    assert services.transactional_appends == {}
+
+
 def test_without_verification_a_batch_of_version_1_is_taken_as_it_is(
     broker: TransactionBroker,
 ) -> None:
