@@ -45,7 +45,7 @@ def test_a_cancelled_timer_does_not_run() -> None:
     timers.cancel("unknown")
     assert "a" not in timers
     assert "b" in timers
-    timers.cancel_all()
+    timers.stop()
     scheduler.run_for(10)
     assert ran == []
 

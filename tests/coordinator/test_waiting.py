@@ -260,3 +260,58 @@ def test_a_log_whose_batches_below_the_high_watermark_are_compacted_away_is_load
     world.log.commit(TOPIC, 0)
     world.scheduler.run_for(1)
     assert world.committed("d") == 1
+
+
+# Mistakes of ours
+
+
+def a_mistake(_done: object) -> None:
+    raise RuntimeError("a mistake")
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_mistake_with_one_answer_costs_no_other(world: World, is_committed: bool) -> None:
+    world.log.hold = True
+    first, second = world.add(), world.add()
+    first.when_done(a_mistake)
+    world.turn()
+    with pytest.raises(RuntimeError):
+        if is_committed:
+            world.log.commit(TOPIC, 0)
+        else:
+            world.scheduler.run_for(TIMEOUT)
+    assert second.done
+    assert world.runtime.waiting == 0
+
+
+def test_a_mistake_with_one_answer_does_not_end_the_reload(world: World) -> None:
+    world.log.hold = True
+    first, second = world.add(), world.add()
+    first.when_done(a_mistake)
+    world.turn()
+    world.add()
+    world.turn()
+    with pytest.raises(RuntimeError):
+        world.log.lose_uncommitted(TOPIC, 0, NotEnoughReplicas())
+    assert second.done
+    world.turn()
+    assert world.runtime.state(0) is PartitionState.ACTIVE
+
+
+def test_timers_of_what_was_loaded_anew_meanwhile_never_ring() -> None:
+    """An operation may find, while its records are written, that the log is not what it was."""
+    world = World(batch_bytes=100)
+    world.runtime.elected(0, 0)
+    world.add()
+    world.turn()
+    world.shards[0].timers.schedule("t", 1000, lambda _now_ms: Outcome([], None))
+
+    def cancel(shard: Numbers) -> Outcome[Number, None]:
+        shard.timers.cancel("t")
+        return Outcome([Number("n" * 50, each) for each in range(10)], None, atomic=False)
+
+    world.log.append(TOPIC, 0, world.log.read(TOPIC, 0, 0, 1))  # by somebody else
+    write(world, cancel)
+    world.scheduler.run_for(60)
+    assert len(world.shards) == 2
+    assert [len(shard.timers) for shard in world.shards] == [0, 0]

@@ -1,6 +1,19 @@
 """Mistakes of ours in one of several callbacks: the others must not pay for them."""
 
+from collections.abc import Callable, Iterable
 from typing import NoReturn
+
+
+def call_all(calls: Iterable[Callable[[], object]]) -> None:
+    """Make all of the calls; what some have raised is raised behind the last."""
+    errors: list[Exception] = []
+    for call in calls:
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001 - raised below
+            errors.append(error)
+    if errors:
+        raise_first(errors)
 
 
 def raise_first(errors: list[Exception]) -> NoReturn:

@@ -18,8 +18,9 @@ ended. What a timer does is never refused for want of room: nobody would ask for
 """
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from enum import Enum, auto
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from ottla.common.environment import Cancellable
@@ -31,6 +32,7 @@ from ottla.common.errors import (
     ProtocolViolation,
     RequestTimedOut,
 )
+from ottla.common.mistakes import call_all
 from ottla.common.promise import Promise
 from ottla.common.topic_partition import TopicPartition
 from ottla.coordinator.loading import replay
@@ -218,19 +220,22 @@ class CoordinatorPartition(Generic[S]):
     def _reload(self, error: ApiError) -> None:
         """Begin again from the log, of which we do not know any more what it holds."""
         self.state = PartitionState.LOADING  # who is told of the error may ask again at once
-        self._unload(error)
-        self._start_over()
-        self._outside.scheduler.call_soon(self.load)
+        try:
+            self._unload(error)
+        finally:
+            self._start_over()
+            self._outside.scheduler.call_soon(self.load)
 
     def _unload(self, error: ApiError) -> None:
-        self.shard.unloaded(self._outside.scheduler.wall_ms())
         batches = [*self._in_flight, self._open]
         self._in_flight.clear()
         self._markers.clear()
         self._batch = None
-        for batch in batches:
-            self._settle(batch, error)
-        self._timers.cancel_all()
+        self._timers.stop()
+        try:
+            self.shard.unloaded(self._outside.scheduler.wall_ms())
+        finally:
+            self._settle(batches, error)
 
     @property
     def waiting(self) -> int:
@@ -288,7 +293,7 @@ class CoordinatorPartition(Generic[S]):
         batch = self._open
         if not batch.builder.count:
             if not self._in_flight:
-                self._tell([waiting], None)
+                self._tell(waiting, None, self._outside.scheduler.wall_ms())
                 return
             batch = self._in_flight[-1]
             self._wait_for(batch, waiting)
@@ -447,8 +452,7 @@ class CoordinatorPartition(Generic[S]):
             self._forget_marker(committed[-1])
         self._timeline.commit(batch.layer)
         self._tail_end = None
-        for done in committed:
-            self._settle(done, None)
+        self._settle(committed, None)
 
     def _failed(self, batch: _Batch, error: ApiError) -> None:
         if self._in_flight[-1] is not batch:
@@ -463,9 +467,10 @@ class CoordinatorPartition(Generic[S]):
         self._timers.undo(batch.changes)
         self._failures += 1
         self._failure = error
-        self.shard.reverted(error, self._outside.scheduler.wall_ms())
-        self._settle(batch, error)
-        self._settle(later, error)
+        try:
+            self.shard.reverted(error, self._outside.scheduler.wall_ms())
+        finally:
+            self._settle((batch, later), error)
 
     def _forget_marker(self, batch: _Batch) -> None:
         if batch.marker is not None:
@@ -481,30 +486,37 @@ class CoordinatorPartition(Generic[S]):
 
     def _time_is_up(self, batch: _Batch) -> None:
         batch.alarm = None
+        try:
+            call_all(self._too_late(batch))
+        finally:
+            self._watch(batch)
+
+    def _too_late(self, batch: _Batch) -> Iterator[Callable[[], None]]:
         due = self._outside.scheduler.monotonic() + _SLACK_SECONDS
         while batch.waiting and batch.waiting[0].deadline <= due:
             one = batch.waiting.popleft()
             if one.stored is not None:
                 batch.told_late.append(one.stored)
-            one.promise.fail(RequestTimedOut())
-        self._watch(batch)
+            yield partial(one.promise.fail, RequestTimedOut())
 
-    def _settle(self, batch: _Batch, error: ApiError | None) -> None:
-        if batch.alarm is not None:
-            batch.alarm.cancel()
-            batch.alarm = None
-        late, batch.told_late = batch.told_late, []
-        waiting, batch.waiting = batch.waiting, deque()
+    def _settle(self, batches: Iterable[_Batch], error: ApiError | None) -> None:
+        """Tell all who wait how these batches ended, whatever comes of telling one of them."""
         now_ms = self._outside.scheduler.wall_ms()
-        for stored in late:
-            stored(error, now_ms)
-        self._tell(waiting, error)
+        calls: list[Callable[[], None]] = []
+        for batch in batches:
+            if batch.alarm is not None:
+                batch.alarm.cancel()
+                batch.alarm = None
+            calls += [partial(stored, error, now_ms) for stored in batch.told_late]
+            calls += [partial(self._tell, one, error, now_ms) for one in batch.waiting]
+            batch.told_late, batch.waiting = [], deque()
+        call_all(calls)
 
-    def _tell(self, waiting: Iterable[_Waiting], error: ApiError | None) -> None:
-        now_ms = self._outside.scheduler.wall_ms()
-        for one in waiting:
+    def _tell(self, one: _Waiting, error: ApiError | None, now_ms: int) -> None:
+        try:
             if one.stored is not None:
                 one.stored(error, now_ms)
+        finally:
             if error is None:
                 one.promise.fulfil(one.answer)
             else:

@@ -56,9 +56,12 @@ class CoordinatorRuntime(Generic[S]):
         if current is not None:
             if leader_epoch <= current.leader_epoch:
                 return
-            if current.state is not PartitionState.FAILED:
+            # In an epoch that was not heard of another broker may have been the coordinator.
+            is_next = leader_epoch == current.leader_epoch + 1
+            if is_next and current.state is not PartitionState.FAILED:
                 current.leader_epoch = leader_epoch
                 return
+            current.close()
         fresh = CoordinatorPartition(
             TopicPartition(self.topic, partition),
             leader_epoch,

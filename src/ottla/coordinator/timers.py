@@ -62,12 +62,13 @@ class Timers(Generic[A]):
     It is to ``take`` the action, within an operation, and carry it out.
     """
 
-    __slots__ = ("_run", "_scheduler", "_timers", "noted")
+    __slots__ = ("_is_stopped", "_run", "_scheduler", "_timers", "noted")
 
     def __init__(self, scheduler: Scheduler, run: Callable[[Hashable], object]) -> None:
         self._scheduler = scheduler
         self._run = run
         self._timers: dict[Hashable, _Timer[A]] = {}
+        self._is_stopped = False
         self.noted: Changes[A] | None = None
         """Where changes are noted, while an operation runs."""
 
@@ -87,6 +88,8 @@ class Timers(Generic[A]):
         self._set(key, setting)
 
     def _set(self, key: Hashable, setting: _Setting[A]) -> None:
+        if self._is_stopped:
+            return
         timer = self._timers.get(key)
         if timer is not None and timer.alarm_at <= setting.deadline:
             timer.setting = setting
@@ -107,7 +110,9 @@ class Timers(Generic[A]):
             merge(self.noted, {key: (timer.setting, None)})
         del self._timers[key]
 
-    def cancel_all(self) -> None:
+    def stop(self) -> None:
+        """Cancel all, for good: an operation that is under way may still set some, or undo."""
+        self._is_stopped = True
         for timer in self._timers.values():
             timer.alarm.cancel()
         self._timers.clear()
