@@ -9,7 +9,12 @@ from ottla.common.buffers import Answer
 from ottla.common.chance import Chance
 from ottla.common.promise import Promise
 from ottla.network.connection import Connection
-from ottla.network.server import SocketServer, SocketServerLimits, descriptors_for_clients
+from ottla.network.server import (
+    CONNECTIONS_ALWAYS,
+    SocketServer,
+    SocketServerLimits,
+    descriptors_for_clients,
+)
 from ottla.simulation.scheduler import SimulatedScheduler
 
 LATER = b"later"
@@ -93,9 +98,21 @@ def test_no_more_connections_than_allowed_in_all() -> None:
 def test_descriptors_are_left_for_logs_and_other_brokers() -> None:
     """The lowest free number is given, so that a high one says that all below it are taken."""
     listener = Listener(descriptors=896)
+    for number in range(CONNECTIONS_ALWAYS):
+        listener.dial(descriptor=number)
     numbers = (895, 896, 1_000)
     assert [listener.dial(descriptor=number).closed for number in numbers] == [False, True, True]
     assert not listener.dial(to="brokers", descriptor=1_000).closed
+
+
+def test_a_few_clients_get_in_where_logs_have_taken_nearly_all_descriptors() -> None:
+    """Nobody could: not even who would delete some of the topics."""
+    listener = Listener(descriptors=896)
+    clients = [listener.dial(descriptor=900 + i) for i in range(CONNECTIONS_ALWAYS + 1)]
+    assert [client.closed for client in clients] == [False] * CONNECTIONS_ALWAYS + [True]
+    clients[0].incoming.append(b"")
+    listener.network.run()
+    assert not listener.dial(descriptor=900).closed
 
 
 @pytest.mark.parametrize(

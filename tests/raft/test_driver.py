@@ -4,7 +4,15 @@ import contextlib
 import errno
 
 import pytest
-from tests.raft.quorums import DIRECTORY, VOTERS, Quorum, formatted, settings, snapshot_batches
+from tests.raft.quorums import (
+    DIRECTORY,
+    VOTERS,
+    Notes,
+    Quorum,
+    formatted,
+    settings,
+    snapshot_batches,
+)
 
 from ottla.common.errors import NotController
 from ottla.raft.control import QuorumUnknown
@@ -12,6 +20,7 @@ from ottla.raft.effects import FetchLog, FetchSnapshot
 from ottla.raft.events import EpochBegun, FetchAnswered, SnapshotAnswered
 from ottla.raft.log import LogBatch
 from ottla.raft.quorum_state import decode_quorum_state
+from ottla.raft.replaying import Replaying
 from ottla.raft.snapshots import SnapshotId, SnapshotRetention
 from ottla.raft.voters import LeaderInfo
 from ottla.records.batch import batches
@@ -269,3 +278,24 @@ def test_who_stops_in_the_middle_of_a_replay_replays_no_more() -> None:
     second.scheduler.run_for(10)
     assert len(second.notes.values) == known
     assert not second.notes.epochs or known == 50
+
+
+class Failing(Notes):
+    """A listener that makes a mistake when it has heard of ten."""
+
+    def replay(self, batch: LogBatch) -> None:
+        if len(self.values) == 10:
+            raise KeyError("a mistake")
+        super().replay(batch)
+
+
+def test_a_replay_that_ended_with_a_mistake_is_not_taken_for_one_that_is_done() -> None:
+    """A broker with half of the image would count as caught up, and be let in."""
+    quorum = Quorum(formatted()).lead()
+    for number in range(50):
+        quorum.commit(b"%d" % number * 20)
+    replaying = Replaying(quorum.driver.log, Failing(), quorum.scheduler, 300)
+    assert not replaying.go_to(quorum.driver.high_watermark)
+    with pytest.raises(KeyError):
+        quorum.scheduler.run_for(1)
+    assert replaying.is_under_way

@@ -43,6 +43,8 @@ class Controller:
         self.scheduler = scheduler
         self.refusal: ApiError | None = None
         self.is_silent = False
+        self.mistakes = 0
+        """So many of the next heartbeats meet a mistake of ours."""
         self.registered: list[BrokerRegistrationRequest] = []
         self.next_epoch = EPOCH
         self.taken_over = 0
@@ -67,6 +69,9 @@ class Controller:
 
     def broker_heartbeat(self, request: BrokerHeartbeatRequest) -> Promise[BrokerHeartbeatResponse]:
         self.heartbeats.append((self.scheduler.now, request))
+        if self.mistakes:
+            self.mistakes -= 1
+            raise KeyError("a mistake")
         if request.broker_epoch < EPOCH + self.taken_over:
             return self._answered(BrokerHeartbeatResponse(), StaleBrokerEpoch())
         response = BrokerHeartbeatResponse(is_caught_up=True)
@@ -178,6 +183,15 @@ def test_a_broker_that_is_not_known_goes_on_saying_that_it_lives(refusal: ApiErr
     broker.run_for(10)
     assert len(broker.heartbeats_within(20)) in (9, 10)
     assert broker.lifecycle.epoch == EPOCH + 1
+
+
+def test_a_mistake_in_one_heartbeat_does_not_end_them(caplog: pytest.LogCaptureFixture) -> None:
+    """A broker that says no more that it lives is fenced, and stays so until it is restarted."""
+    broker = Broker().started()
+    broker.controller.mistakes = 2
+    assert len(broker.heartbeats_within(20)) >= 8
+    assert [record.getMessage() for record in caplog.records].count("a heartbeat failed") == 2
+    assert len(broker.heartbeats_within(20)) == 10
 
 
 def test_a_broker_that_is_unregistered_registers_again_and_says_what_it_was() -> None:

@@ -6,7 +6,8 @@ mean there.
 
 Rules:
 1. A part of the process's descriptors is never a client's: without one a log cannot be opened, and
-   nobody can be dialled.
+   nobody can be dialled. A few clients get in all the same: where open logs alone have come so far,
+   somebody must be able to delete topics.
 2. Other brokers come in by a listener of their own, if there is one, however many clients there
    are.
 3. A connection on which nothing goes in or out is closed after its time, unless it waits for us.
@@ -25,6 +26,8 @@ from ottla.observability.logging import logger
 log = logger(__name__)
 
 DESCRIPTORS_RESERVED_MAX: Final = 1_024
+CONNECTIONS_ALWAYS: Final = 32
+"""So many are not refused for want of descriptors."""
 
 
 class SocketServerLimits:
@@ -59,7 +62,7 @@ class SocketServerLimits:
         self.queued_request_bytes = queued_request_bytes
         """-1: no limit."""
         self.descriptors = descriptors
-        """A client that would get one of this number or above is refused."""
+        """A client that would get one of this number or above is refused, but for a few."""
 
 
 def descriptors_for_clients(limit: int) -> int:
@@ -182,7 +185,8 @@ class SocketServer:
         if listener_name not in self._protected:
             if len(self._connections) >= limits.connections:
                 return "max.connections"
-            if sock.fileno() >= limits.descriptors:
+            is_scarce = sock.fileno() >= limits.descriptors
+            if is_scarce and len(self._connections) >= CONNECTIONS_ALWAYS:
                 return "open files"
         allowed = limits.connections_per_ip_overrides.get(host, limits.connections_per_ip)
         return "max.connections.per.ip" if self._per_ip.get(host, 0) >= allowed else None

@@ -30,7 +30,8 @@ class Replaying:
 
     @property
     def is_under_way(self) -> bool:
-        return self._turn is not None
+        """Whether something is left; so it is too when a turn has ended with a mistake."""
+        return self.next_offset < self._end
 
     def go_to(self, end: int) -> bool:
         """Replay what begins before ``end``; whether that is done now."""
@@ -56,9 +57,7 @@ class Replaying:
     def _go_on(self) -> None:
         self._turn = None
         try:
-            is_done = self._replay_some()
+            if self._replay_some():
+                self.on_done()
         except (OSError, LogDirFailed) as error:
             self.on_failure(error)
-            return
-        if is_done:
-            self.on_done()

@@ -223,7 +223,15 @@ class BrokerLifecycle:
             self._timer = self._scheduler.call_later(seconds, self._beat)
 
     def _beat(self) -> None:
-        run(self._tell())
+        run(self._tell()).when_done(self._told)
+
+    def _told(self, told: Promise[None]) -> None:
+        try:
+            told.result()
+        except Exception:
+            # A mistake of ours, of the controller in this process say, must not be the last word.
+            log.exception("a heartbeat failed", broker=self._node_id)
+            self._schedule(self._backoff())
 
     async def _tell(self) -> None:
         was_replaced = self._is_replaced
