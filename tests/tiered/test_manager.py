@@ -9,9 +9,17 @@ from tests.tiered.tier import INDEX, OWNER, Tier, value_of
 from ottla.common.errors import ApiError, ErrorCode, OffsetOutOfRange, ReplicaNotAvailable
 from ottla.observability.names import parse_name
 from ottla.testing.files import PowerLost
+from ottla.tiered.driver.local_log import lineage_of
 from ottla.tiered.driver.manager import GONE_LOOKS, GONE_SECONDS
 from ottla.tiered.records import decode
-from ottla.tiered.segments import REMOTE_LOG_METADATA, PartitionDeletion, SegmentState
+from ottla.tiered.segments import (
+    REMOTE_LOG_METADATA,
+    EpochStart,
+    PartitionDeletion,
+    RemoteLogSegment,
+    SegmentState,
+    SegmentUpdate,
+)
 from ottla.tiered.store import RemoteStoreError
 
 
@@ -404,3 +412,49 @@ def test_copies_of_an_earlier_life_are_removed_not_finished() -> None:
     assert not first & tier.stored_ids()
     states = {segment.state for segment in tier.remote.segments}
     assert states == {SegmentState.COPY_SEGMENT_FINISHED}
+
+
+def test_a_tier_that_is_enabled_again_is_emptied_no_further() -> None:
+    """The store was not to be had; another leads since then, and has copied anew."""
+    tier = copied()
+    old = next(iter(tier.remote.segments))
+    tier.configure(remote_storage_enable="false")
+    tier.store.fail = lambda operation, key: (
+        RemoteStoreError(key) if operation == "delete" else None
+    )
+    tier.manager.disabled(OWNER)
+    tier.run(5)
+    tier.manager.stop(OWNER)
+    tier.configure()
+    tier.manager.follow(OWNER)
+    start = tier.local.log_start_offset
+    new = old._replace(
+        segment_id=bytes(16),
+        start_offset=start,
+        end_offset=start + 9,
+        leader_epochs=(EpochStart(0, start),),
+        state=SegmentState.COPY_SEGMENT_STARTED,
+    )
+    assert tier.wait_for(tier.metadata.write(new))
+    assert tier.wait_for(tier.metadata.write(_update(new, SegmentState.COPY_SEGMENT_FINISHED)))
+    tier.store.fail = lambda _operation, _key: None
+    tier.run(120)
+    assert tier.remote.find(lineage_of(tier.local), start) is not None
+    tier.manager.lead(OWNER)
+    tier.run(5)
+    assert old.segment_id not in tier.stored_ids()
+
+
+def test_what_another_leader_has_removed_moves_the_log_start() -> None:
+    """It decided so before it was replaced, and told of it when we had begun already."""
+    tier = copied()
+    first = next(iter(tier.remote.segments))
+    for state in (SegmentState.DELETE_SEGMENT_STARTED, SegmentState.DELETE_SEGMENT_FINISHED):
+        assert tier.wait_for(tier.metadata.write(_update(first, state)))
+    tier.run(5)
+    assert tier.local.log_start_offset == first.end_offset + 1
+    assert tier.read_all()
+
+
+def _update(segment: RemoteLogSegment, state: SegmentState) -> SegmentUpdate:
+    return SegmentUpdate(OWNER, segment.segment_id, state, 6_000, 2)

@@ -86,7 +86,6 @@ class LogTasks:
         self._timers: dict[str, Cancellable] = {}
         self._running: dict[str, Promise[None]] = {}
         self._failures: dict[str, int] = {}
-        self._is_start_known = False
         self.is_stopped = False
 
     def lead(self, after: Promise[None]) -> None:
@@ -159,10 +158,9 @@ class LogTasks:
         known = await self._known()
         if known is not None:
             local, remote = known
-            if not self._is_start_known:
-                # What was checkpointed may be from before the last removals.
-                self._move_start(local, remote.start_offset(view_of(local)))
-                self._is_start_known = True
+            # What was checkpointed may be from before the last removals, and a leader that was
+            # replaced may tell of its last ones late.
+            self._move_start(local, remote.start_offset(view_of(local)))
             self._note(local, remote)
         return known
 

@@ -102,6 +102,8 @@ class RemoteLogManager:
         self._followed: set[TopicIdPartition] = set()
         self._emptying: dict[Key, Promise[None]] = {}
         """Partitions whose remote part is being removed as a whole."""
+        self._disabled: set[Key] = set()
+        """Those whose topic goes on without it; it may get another one while this one goes."""
         self._is_closed = False
         metadata.on_led = self._resume
 
@@ -120,6 +122,7 @@ class RemoteLogManager:
         """This broker leads a log with a remote part: copy and expire."""
         if partition in self._followed:
             self.stop(partition)
+        self._disabled.discard(_key(partition))
         tasks = self._begin(partition)
         if tasks is not None:
             tasks.lead(self._emptied(partition))
@@ -128,6 +131,7 @@ class RemoteLogManager:
         """Another broker leads it: only take note of what is copied."""
         if partition not in self._followed:
             self.stop(partition)
+        self._disabled.discard(_key(partition))
         tasks = self._begin(partition)
         if tasks is not None:
             self._followed.add(partition)
@@ -144,7 +148,7 @@ class RemoteLogManager:
         self._starts.begin(partition, leader, followed)
 
     def _begin(self, partition: TopicIdPartition) -> LogTasks | None:
-        key = partition.topic_id, partition.partition
+        key = _key(partition)
         if key in self._tasks or self._is_closed:
             return None
         tasks = self._tasks[key] = LogTasks(
@@ -161,11 +165,18 @@ class RemoteLogManager:
 
     def _emptied(self, partition: TopicIdPartition) -> Promise[None]:
         """When an earlier life of the partition in the remote store has ended."""
-        return self._emptying.get((partition.topic_id, partition.partition), fulfilled(None))
+        return self._emptying.get(_key(partition), fulfilled(None))
 
     def stop(self, partition: TopicIdPartition) -> Promise[None]:
-        """Do nothing more for a log; answers when nothing is under way."""
-        tasks = self._tasks.pop((partition.topic_id, partition.partition), None)
+        """Do nothing more for a log; answers when nothing is under way.
+
+        What was to go because its remote part is disabled is left to the next leader.
+        """
+        self._disabled.discard(_key(partition))
+        return self._stop_tasks(partition)
+
+    def _stop_tasks(self, partition: TopicIdPartition) -> Promise[None]:
+        tasks = self._tasks.pop(_key(partition), None)
         if tasks is None:
             return fulfilled(None)
         self._followed.discard(partition)
@@ -176,7 +187,7 @@ class RemoteLogManager:
         self, partition: TopicIdPartition, old: Sequence[bytes], rewrite: RewrittenFiles
     ) -> Promise[RemoteLogSegment]:
         """Let a rewritten segment take the place of those with the ids ``old``."""
-        tasks = self._tasks.get((partition.topic_id, partition.partition))
+        tasks = self._tasks.get(_key(partition))
         if tasks is None or partition in self._followed:
             refused: Promise[RemoteLogSegment] = Promise()
             refused.fail(NotLeaderOrFollower())
@@ -190,6 +201,7 @@ class RemoteLogManager:
         local = self._log_of(_where(partition))
         if local is not None and local.failure is None:
             local.delete_records_before(min(local.local_log_start_offset, local.high_watermark))
+        self._disabled.add(_key(partition))
         self._empty(partition, is_gone=False)
 
     def deleted(self, partition: TopicIdPartition) -> None:
@@ -222,7 +234,7 @@ class RemoteLogManager:
             return
         missing: dict[Key, int] = {}
         for remote in self._metadata.led():
-            key = remote.partition.topic_id, remote.partition.partition
+            key = _key(remote.partition)
             if remote.deletion is not None:
                 self._empty(remote.partition, is_gone=True)
             elif not self._topic_exists(remote.partition.topic_id):
@@ -232,8 +244,8 @@ class RemoteLogManager:
         self._missing = missing
 
     def _empty(self, partition: TopicIdPartition, *, is_gone: bool) -> None:
-        key = partition.topic_id, partition.partition
-        stopped = self.stop(partition)
+        key = _key(partition)
+        stopped = self._stop_tasks(partition)
         if not self._metadata.exists or key in self._emptying or self._is_closed:
             return
         done: Promise[None] = Promise()
@@ -249,10 +261,10 @@ class RemoteLogManager:
     async def _remove_all(
         self, partition: TopicIdPartition, stopped: Promise[None], *, is_gone: bool
     ) -> None:
-        """Until nothing is left, however often it takes."""
+        """Until nothing is left, however often it takes, or it is not to go any more."""
         await stopped
         failures = 0
-        while not self._is_closed:
+        while not self._is_closed and (is_gone or _key(partition) in self._disabled):
             try:
                 await self._remove_once(partition, is_gone=is_gone)
             except MAY_PASS as error:
@@ -276,6 +288,8 @@ class RemoteLogManager:
             await self._tell(partition, DeleteState.DELETE_PARTITION_STARTED)
         while remote.segments:  # somebody may have begun another copy meanwhile
             for segment in remote.segments:
+                if not is_gone and _key(partition) not in self._disabled:
+                    return
                 await self._work.remove(segment)
             remote = self._metadata.find(partition)
         if is_gone and is_known:
@@ -335,3 +349,7 @@ class RemoteLogManager:
 
 def _where(partition: TopicIdPartition) -> TopicPartition:
     return TopicPartition(partition.topic, partition.partition)
+
+
+def _key(partition: TopicIdPartition) -> Key:
+    return partition.topic_id, partition.partition
