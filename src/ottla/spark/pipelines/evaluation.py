@@ -47,7 +47,8 @@ class Evaluation:
         self._tables = tables
         self._spark = spark
         self._lock = threading.RLock()
-        self._views: set[str] = set()
+        self._views: dict[str, DataFrame] = {}
+        """What the flow that is evaluated right now finds in the session."""
         self._read: dict[str, DataFrame] = {}
         """What the flow has read whole: the same when it is read again."""
         self._original: dict[tuple[type, str], Callable[..., Any]] = {}
@@ -63,14 +64,32 @@ class Evaluation:
                 with active(self._spark), self._resolving():
                     frame = self._evaluate(flow)
                 yield frame
-            finally:  # whoever uses the session later must not find what was read now
-                for view in sorted(self._views):
-                    self._spark.catalog.dropTempView(view)
-                self._views.clear()
+            finally:
                 self._read.clear()
 
+    @contextmanager
+    def _own_views(self) -> Iterator[None]:
+        """Let a flow find no views but its own, so that all that it reads is told.
+
+        Whoever uses the session later must not find them, nor must the flow that this one is
+        evaluated for: it has its views back.
+        """
+        outer, self._views = self._views, {}
+        self._drop(outer)
+        try:
+            yield
+        finally:
+            self._drop(self._views)
+            self._views = outer
+            for name, frame in outer.items():
+                frame.createOrReplaceTempView(name)
+
+    def _drop(self, views: dict[str, DataFrame]) -> None:
+        for name in sorted(views):
+            self._spark.catalog.dropTempView(name)
+
     def _evaluate(self, flow: Flow) -> DataFrame:
-        with self._graph.evaluating(flow):
+        with self._graph.evaluating(flow), self._own_views():
             try:
                 made = self._spark.sql(flow.query) if isinstance(flow.query, str) else flow.query()
             except (PipelineError, Py4JError, OSError):  # the latter may pass
@@ -145,16 +164,18 @@ class Evaluation:
             table.create(self._tables.columns(dataset, flow, self._evaluate(flow)))
 
     def _view(self, name: str) -> None:
-        self._whole(name).createOrReplaceTempView(name)
-        self._views.add(name)
+        self._show(name, self._whole(name))
 
     def _stream_view(self, name: str) -> str | None:
         if name not in self._graph.datasets:
             return None
         view = f"{STREAM_PREFIX}{name}"
-        self._stream(name).createOrReplaceTempView(view)
-        self._views.add(view)
+        self._show(view, self._stream(name))
         return f"`{view}`"
+
+    def _show(self, view: str, frame: DataFrame) -> None:
+        frame.createOrReplaceTempView(view)
+        self._views[view] = frame
 
     @contextmanager
     def _settings(self, flow: Flow) -> Iterator[None]:
