@@ -186,6 +186,9 @@ BAD_JSON = [
     b'{"name": "a}',
     b'{"day": "yesterday"}',
     b'{"at": "soon"}',
+    b'{"id": 1, "id": 1}',
+    b'{"id": 1, "id": null}',
+    b'{"i\\u0064": 1, "name": "", "id": 2}',
     b"\0\1\2",
     b'{"a":' * 5_000 + b"1" + b"}" * 5_000,
     b'{"id": ' + b"9" * 100_000 + b"}",
@@ -217,8 +220,32 @@ def test_json_over_several_lines_and_with_unknown_fields_is_read() -> None:
     assert good.column("value").to_pylist()[0]["id"] == 1
 
 
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        (b'{"s": {"a": 1}, "s": {"a": 2}}', "s"),
+        (b'{"s": {"a": 1, "a": 2}}', "a"),
+        (b'{"l": [{"a": 1}, {"a": 1, "a": 2}]}', "a"),
+    ],
+)
+@pytest.mark.parametrize("more", ["", ", m map<string, int>"], ids=["columns", "values"])
+def test_a_field_that_is_there_twice_is_dead(value: bytes, name: str, more: str) -> None:
+    spec = FormatSpec("json", f"s struct<a: int>, l array<struct<a: int>>{more}")
+    good, dead = decode([value, b'{"s": {"b": 1, "b": 2}, "x": {"a": 1, "a": 2}, "x": 1}'], spec)
+    assert dead.column("value").to_pylist() == [value]
+    reason = dead.column("errorReason")[0].as_py()
+    assert name in reason
+    assert reason.endswith("was specified twice")
+    assert good.num_rows == 1, "what is not read may be there as often as it likes"
+
+
+def test_a_key_of_a_map_that_is_there_twice_is_dead() -> None:
+    good, dead = decode([b'{"m": {"a": 1, "a": 2}}', b'{"m": {"a": 1}}'], MAPPED)
+    assert dead.num_rows == good.num_rows == 1
+
+
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.binary(max_size=30) | st.sampled_from(BAD_JSON[:26]), max_size=8))
+@given(st.lists(st.binary(max_size=30) | st.sampled_from(BAD_JSON[:-2]), max_size=8))
 def test_whatever_comes_as_json_each_row_is_one_value(values: list[bytes]) -> None:
     for spec in (SHORT, MAPPED):
         marked = [b'{"id": %d}' % i if i % 2 else value for i, value in enumerate(values)]

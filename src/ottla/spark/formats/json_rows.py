@@ -3,7 +3,8 @@
 import base64
 import binascii
 import json
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
@@ -34,13 +35,37 @@ class RowReader:
             made = None
             if line is not None:
                 try:
-                    parsed = json.loads(line.decode(), parse_float=Fraction)
+                    parsed = json.loads(
+                        line.decode(), parse_float=Fraction, object_pairs_hook=_object
+                    )
                     made = self._read(parsed)
                 except (ValueError, RecursionError) as error:
                     kind = "BadField" if isinstance(error, BadField) else "BadJson"
                     faults.append(Fault(row, kind, str(error)))
             rows.append(made)
         return pa.array(rows, self._type), faults
+
+
+class Ambiguous(dict[str, Any]):
+    """An object that has names more than once."""
+
+    __slots__ = ("names",)
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        counts = Counter(name for name, _ in pairs)
+        self.names = {name for name, count in counts.items() if count > 1}
+
+    def check(self, wanted: Iterable[str]) -> None:
+        """Which value is meant cannot be known; Arrow's reader refuses it, too."""
+        for name in wanted:
+            if name in self.names:
+                raise ValueError(f"{name!r} was specified twice")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    return made if len(made) == len(pairs) else Ambiguous(pairs)
 
 
 class Fraction(str):
@@ -74,6 +99,8 @@ def _struct(kind: pa.DataType) -> Reader:
     def read(value: Any) -> Any:
         if not isinstance(value, dict):
             raise _unfit(value, "an object")
+        if type(value) is Ambiguous:
+            value.check(name for name, _ in fields)
         made = {}
         for name, of_field in fields:
             part = value.get(name)
@@ -100,6 +127,8 @@ def _map(of_value: Reader) -> Reader:
     def read(value: Any) -> Any:
         if not isinstance(value, dict):
             raise _unfit(value, "an object")
+        if type(value) is Ambiguous:
+            value.check(value)
         return [
             (_string(name), None if each is None else of_value(each))
             for name, each in value.items()
