@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from ottla.spark.errors import BadOption
+from ottla.spark.pipelines import runner
 from ottla.spark.pipelines import state as states
-from ottla.spark.pipelines.display import Display, duration, line, table
+from ottla.spark.pipelines.display import Display, Steps, duration, line, table
 from ottla.spark.pipelines.failures import brief, may_pass, pause_seconds, text_of
-from ottla.spark.pipelines.model import PipelineError
+from ottla.spark.pipelines.model import Pipeline, PipelineError
 from ottla.spark.pipelines.progress import parse
 from ottla.spark.pipelines.state import FlowState, RunLock, RunState
 
@@ -138,6 +139,48 @@ def test_elsewhere_there_is_a_line_for_each_change_of_status() -> None:
     state.flows["words"].rows += 1
     display.show(state)
     assert len(stream.getvalue().splitlines()) == 5
+
+
+def starting(step: str) -> RunState:
+    return RunState("shop", "r1", 1, "local[2]", 1_000, step=step)
+
+
+def test_while_it_starts_each_step_is_told_at_once() -> None:
+    terminal, clock, lines, steps = Terminal(), Hours(), io.StringIO(), io.StringIO()
+    shown: list[Display | Steps] = [
+        Display(terminal, clock=clock, width=lambda: 80),
+        Display(lines, clock=clock),
+        Steps(steps),
+    ]
+    for state in (starting("Spark"), starting("plan of words"), running(), running()):
+        for each in shown:
+            each.show(state)
+    told = ["shop: starting: Spark", "shop: starting: plan of words", "shop: running"]
+    assert steps.getvalue().splitlines() == told
+    assert [each for each in lines.getvalue().splitlines() if each.startswith("shop")] == told
+    heads = [each for each in terminal.getvalue().splitlines() if "shop  " in each]
+    assert [each.partition("shop  ")[2].partition("  ")[0] for each in heads] == [
+        "starting: Spark",
+        "starting: plan of words",
+        "running",
+    ]
+
+
+def test_a_run_tells_its_steps_and_where_it_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError("no Java here")
+
+    monkeypatch.setattr(runner, "open_session", refuse)
+    told: list[tuple[str, str | None]] = []
+    with caplog.at_level("INFO", "ottla.spark"), pytest.raises(OSError, match="no Java here"):
+        runner.run(
+            Pipeline("shop", tmp_path, str(tmp_path / "storage"), ()),
+            show=lambda state: told.append((state.status, state.step)),
+        )
+    assert told == [(states.STARTING, "Spark"), (states.FAILED, None)]
+    assert "shop: starting: Spark" in caplog.messages
 
 
 def test_for_programs_each_change_is_an_object_on_a_line() -> None:

@@ -79,17 +79,21 @@ def run(
     settings = parse_assignments(conf, "--conf")
     from ottla.spark.java import JavaMissing
     from ottla.spark.pipelines import runner
-    from ottla.spark.pipelines.display import Display
+    from ottla.spark.pipelines.display import Display, Steps
     from ottla.spark.pipelines.model import PipelineError
     from ottla.spark.pipelines.state import FAILED
 
     stop = threading.Event()
+    display = Display(sys.stdout, as_json=as_json)
+    # Where the data goes elsewhere, whoever sits at the terminal still sees that something is done.
+    steps = Steps(sys.stderr) if sys.stderr.isatty() and not sys.stdout.isatty() else None
 
     def show(state: "RunState") -> None:
         _stop_on_signals(stop)  # again and again: Spark sets handlers of its own
         display.show(state)
+        if steps is not None:
+            steps.show(state)
 
-    display = Display(sys.stdout, as_json=as_json)
     try:
         state = runner.run(
             _load(directory),

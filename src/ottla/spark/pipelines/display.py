@@ -32,7 +32,7 @@ class Stream(Protocol):
 def table(state: RunState, width: int, now_ms: int) -> list[str]:
     """What is shown, each line at most so wide."""
     past = duration((now_ms - state.started_ms) / 1000)
-    head = f"{state.pipeline}  {state.status}  {past}  {state.master}"
+    head = f"{state.pipeline}  {_doing(state)}  {past}  {state.master}"
     rows = [TITLES, *(_cells(flow) for flow in state.flows.values())]
     widths = [max(len(row[at]) for row in rows) for at in range(len(TITLES))]
     lines = [head]
@@ -44,6 +44,10 @@ def table(state: RunState, width: int, now_ms: int) -> list[str]:
         lines.append("  ".join(cells).rstrip())
     lines += problems(state)
     return [line if len(line) <= width else line[: width - 1] + "…" for line in lines]
+
+
+def _doing(state: RunState) -> str:
+    return f"{state.status}: {state.step}" if state.step else state.status
 
 
 def problems(state: RunState) -> list[str]:
@@ -115,7 +119,8 @@ class Display:
         if self._as_json:
             self._json(state)
         elif self._in_place:
-            if now >= self._next or ended:
+            if now >= self._next or ended or self._last.get("") != _doing(state):
+                self._last[""] = _doing(state)
                 self._next = now + EVERY_SECONDS
                 self._rewrite(table(state, self._width(), self._clock.wall_ms()))
         else:
@@ -138,10 +143,10 @@ class Display:
             if said != known and (due or ended or _status(said) != _status(known)):
                 self._last[flow.name] = said
                 self._stream.write(f"{said}\n")
-        if self._last.get("") != state.status:
-            self._last[""] = state.status
+        if self._last.get("") != _doing(state):
+            self._last[""] = _doing(state)
             error = f": {state.error}" if state.error else ""
-            self._stream.write(f"{state.pipeline}: {state.status}{error}\n")
+            self._stream.write(f"{state.pipeline}: {_doing(state)}{error}\n")
 
     def _json(self, state: RunState) -> None:
         """One object a line: the run without its flows, and each flow, when it has changed."""
@@ -153,6 +158,20 @@ class Display:
             if self._last.get(name) != said:
                 self._last[name] = said
                 self._stream.write(f"{said}\n")
+
+
+class Steps:
+    """Only what is done until the pipeline runs, and that it does: a line each."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._last: str | None = None
+
+    def show(self, state: RunState) -> None:
+        if _doing(state) != self._last:
+            self._last = _doing(state)
+            self._stream.write(f"{state.pipeline}: {self._last}\n")
+            self._stream.flush()
 
 
 def _status(said: str) -> str:

@@ -5,6 +5,7 @@ while nothing is written yet. Then one loop looks after all: flows (:mod:`flow_r
 (:mod:`view_run`), the state file, the wish to stop.
 """
 
+import logging
 import os
 import threading
 import uuid
@@ -46,6 +47,7 @@ STOP_SECONDS: Final = 10.0
 """How long a micro-batch may take to end by itself when the run is to stop."""
 
 _SYSTEM: Final = SystemTime()
+_log = logging.getLogger(__name__)
 
 Show = Callable[[RunState], None]
 
@@ -73,11 +75,12 @@ def run(
         telling = _Telling(directory, state, show, clock)
         session = spark
         try:
-            telling.now(states.STARTING)
-            session = session or open_session(pipeline, master, conf or {})
+            if session is None:
+                telling.step("Spark")
+                session = open_session(pipeline, master, conf or {})
             session.conf.set(BOOTSTRAP, pipeline.bootstrap_servers)
+            telling.step("definitions")
             made = _Run(pipeline, session, telling, once, stop or threading.Event(), clock)
-            telling.now()
             try:
                 made.prepare(refresh=refresh)
                 made.once() if once else made.keep_running()
@@ -102,8 +105,15 @@ class _Telling:
         self._show = show
         self.state = state
 
+    def step(self, step: str) -> None:
+        """What is done until it runs: on a slow machine that takes minutes."""
+        _log.info("%s: %s: %s", self.state.pipeline, self.state.status, step)
+        self.state.step = step
+        self.now()
+
     def now(self, status: str | None = None) -> None:
-        self.state.status = status or self.state.status
+        if status is not None:
+            self.state.status, self.state.step = status, None
         self.state.updated_ms = self._clock.wall_ms()
         states.write(self._directory, self.state)
         self._show(self.state)
@@ -152,6 +162,7 @@ class _Run:
             self._forget(files)
             files.delete(marker)
         for flow in list(self._graph.flows.values()):
+            self._telling.step(f"plan of {flow.name}")
             self._evaluate(flow)
         self._graph.put_tables_before_sinks()
         start = partial(self._queries.start, once=self._is_once)
@@ -208,6 +219,7 @@ class _Run:
         self._filled = {name for name in sorted(whole) if self._has_rows(name)}
         for run in self._flow_runs.values():
             if self._has_inputs(run) and not self._wants_to_stop():
+                self._telling.step(f"first batch of {run.flow.name}")
                 self._start(run)
                 self._let_begin(run)
         self._telling.now(states.RUNNING)

@@ -65,6 +65,8 @@ class RunState:
     error: str | None = None
     updated_ms: int = 0
     flows: dict[str, FlowState] = field(default_factory=dict)
+    step: str | None = None
+    """What it does while it starts."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
