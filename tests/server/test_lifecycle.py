@@ -16,7 +16,7 @@ from ottla.common.errors import (
     RequestTimedOut,
     StaleBrokerEpoch,
 )
-from ottla.common.promise import Promise, run
+from ottla.common.promise import Promise, fulfilled, run
 from ottla.metadata.features import FeaturesImage
 from ottla.metadata.image import MetadataImage
 from ottla.protocol.generated.broker_heartbeat import (
@@ -79,7 +79,7 @@ class Controller:
             if request.want_shut_down:
                 response.should_shut_down = self.leaderships == 0
                 self.leaderships = max(0, self.leaderships - 1)
-            else:
+            elif not request.want_fence:
                 self.fenced = False
         response.is_fenced = self.fenced
         return self._answered(response)
@@ -118,8 +118,9 @@ class Broker:
             on_unheard=self.unheard.append,
         )
 
-    def register(self) -> Promise[None]:
-        return run(self.lifecycle.register(BrokerRegistrationRequest(broker_id=1)))
+    def register(self, loaded: Promise[None] | None = None) -> Promise[None]:
+        request = BrokerRegistrationRequest(broker_id=1)
+        return run(self.lifecycle.register(request, lambda: loaded or fulfilled(None)))
 
     def started(self) -> "Broker":
         registered = self.register()
@@ -157,6 +158,42 @@ def test_who_is_replaced_by_what_an_earlier_life_sent_registers_again() -> None:
     broker.started()
     assert broker.controller.registrations == 3
     assert broker.lifecycle.epoch == EPOCH + 2
+
+
+def test_a_broker_that_opens_its_logs_lives_and_is_not_let_in() -> None:
+    broker, loaded = Broker(), Promise[None]()
+    registered = broker.register(loaded)
+    heartbeats = broker.heartbeats_within(20)
+    assert len(heartbeats) in (9, 10)
+    assert all(heartbeat.want_fence for heartbeat in heartbeats)
+    broker.controller.taken_over = 1
+    broker.run_for(5)
+    assert broker.lifecycle.epoch == EPOCH + 1
+    assert broker.controller.fenced
+    loaded.fulfil(None)
+    assert broker.scheduler.run_until(lambda: registered.done, 1)
+    assert not broker.controller.fenced
+
+
+def test_a_broker_that_stops_while_it_opens_its_logs_is_not_let_in_any_more() -> None:
+    broker, loaded = Broker(), Promise[None]()
+    registered = broker.register(loaded)
+    broker.run_for(5)
+    left = broker.lifecycle.leave()
+    assert broker.scheduler.run_until(lambda: left.done, 5)
+    loaded.fulfil(None)
+    assert broker.scheduler.run_until(lambda: registered.done, 5)
+    assert broker.heartbeats_within(20) == []
+    assert broker.controller.fenced
+
+
+def test_logs_that_cannot_be_opened_end_the_start() -> None:
+    broker, loaded = Broker(), Promise[None]()
+    registered = broker.register(loaded)
+    broker.run_for(5)
+    loaded.fail(OSError("injected"))
+    with pytest.raises(OSError, match="injected"):
+        registered.result()
 
 
 def test_a_registration_is_given_up_when_its_time_is_over() -> None:
@@ -201,6 +238,17 @@ def test_a_broker_that_is_unregistered_registers_again_and_says_what_it_was() ->
     assert broker.lifecycle.epoch == EPOCH + 1
     assert broker.controller.registered[-1].previous_broker_epoch == EPOCH
     assert len(broker.heartbeats_within(20)) in (9, 10)
+
+
+def test_a_broker_that_is_unregistered_while_no_controller_answers_comes_back_soon() -> None:
+    """The pauses that have grown meanwhile are not those of its registration."""
+    broker = Broker().started()
+    broker.controller.is_silent = True
+    broker.run_for(60)
+    broker.controller.taken_over = 1
+    broker.controller.is_silent = False
+    broker.run_for(3 + SESSION_SECONDS + 1)
+    assert broker.lifecycle.epoch == EPOCH + 1
 
 
 def test_a_broker_whose_place_another_has_taken_goes_on_asking_with_pauses() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.common.errors import ApiError, InvalidConfig
 from ottla.common.identifiers import random_uuid
+from ottla.common.promise import run
 from ottla.common.topic_partition import TopicPartition
 from ottla.config.broker import BrokerConfig
 from ottla.coordinator.group.service import GroupService
@@ -46,6 +47,7 @@ from ottla.storage.cleaner_driver import CleanerDriver, CleanerSettings
 from ottla.storage.cleaner_worker import BackgroundWorker, StartWorker
 from ottla.storage.directories import LogDirectory
 from ottla.storage.driver import Intervals, StorageDriver
+from ottla.storage.loading import Loading
 from ottla.storage.manager import DuplicateLog
 
 if TYPE_CHECKING:
@@ -105,7 +107,9 @@ class BrokerServer:
         self._to_coordinators = around.broker_channel("transaction-verification")
         self._to_metadata = around.broker_channel("remote-log-metadata")
         self._on_lost: Callable[[list[TopicPartition]], None] = lambda _lost: None
+        self._loading: Loading | None = None
         self._storage: StorageDriver | None = None
+        self._is_stopped = False
         self._remote_logs: RemoteLogsOfNode | None = None
         self._internal = InternalTopics(
             self.replicas,
@@ -238,8 +242,8 @@ class BrokerServer:
 
     # Start
 
-    def _load(self) -> None:
-        """Open the logs, and follow the metadata log from here on."""
+    async def _load(self) -> None:
+        """Open the logs, which may take long, and follow the metadata log from there on."""
         services, config = self._services, self._config
         follower = MetadataFollower(
             node_id=config.node_id,
@@ -254,8 +258,14 @@ class BrokerServer:
         follower.on_topics_reconfigured = self._fetchers.topics_reconfigured
         self._on_lost = follower.lost
         self._logs.on_directory_failed = self._directory_failed
+        follower.take_settings(self._metadata.image)
+        opened = self._logs.begin_load()
+        self._loading = Loading(opened, self._scheduler)
+        await self._loading.run()
+        if self._is_stopped:
+            return
         try:
-            follower.load(self._metadata.image)
+            follower.load(self._metadata.image, opened)
         except DuplicateLog as error:
             raise StartRefused(f"two log directories have one partition: {error}") from error
         self._metadata.on_image(follower.changed)
@@ -331,7 +341,7 @@ class BrokerServer:
             log_dirs=[directory_id for directory_id in online if directory_id is not None],
             previous_broker_epoch=self._logs.previous_broker_epoch(),
         )
-        await self._lifecycle.register(request, self._load)
+        await self._lifecycle.register(request, lambda: run(self._load()))
 
     def serve(self) -> None:
         answer = Dispatcher(self._services, log).answer
@@ -388,6 +398,7 @@ class BrokerServer:
 
     async def stop(self) -> None:
         """Serve nobody any more, and have everything on disk."""
+        self._is_stopped = True
         self._lifecycle.close()
         self._fetchers.stop()
         self._server.close()
@@ -403,6 +414,8 @@ class BrokerServer:
 
     async def close_logs(self) -> None:
         """The last of all: the marker that it ended cleanly, with the epoch of this life."""
+        if self._loading is not None:
+            await self._loading.stop()
         if self._storage is None:
             self._logs.abandon()
         else:

@@ -1,8 +1,8 @@
 """A broker's life in the cluster: it registers, says that it lives, and asks before it goes.
 
 A broker serves clients from the moment the controller unfences it, which it does when the broker
-has caught up with the metadata log. Each life has a new incarnation id; the controller answers
-with a broker epoch, which fences everything that an earlier life may still say.
+has caught up with the metadata log and opened its logs. Each life has a new incarnation id; the
+controller answers with a broker epoch, which fences everything that an earlier life may still say.
 
 Rules:
 1. One request at a time is under way.
@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from ottla.common.environment import Cancellable, Scheduler
 from ottla.common.errors import ApiError, ErrorCode, RequestTimedOut
-from ottla.common.promise import Promise, run
+from ottla.common.promise import Promise, fulfilled, run
 from ottla.handlers.context import MetadataSource
 from ottla.metadata.versions import cordoned_log_dirs_supported
 from ottla.observability.logging import logger
@@ -97,6 +97,7 @@ class BrokerLifecycle:
         self._cordoned = cordoned
         self._deaf_seconds = deaf_seconds
         self._is_deaf = False
+        self._has_loaded = False
         self._on_unheard = on_unheard
         self._unheard: Cancellable | None = None
         self._timer: Cancellable | None = None
@@ -115,18 +116,22 @@ class BrokerLifecycle:
     # It begins
 
     async def register(
-        self, request: BrokerRegistrationRequest, load: Callable[[], None] = lambda: None
+        self,
+        request: BrokerRegistrationRequest,
+        load: Callable[[], Promise[None]] = lambda: fulfilled(None),
     ) -> None:
         """Register, and go on until the controller lets clients in.
 
         ``load`` is called when this life's registration has come with the metadata log. What was
         true of the life before is then undone: a broker that has lost records because its power
-        failed leads nothing that it led.
+        failed leads nothing that it led. It may take long: the broker lives, and wants to be fenced
+        meanwhile.
         """
         self._request = request
         await self._take_part(request)
         if not self._stopping:
-            load()
+            await self._live_until(load())
+            self._has_loaded = True
         while not self._stopping:
             heartbeat = await self._beaten()
             if heartbeat is not None and heartbeat.is_caught_up and not heartbeat.is_fenced:
@@ -135,6 +140,16 @@ class BrokerLifecycle:
             if self._is_replaced and not self._stopping:
                 await self._take_part(request)
         self._schedule(self._interval)
+
+    async def _live_until(self, loaded: Promise[None]) -> None:
+        while True:
+            await _either(loaded, self._pause(self._interval))
+            if loaded.done or self._stopping:
+                break
+            await self._beaten()
+            if self._is_replaced and self._request is not None and not self._stopping:
+                await self._take_part(self._request)
+        await loaded
 
     async def _take_part(self, request: BrokerRegistrationRequest) -> None:
         self.epoch = await self._registered(request)
@@ -189,13 +204,13 @@ class BrokerLifecycle:
         )
 
     def _wants_fence(self) -> bool:
-        """Whether this broker has not heard for a whole session what others are told."""
+        """Whether its logs are not open, or it has not heard for a session what others are told."""
         was_deaf, self._is_deaf = self._is_deaf, self._deaf_seconds() >= self._session
         if self._is_deaf and not was_deaf:
             log.error("the metadata log cannot be followed: its disk does not answer")
         elif was_deaf and not self._is_deaf:
             log.info("the metadata log is followed again")
-        return self._is_deaf
+        return self._is_deaf or not self._has_loaded
 
     async def _beaten(self) -> BrokerHeartbeatResponse | None:
         """Send a heartbeat; None when it was not heard."""
@@ -206,8 +221,9 @@ class BrokerLifecycle:
             response = await heartbeat
         except ApiError as error:
             log.warning("heartbeat refused", code=error.code.name, reason=error.message)
-            if error.code in _REPLACED:
+            if error.code in _REPLACED and not self._is_replaced:
                 self._is_replaced = True
+                self._failures = 0  # a controller answers: what it was silent for counts no more
             return None
         finally:
             self._under_way = None
@@ -334,3 +350,16 @@ class BrokerLifecycle:
                 return
             await self._pause(pause)
             pause = min(self._interval, 2 * pause)
+
+
+def _either(first: Promise[None], second: Promise[None]) -> Promise[None]:
+    """Fulfilled when one of them is done, however that ended."""
+    done: Promise[None] = Promise()
+
+    def ended(_promise: Promise[None]) -> None:
+        if not done.done:
+            done.fulfil(None)
+
+    first.when_done(ended)
+    second.when_done(ended)
+    return done

@@ -23,6 +23,7 @@ from ottla.observability.logging import logger
 from ottla.replication.replicas import Replicas
 from ottla.server.settings import Settings
 from ottla.storage.directories import LogUnavailable
+from ottla.storage.loading import DirectoryLoad
 from ottla.storage.log import Log
 from ottla.storage.manager import LogManager
 from ottla.tiered.segments import REMOTE_LOG_METADATA
@@ -65,11 +66,16 @@ class MetadataFollower:
         self.on_topics_reconfigured: Callable[[], None] = lambda: None
         """Called when settings of topics have changed, and are in effect."""
 
-    def load(self, image: MetadataImage) -> None:
-        """Open the logs that are on disk and take on the partitions of ``image``."""
+    def take_settings(self, image: MetadataImage) -> None:
+        """Logs are opened with the settings that hold when it begins."""
         if self._settings.load(image):
             self._reconfigured(self._settings.broker)
-        self._logs.load(lambda found: self._is_stray(found, image))
+
+    def load(self, image: MetadataImage, opened: list[DirectoryLoad]) -> None:
+        """Take on the logs that were opened, and the partitions of ``image``."""
+        self.take_settings(image)
+        self._logs.take_loaded(opened, lambda found: self._is_stray(found, image))
+        self._logs.configure({each.topic for each in self._logs.logs})
         for topic in image.topics:
             for index, state in topic.partitions.items():
                 self._apply(topic.name, topic.topic_id, index, state, is_new=False)

@@ -18,7 +18,7 @@ from typing import Final
 
 from ottla.common.chance import Chance
 from ottla.common.clock import Clock
-from ottla.common.errors import CorruptMessage, KafkaStorageError, LogDirNotFound
+from ottla.common.errors import KafkaStorageError, LogDirNotFound
 from ottla.common.identifiers import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from ottla.common.topic_partition import TopicPartition
 from ottla.storage.checkpoints import META_PROPERTIES, CorruptCheckpoint, Offsets
@@ -31,11 +31,11 @@ from ottla.storage.directories import (
     LogDirFailed,
     LogUnavailable,
     directory_name,
-    parse_directory_name,
 )
 from ottla.storage.files import Filesystem
 from ottla.storage.inspection import Damage
 from ottla.storage.keeper import Keeper
+from ottla.storage.loading import DirectoryLoad
 from ottla.storage.log import PRODUCER_EXPIRATION_MS, Log
 from ottla.storage.log_table import LogTable
 from ottla.storage.new_logs import ONE_BY_ONE_MAX, NewLogs
@@ -45,7 +45,6 @@ from ottla.storage.segment import Segment
 from ottla.storage.verification import Verify
 
 OPEN_FILES_MAX: Final = 256
-METADATA_TOPIC: Final = "__cluster_metadata"
 
 _NO_DIRECTORY = (MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, LOST_DIRECTORY)
 
@@ -72,9 +71,11 @@ class LogManager:
         self._chance = chance
         self._config_for = config_for
         self._producer_expiration_ms = producer_expiration_ms
-        self._open_files = OpenFiles(open_files_max)
         self._verify = verify
         self._by_path = {path: LogDirectory(filesystem, path) for path in paths}
+        each_max = max(1, open_files_max // max(1, len(self._by_path)))
+        self._open_files = {path: OpenFiles(each_max) for path in self._by_path}
+        """By directory: at the start each has a thread of its own."""
         self._preferred: dict[TopicPartition, str] = {}
         self.logs = LogTable()
         self.future_logs = LogTable()
@@ -151,9 +152,12 @@ class LogManager:
     # Start and stop
 
     def start(self, is_stray: Callable[[Log], bool] = lambda _log: False) -> None:
-        """Lock the directories and open every log in them: ``lock`` and ``load`` in one."""
+        """Lock the directories and open every log in them, all here and now."""
         self.lock()
-        self.load(is_stray)
+        loads = self.begin_load()
+        for load in loads:
+            load.run()
+        self.take_loaded(loads, is_stray)
 
     def lock(self) -> None:
         """Take the directories; nothing else may touch them before this.
@@ -170,39 +174,32 @@ class LogManager:
                 damaged = OSError(errno.EIO, str(error), f"{directory.path}/{META_PROPERTIES}")
                 self.fail_directory(directory.path, damaged)
 
-    def load(self, is_stray: Callable[[Log], bool] = lambda _log: False) -> None:
-        """Open every log in the directories that were locked."""
-        for directory in self.online_directories:
+    def begin_load(self) -> list[DirectoryLoad]:
+        """What opens the logs in the directories that were locked; it may run elsewhere."""
+        return [
+            DirectoryLoad(directory, self._filesystem, self._open)
+            for directory in self.online_directories
+        ]
+
+    def take_loaded(self, loads: list[DirectoryLoad], is_stray: Callable[[Log], bool]) -> None:
+        """Take over the logs that were opened; those that the cluster does not know go aside."""
+        for load in loads:
+            directory = load.directory
+            if load.failure is not None:
+                self.fail_directory(directory.path, load.failure)
+                continue
+            self.cleaner.load(directory)
+            for path in load.to_delete:
+                self.removals.add_directory(0, path)
+            self.strays.update(load.strays)
             try:
-                directory.read_checkpoints()
-                self.cleaner.load(directory)
-                self._load(directory, is_stray)
-            except OSError as error:
-                self.fail_directory(directory.path, error)
-            except CorruptMessage as error:  # of this directory alone; the others go on
-                self.fail_directory(directory.path, OSError(errno.EIO, error.message))
+                for log, kind in load.logs:
+                    if kind is Kind.CURRENT and is_stray(log):
+                        self._set_aside(log)
+                    else:
+                        self._add(log, self.logs if kind is Kind.CURRENT else self.future_logs)
             except LogDirFailed as failure:
                 self.fail_directory(directory.path, failure.error)
-
-    def _load(self, directory: LogDirectory, is_stray: Callable[[Log], bool]) -> None:
-        for name in self._filesystem.list_directory(directory.path):
-            path = f"{directory.path}/{name}"
-            parsed = parse_directory_name(name)
-            if parsed is None or parsed.topic_partition.topic == METADATA_TOPIC:
-                continue
-            if not self._filesystem.is_directory(path):
-                continue
-            topic_partition, kind = parsed
-            if kind is Kind.DELETE:
-                self.removals.add_directory(0, path)
-            elif kind is Kind.STRAY:
-                self.strays[path] = topic_partition
-            else:
-                log = self._open(directory, path, topic_partition)
-                if kind is Kind.CURRENT and is_stray(log):
-                    self._set_aside(log)
-                else:
-                    self._add(log, self.logs if kind is Kind.CURRENT else self.future_logs)
 
     def _open(self, directory: LogDirectory, path: str, topic_partition: TopicPartition) -> Log:
         log = self._open_log(
@@ -241,7 +238,7 @@ class LogManager:
             clean_shutdown=clean_shutdown,
             may_have_gaps=may_have_gaps,
             producer_expiration_ms=self._producer_expiration_ms,
-            open_files=self._open_files,
+            open_files=self._open_files[path.rpartition("/")[0]],
             listener=keeper,
             chance=self._chance,
             verify=self._verify,
