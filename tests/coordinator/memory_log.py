@@ -51,6 +51,7 @@ class MemoryLog:
         self.hold = False
         self.refuse: ApiError | None = None
         self.read_error: ApiError | None = None
+        self.watermark_error: ApiError | None = None
         self.appends = 0
 
     def append(
@@ -116,6 +117,8 @@ class MemoryLog:
         return self._logs[TopicPartition(topic, partition)].start
 
     def high_watermark(self, topic: str, partition: int) -> int:
+        if self.watermark_error is not None:
+            raise self.watermark_error
         return self._logs[TopicPartition(topic, partition)].high_watermark
 
     def log_end_offset(self, topic: str, partition: int) -> int:

@@ -5,7 +5,13 @@ from collections.abc import Callable
 import pytest
 from tests.coordinator.test_runtime import TOPIC, Number, Numbers, World, code_of, world
 
-from ottla.common.errors import ApiError, ErrorCode, InvalidRequest, NotEnoughReplicas
+from ottla.common.errors import (
+    ApiError,
+    ErrorCode,
+    InvalidRequest,
+    NotEnoughReplicas,
+    NotLeaderOrFollower,
+)
 from ottla.common.promise import Promise
 from ottla.coordinator.outside import EndTransactionMarker
 from ottla.coordinator.partition import IN_FLIGHT_MAX, PartitionState
@@ -260,6 +266,49 @@ def test_a_log_whose_batches_below_the_high_watermark_are_compacted_away_is_load
     world.log.commit(TOPIC, 0)
     world.scheduler.run_for(1)
     assert world.committed("d") == 1
+
+
+def test_timers_of_what_was_gathered_behind_a_write_that_fails_go_with_it(world: World) -> None:
+    world.log.hold = True
+    world.add()
+    world.turn()
+
+    def begin(shard: Numbers) -> Outcome[Number, None]:
+        schedule(shard, "t")
+        return Outcome([Number("b", 1)], None)
+
+    later = write(world, begin)
+    world.log.lose_uncommitted(TOPIC, 0, NotEnoughReplicas())
+    assert code_of(later) is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert "t" not in world.shards[0].timers
+
+
+def test_what_rests_on_a_write_that_fails_while_room_is_made_fails_too() -> None:
+    world = World(batch_bytes=100)
+    world.runtime.elected(0, 0)
+    first = world.add()
+    world.log.refuse = NotEnoughReplicas()
+    large = "n" * 200
+    second = write(world, lambda shard: Outcome([Number(large, shard.numbers.get("a"))], None))
+    world.log.refuse = None
+    world.turn()
+    assert code_of(first) is code_of(second) is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert world.log.records(TOPIC, 0) == []
+
+
+def test_the_tail_is_looked_at_again_when_its_log_could_not_say(world: World) -> None:
+    world.log.hold = True
+    world.add()
+    world.turn()
+    world.runtime.resigned(0, 1)
+    world.runtime.elected(0, 2)
+    world.turn()
+    world.log.watermark_error = NotLeaderOrFollower()
+    world.scheduler.run_for(1)
+    world.log.watermark_error = None
+    world.log.commit(TOPIC, 0)
+    world.scheduler.run_for(1)
+    assert world.committed() == 1
 
 
 # Mistakes of ours

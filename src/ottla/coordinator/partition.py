@@ -386,8 +386,7 @@ class CoordinatorPartition(Generic[S]):
             self._next_offset += 1
 
     def _run_timer(self, key: Hashable) -> None:
-        if self.state is PartitionState.ACTIVE:
-            self._carry_out(lambda _, now_ms: self._timers.take(key)(now_ms), Promise())
+        self._carry_out(lambda _, now_ms: self._timers.take(key)(now_ms), Promise())
 
     # Writing
 

@@ -125,9 +125,6 @@ class Timers(Generic[A]):
             timer.alarm = self._scheduler.call_later(remaining, self._ring, key)
             return
         self._run(key)
-        if self._timers.get(key) is timer:  # nobody took it: it must not be lost
-            del self._timers[key]
-            self._set(key, self._later(timer.setting))
 
     def take(self, key: Hashable) -> A:
         """The action of a timer that is due; it is set no longer."""
