@@ -23,6 +23,7 @@ from ottla.protocol.generated.describe_cluster import (
     DescribeClusterResponse,
 )
 from ottla.protocol.message import from_bytes, to_bytes
+from ottla.protocol.primitives import ITEMS_MAX, uvarint
 
 
 class Mistakes:
@@ -132,6 +133,17 @@ def test_a_request_other_than_produce_may_not_be_larger_than_it_can_honestly_be(
     assert isinstance(Dispatched().send(padded), bytes)
     with pytest.raises(ProtocolViolation):
         Dispatched().send(padded + b"\x00")
+
+
+def test_a_request_may_not_have_more_items_than_it_can_honestly_have() -> None:
+    """Sixteen megabytes of empty names kept the broker busy for minutes."""
+    delete_groups = header(42, 2) + uvarint(ITEMS_MAX + 2) + b"\x01" * (ITEMS_MAX + 1) + b"\x00"
+    with pytest.raises(ProtocolViolation, match="too many items"):
+        Dispatched().send(delete_groups)
+    fetch = header(1, 12) + pack(">iiiibii", -1, 0, 0, 1, 0, 0, -1)
+    fetch += uvarint(ITEMS_MAX + 2) + b"\x01\x01\x00" * (ITEMS_MAX + 1)
+    with pytest.raises(ProtocolViolation, match="too many items"):
+        Dispatched().send(fetch + b"\x01\x01\x00")
 
 
 def test_an_answer_that_waits_comes_later() -> None:

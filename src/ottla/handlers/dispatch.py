@@ -33,6 +33,7 @@ from ottla.handlers.framing import frame_response
 from ottla.protocol.api import APIS, BROKER, CONTROLLER, ApiKey
 from ottla.protocol.generated.envelope import EnvelopeRequest, EnvelopeResponse
 from ottla.protocol.message import Message, from_buffer
+from ottla.protocol.primitives import ITEMS_MAX
 from ottla.protocol.produce_request import skip_tagged_fields
 
 _HEADER = Struct(">hhih")
@@ -234,7 +235,7 @@ class Dispatcher:
         if context.version >= entry.api.flexible_from:
             pos = skip_tagged_fields(frame, pos)
         # Bytes behind the request are not looked at, as in Kafka: librdkafka sends some.
-        request, _ = from_buffer(entry.request_class, bytes(frame), pos, context.version)
+        request, _ = from_buffer(entry.request_class, bytes(frame), pos, context.version, ITEMS_MAX)
         if isinstance(self._services, Services) and self._is_forwarded(entry):
             return _now_or_later(
                 run(self._by_controller(self._services, entry, request, context, bytes(frame)))
@@ -334,7 +335,11 @@ class Dispatcher:
         if not entry.lowest <= enclosed.version <= entry.highest:
             raise UnsupportedVersion
         request, _ = from_buffer(
-            entry.request_class, envelope.request_data, enclosed.body_at, enclosed.version
+            entry.request_class,
+            envelope.request_data,
+            enclosed.body_at,
+            enclosed.version,
+            ITEMS_MAX,
         )
         assert entry.handle is not None
         handled = run(entry.handle(request, inner, self._services))

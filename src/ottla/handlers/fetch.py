@@ -37,6 +37,7 @@ from ottla.protocol.api import ApiKey
 from ottla.protocol.fetch_response import Endpoint, FetchedPartition, encode_fetch_response
 from ottla.protocol.generated.fetch import FetchRequest
 from ottla.protocol.message import from_buffer
+from ottla.protocol.primitives import ITEMS_MAX
 from ottla.replication.fetch_sessions import FetchContext, FetchedFrom, TopicKey
 from ottla.replication.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from ottla.replication.waiting import WaitingAt
@@ -60,7 +61,7 @@ def answer(
     services: Services,
     peer: Peer | None = None,
 ) -> Answer | Promise[Answer]:
-    request, _ = from_buffer(FetchRequest, bytes(frame), pos, version)
+    request, _ = from_buffer(FetchRequest, bytes(frame), pos, version, ITEMS_MAX)
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         return _refuse(request, version, correlation_id)
     sessions = services.replicas.fetch_sessions

@@ -8,7 +8,7 @@ from struct import error as struct_error
 from typing import ClassVar, TypeVar, cast
 
 from ottla.common.errors import ProtocolViolation
-from ottla.protocol.primitives import UnknownTags, Writer
+from ottla.protocol.primitives import UNBOUNDED, UnknownTags, Writer, allow_items
 
 
 class Struct:
@@ -73,10 +73,16 @@ def from_bytes(cls: type[M], data: bytes, version: int) -> M:
     return message
 
 
-def from_buffer(cls: type[M], data: bytes, pos: int, version: int) -> tuple[M, int]:
-    """The message that begins at ``pos``, and where it ends."""
+def from_buffer(
+    cls: type[M], data: bytes, pos: int, version: int, items_max: int = UNBOUNDED
+) -> tuple[M, int]:
+    """The message that begins at ``pos``, and where it ends.
+
+    ``items_max`` is what its arrays may have in all.
+    """
     if not cls.LOWEST_VERSION <= version <= cls.HIGHEST_VERSION:
         raise ProtocolViolation(f"{cls.__name__} has no version {version}")
+    allow_items(items_max)
     try:
         message, pos = cls.decode(data, pos, version)
     except ProtocolViolation as error:

@@ -17,6 +17,11 @@ ZERO_UUID: Final = bytes(16)
 STRING_SIZE_MAX: Final = 0x7FFF
 """Kafka refuses longer strings, whatever the width of the length in front of them."""
 
+ITEMS_MAX: Final = 300_000
+"""What the arrays of one request may have in all: a thousand bytes make hundreds of objects, which
+take a hundred times as long to read as to send."""
+UNBOUNDED: Final = (1 << 62) - 1
+
 UnknownTags = list[tuple[int, bytes]]
 
 _read_int16 = Struct(">h").unpack_from
@@ -39,6 +44,23 @@ class Writer:
 
     def getvalue(self) -> bytes:
         return b"".join(self.parts)
+
+
+class _Room:
+    """For the arrays of the message that is being read; a message is read without a pause."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left: int = UNBOUNDED
+
+
+_room: Final = _Room()
+
+
+def allow_items(count: int) -> None:
+    """Let the arrays of the message that is read now have so many items in all."""
+    _room.left = count
 
 
 # Readers
@@ -154,12 +176,19 @@ def read_compact_nullable_bytes(data: bytes, pos: int) -> tuple[bytes | None, in
     return _raw(data, pos, size - 1)
 
 
+def _refused(count: int, remaining: int) -> ProtocolViolation:
+    if _room.left < 0:
+        return ProtocolViolation(f"array of {count}: too many items in one request")
+    return ProtocolViolation(f"array of {count} where {remaining} bytes remain")
+
+
 def read_count(data: bytes, pos: int, item_size_min: int) -> tuple[int, int]:
     """How many items an array has, each of at least so many bytes."""
     count: int = _read_int32(data, pos)[0]
     pos += 4
-    if count < 0 or count * item_size_min > len(data) - pos:
-        raise ProtocolViolation(f"array of {count} where {len(data) - pos} bytes remain")
+    _room.left -= count
+    if count < 0 or count * item_size_min > len(data) - pos or _room.left < 0:
+        raise _refused(count, len(data) - pos)
     return count, pos
 
 
@@ -167,8 +196,10 @@ def read_nullable_count(data: bytes, pos: int, item_size_min: int) -> tuple[int,
     """As ``read_count``; -1 is null."""
     count: int = _read_int32(data, pos)[0]
     pos += 4
-    if count < -1 or count * item_size_min > len(data) - pos:
-        raise ProtocolViolation(f"array of {count} where {len(data) - pos} bytes remain")
+    if count > 0:
+        _room.left -= count
+    if count < -1 or count * item_size_min > len(data) - pos or _room.left < 0:
+        raise _refused(count, len(data) - pos)
     return count, pos
 
 
@@ -179,16 +210,19 @@ def read_compact_count(data: bytes, pos: int, item_size_min: int) -> tuple[int, 
     else:
         count, pos = read_uvarint(data, pos)
     count -= 1
-    if count < 0 or count * item_size_min > len(data) - pos:
-        raise ProtocolViolation(f"array of {count} where {len(data) - pos} bytes remain")
+    _room.left -= count
+    if count < 0 or count * item_size_min > len(data) - pos or _room.left < 0:
+        raise _refused(count, len(data) - pos)
     return count, pos
 
 
 def read_compact_nullable_count(data: bytes, pos: int, item_size_min: int) -> tuple[int, int]:
     count, pos = read_uvarint(data, pos)
     count -= 1
-    if count * item_size_min > len(data) - pos:
-        raise ProtocolViolation(f"array of {count} where {len(data) - pos} bytes remain")
+    if count > 0:
+        _room.left -= count
+    if count * item_size_min > len(data) - pos or _room.left < 0:
+        raise _refused(count, len(data) - pos)
     return count, pos
 
 
@@ -232,7 +266,8 @@ def read_presence(data: bytes, pos: int) -> tuple[bool, int]:
 
 def read_tag_count(data: bytes, pos: int) -> tuple[int, int]:
     count, pos = read_uvarint(data, pos)
-    if 2 * count > len(data) - pos:
+    _room.left -= count
+    if 2 * count > len(data) - pos or _room.left < 0:
         raise ProtocolViolation(f"{count} tagged fields where {len(data) - pos} bytes remain")
     return count, pos
 

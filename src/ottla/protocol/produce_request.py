@@ -13,6 +13,7 @@ from struct import error as StructError  # noqa: N812 - it is one
 from typing import NamedTuple, TypeAlias
 
 from ottla.common.errors import ProtocolViolation
+from ottla.protocol.primitives import ITEMS_MAX
 
 PartitionRecords: TypeAlias = tuple[int, int, int]
 """Partition index, and where its records begin and end; (-1, -1) for null."""
@@ -23,6 +24,8 @@ _INT32_PAIR = Struct(">ii")
 _INT16 = Struct(">h")
 _FLEXIBLE = 9
 _TOPIC_IDS = 13
+_TAGS_MAX = 100
+"""Of one struct: clients of today send none."""
 
 
 class ProduceView(NamedTuple):
@@ -74,6 +77,8 @@ def skip_tagged_fields(frame: memoryview, pos: int) -> int:
 
 def _skip_tagged_fields(frame: memoryview, pos: int) -> int:
     count, pos = read_unsigned_varint(frame, pos)
+    if count > _TAGS_MAX:
+        raise ProtocolViolation(f"{count} tagged fields")
     for _ in range(count):
         _, pos = read_unsigned_varint(frame, pos)
         size, pos = read_unsigned_varint(frame, pos)
@@ -91,7 +96,7 @@ def _read_flexible(frame: memoryview, pos: int, version: int) -> ProduceView:
         transactional_id, pos = _text(frame, pos, size - 1, limit)
     acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, pos)
     count, pos = read_unsigned_varint(frame, pos + 6)
-    _check_count(count - 1, limit - pos)
+    left = _taken(count - 1, limit - pos, ITEMS_MAX)
     topics: list[tuple[str | bytes, list[PartitionRecords]]] = []
     topic: str | bytes
     for _ in range(count - 1):
@@ -102,7 +107,7 @@ def _read_flexible(frame: memoryview, pos: int, version: int) -> ProduceView:
             size, pos = read_unsigned_varint(frame, pos)
             topic, pos = _text(frame, pos, size - 1, limit)
         inner, pos = read_unsigned_varint(frame, pos)
-        _check_count(inner - 1, limit - pos)
+        left = _taken(inner - 1, limit - pos, left)
         partitions: list[PartitionRecords] = []
         for _ in range(inner - 1):
             (index,) = _INT32.unpack_from(frame, pos)
@@ -132,14 +137,14 @@ def _read_plain(frame: memoryview, pos: int) -> ProduceView:
     acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, pos)
     (count,) = _INT32.unpack_from(frame, pos + 6)
     pos += 10
-    _check_count(count, limit - pos)
+    left = _taken(count, limit - pos, ITEMS_MAX)
     topics: list[tuple[str | bytes, list[PartitionRecords]]] = []
     for _ in range(count):
         (size,) = _INT16.unpack_from(frame, pos)
         topic, pos = _text(frame, pos + 2, size, limit)
         (inner,) = _INT32.unpack_from(frame, pos)
         pos += 4
-        _check_count(inner, limit - pos)
+        left = _taken(inner, limit - pos, left)
         partitions: list[PartitionRecords] = []
         for _ in range(inner):
             index, size = _INT32_PAIR.unpack_from(frame, pos)
@@ -163,6 +168,8 @@ def _text(frame: memoryview, pos: int, size: int, limit: int) -> tuple[str, int]
     return str(frame[pos:end], "utf-8"), end
 
 
-def _check_count(count: int, remaining: int) -> None:
-    if count < 0 or count > remaining:
+def _taken(count: int, remaining: int, left: int) -> int:
+    """How many items may yet come behind an array of ``count`` in so many bytes."""
+    if count < 0 or count > remaining or count > left:
         raise ProtocolViolation(f"an array of {count} elements in {remaining} bytes")
+    return left - count
