@@ -14,7 +14,7 @@ from ottla.protocol.generated.alter_partition import (
     AlterPartitionResponseTopicData,
 )
 from ottla.protocol.message import from_bytes, to_bytes
-from ottla.replication.alter_partition import AlterPartitions
+from ottla.replication.alter_partition import PARTITIONS_MAX, AlterPartitions
 from ottla.replication.partition import Partition
 from ottla.simulation.scheduler import SimulatedScheduler
 
@@ -32,9 +32,14 @@ class Controller:
     """Keeps what it is asked, until the test answers."""
 
     def __init__(self) -> None:
+        self.mistakes = 0
+        """So many of the next requests meet a mistake of ours."""
         self.asked: list[tuple[AlterPartitionRequest, Promise[AlterPartitionResponse]]] = []
 
     def alter_partition(self, request: AlterPartitionRequest) -> Promise[AlterPartitionResponse]:
+        if self.mistakes:
+            self.mistakes -= 1
+            raise KeyError("a mistake")
         answer: Promise[AlterPartitionResponse] = Promise()
         again = from_bytes(AlterPartitionRequest, to_bytes(request, 3), 3)
         self.asked.append((again, answer))
@@ -109,6 +114,37 @@ def test_what_is_proposed_while_a_request_is_under_way_goes_together_with_the_ne
     assert [asked.partition_index for asked in request.topics[0].partitions] == [1, 2]
     world.controller.answer()
     assert [partition.isr for partition in others] == [(1, 2), (1, 2)]
+
+
+def test_very_many_proposals_go_in_several_requests_and_those_refused_go_last() -> None:
+    """All went in one: too large to be read, it would be sent again for ever."""
+    world = World()
+    others = [world.another(index) for index in range(1, 2 * PARTITIONS_MAX + 1)]
+    world.led.fetch(2, 1)
+    for partition in others:
+        partition.fetch_as_follower(2, 102, 1, 100, 0, at_least_one=True, log_start_offset=0)
+    world.controller.answer()
+    world.controller.answer(error=ErrorCode.UNKNOWN_SERVER_ERROR)
+    world.scheduler.run_for(0.1)
+    for _ in range(2):
+        ((request, _),) = world.controller.asked
+        assert len(request.topics[0].partitions) == PARTITIONS_MAX
+        world.controller.answer()
+        settled = sum(partition.isr == (1, 2) for partition in others)
+        assert settled % PARTITIONS_MAX == 0
+        assert others[-1].isr == (1, 2), "those that were not refused go first"
+    assert {partition.isr for partition in others} == {(1, 2)}
+
+
+def test_a_mistake_in_one_request_does_not_end_them() -> None:
+    """The request counted as under way, and no ISR changed any more."""
+    world = World()
+    world.controller.mistakes = 1
+    with pytest.raises(KeyError):
+        world.led.fetch(2, 1)
+    world.scheduler.run_for(0.1)
+    world.controller.answer()
+    assert world.led.partition.isr == (1, 2)
 
 
 @pytest.mark.parametrize("is_whole", [False, True])

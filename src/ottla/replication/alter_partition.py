@@ -1,10 +1,12 @@
-"""Changes of ISRs on their way to the controller (AlterPartition): all partitions' in one request.
+"""Changes of ISRs on their way to the controller (AlterPartition): many partitions' in one request.
 
 Rules:
-1. One request is under way at a time; what is proposed meanwhile goes with the next.
+1. One request is under way at a time; what is proposed meanwhile goes with the next, and what must
+   be sent again behind all others.
 2. A partition has one proposal here. Another one, which can only come when new metadata has made
    the first void, is not sent: the partition asks again at the next fetch or check.
-3. A request that fails as a whole is sent again, whoever is the controller then.
+3. A request that fails as a whole, whatever the reason, is sent again, whoever is the controller
+   then.
 4. Only INELIGIBLE_REPLICA and OPERATION_NOT_ATTEMPTED say that nothing was changed. After other
    errors of a partition its proposal stands until the metadata log decides, or is sent again.
 
@@ -12,11 +14,12 @@ Counterpart in Apache Kafka: ``DefaultAlterPartitionManager``.
 """
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Final, Protocol, TypeAlias
 
 from ottla.common.environment import Scheduler
 from ottla.common.errors import ApiError, ErrorCode
-from ottla.common.promise import Promise
+from ottla.common.promise import Promise, run
 from ottla.protocol.generated.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
@@ -29,6 +32,8 @@ from ottla.replication.isr import ProposedIsr
 from ottla.replication.partition import Partition
 
 RETRY_SECONDS: Final = 0.05
+PARTITIONS_MAX: Final = 1_000
+"""Of one request: the controller decides all of them in one turn."""
 _UNCHANGED: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
 _METADATA_DECIDES: Final = frozenset(
     {
@@ -96,9 +101,12 @@ class AlterPartitions:
         if not self._items:
             return
         self._is_in_flight = True
-        sent = dict(self._items)
+        sent = dict(islice(self._items.items(), PARTITIONS_MAX))
         request = _request(self._node_id, self._broker_epoch(), sent)
-        self._controller.alter_partition(request).when_done(lambda done: self._answered(sent, done))
+        run(self._ask(request)).when_done(lambda done: self._answered(sent, done))
+
+    async def _ask(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        return await self._controller.alter_partition(request)
 
     def _answered(self, sent: dict[Key, Item], done: Promise[AlterPartitionResponse]) -> None:
         self._is_in_flight = False
@@ -107,6 +115,9 @@ class AlterPartitions:
         except ApiError:
             self._retry()
             return
+        except Exception:
+            self._retry()  # a mistake of ours, of the controller in this process say
+            raise
         if response.error_code != ErrorCode.NONE:
             self._retry()
             return
@@ -116,7 +127,10 @@ class AlterPartitions:
                 key = (topic.topic_id, answer.partition_index)
                 if key in sent:
                     must_wait |= self._settle(key, sent[key], answer)
-        if must_wait or any(key in self._items for key in sent):
+        left = [key for key in sent if key in self._items]
+        for key in left:
+            self._items[key] = self._items.pop(key)
+        if must_wait or left:
             self._retry()
         else:
             self._send()
