@@ -57,6 +57,12 @@ def shop_file() -> Any:
     maybe = add(order, "maybe", F.TYPE_STRING)
     order.oneof_decl.add(name="_maybe")
     maybe.oneof_index, maybe.proto3_optional = 0, True
+    entry = order.nested_type.add(name="TimesEntry")
+    entry.options.map_entry = True
+    add(entry, "key", F.TYPE_STRING)
+    add(entry, "value", F.TYPE_MESSAGE, ".google.protobuf.Timestamp")
+    add(order, "times", F.TYPE_MESSAGE, ".shop.Order.TimesEntry", repeated=True)
+    add(order, "stamps", F.TYPE_MESSAGE, ".google.protobuf.Timestamp", repeated=True)
     return file
 
 

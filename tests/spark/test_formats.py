@@ -118,6 +118,8 @@ ORDER = {
     "at": st.none() | STAMP,
     "wrapped": st.none() | st.integers(0, 2**64 - 1).map(Decimal),
     "maybe": st.none() | TEXT,
+    "times": st.lists(st.tuples(TEXT, STAMP), max_size=2, unique_by=lambda pair: pair[0]),
+    "stamps": st.lists(STAMP, max_size=2),
 }
 ORDERS = st.lists(st.none() | st.fixed_dictionaries(ORDER), max_size=4)
 PROTOBUF = FormatSpec("protobuf", None, descriptors(), "shop.Order")
@@ -126,7 +128,10 @@ PROTOBUF = FormatSpec("protobuf", None, descriptors(), "shop.Order")
 @settings(max_examples=60, deadline=None)
 @given(ORDERS)
 def test_protobuf_comes_back_as_it_was(rows: list[Any]) -> None:
-    ordered = [row and {**row, "tags": sorted(row["tags"], key=_key)} for row in rows]
+    ordered = [
+        row and {**row, **{name: sorted(row[name], key=_key) for name in ("tags", "times")}}
+        for row in rows
+    ]
     column = pa.array(ordered, decoded_type(PROTOBUF))
     encoded = encode_column(column, PROTOBUF).array
     good, dead = decode(encoded.to_pylist(), PROTOBUF)
@@ -135,6 +140,7 @@ def test_protobuf_comes_back_as_it_was(rows: list[Any]) -> None:
     for row in found:
         if row is not None:
             row["tags"].sort(key=_key)
+            row["times"].sort(key=_key)
     assert found == column.to_pylist()
 
 

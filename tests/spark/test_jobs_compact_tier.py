@@ -19,11 +19,12 @@ from ottla.client.remote_segments import RemoteSegments
 from ottla.common.chance import Chance
 from ottla.common.errors import InvalidRequest
 from ottla.spark.broker_reads import connected
-from ottla.spark.jobs.compact_tier import Compacted, Compaction, compact_steps
+from ottla.spark.jobs.compact_tier import Compacted, Compaction, Tier, compact_steps
 from ottla.spark.jobs.tier_plan import TierRun, find_runs, groups_of
 from ottla.spark.jobs.verify_tier import find_segments, verify
 from ottla.spark.kafka_settings import KafkaSettings
 from ottla.tiered.layout import parse_key
+from ottla.tiered.machine import RemotePartition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -230,6 +231,32 @@ def test_old_segments_are_there_until_the_new_one_counts(tiered: Tiered, topics:
         if step in {"started", "uploaded"}:
             assert old <= stored(tiered, work.run)
     until(lambda: not old & stored(tiered, work.run), 30)
+
+
+class Late(Tier):
+    """Of a job that has looked, and then stood still."""
+
+    def __init__(self, work: Compaction) -> None:
+        super().__init__(work)
+        self._looked = super().known()
+
+    def known(self) -> RemotePartition:
+        return self._looked
+
+
+def test_a_job_gives_up_no_copy_that_another_has_finished_meanwhile(
+    tiered: Tiered, topics: Topics
+) -> None:
+    topic = history(topics, tiered)
+    work = work_of(tiered, topic)
+    wanted = expected(read(tiered, topic), work.run)
+    steps = compact_steps(work)
+    assert [next(steps), next(steps)] == ["started", "uploaded"]
+    with Late(work) as other:
+        assert next(steps) == "finished"
+        assert other.give_up_copies() == 1
+    assert isinstance(next(steps), Compacted)
+    check(tiered, topic, wanted)
 
 
 def test_tombstones_go_when_their_time_has_come_and_old_values_stay_away(

@@ -6,9 +6,10 @@ others have Protobuf's default; an enum is its name, or its number where the sch
 """
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from google.protobuf import message_factory
@@ -30,6 +31,10 @@ from ottla.spark.formats.spec import DecodedColumn, EncodeError, Fault, FormatEr
 from ottla.spark.registry import BadSchema, RegistryError, registry
 
 Write = Callable[[Any], Any]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND: Final = timedelta(seconds=1)
+_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class WrongMessage(ValueError):
@@ -233,7 +238,10 @@ def _message_writer(message: Any) -> Write:
 
 def _field_writer(field: Any) -> Write | None:
     if is_map(field):
-        of_value = _value_writer(field.message_type.fields_by_name["value"])
+        value = field.message_type.fields_by_name["value"]
+        of_value = _value_writer(value)
+        if value.message_type is not None and value.message_type.full_name == TIMESTAMP_NAME:
+            of_value = _timestamp
         if of_value is None:
             return None
         return lambda values: {key: of_value(each) for key, each in values.items()}
@@ -241,6 +249,12 @@ def _field_writer(field: Any) -> Write | None:
     if one is None or not field.is_repeated:
         return one
     return lambda values: [one(each) for each in values]
+
+
+def _timestamp(value: datetime) -> dict[str, int]:
+    """The fields of a Timestamp: within a map no message is made of a datetime by itself."""
+    past = value - _EPOCH
+    return {"seconds": past // _SECOND, "nanos": past % _SECOND // _MICROSECOND * 1_000}
 
 
 def _value_writer(field: Any) -> Write | None:

@@ -54,6 +54,7 @@ from ottla.tiered.machine import JOB_ID, RemotePartition
 from ottla.tiered.records import encode, metadata_partition
 from ottla.tiered.rewrite import rewritten
 from ottla.tiered.segments import (
+    IF_UNFINISHED,
     REMOTE_LOG_METADATA,
     RemoteLogMetadata,
     RemoteLogSegment,
@@ -298,8 +299,11 @@ class Tier:
         self._producer.flush()
 
     def update(self, segment: RemoteLogSegment, state: SegmentState) -> None:
+        """A removal is only of what nobody has finished by the time that it is told."""
         now_ms = SystemTime().wall_ms()
-        self.tell(SegmentUpdate(self._owner, segment.segment_id, state, now_ms, JOB_ID))
+        is_removal = state is SegmentState.DELETE_SEGMENT_STARTED
+        condition = IF_UNFINISHED if is_removal else None
+        self.tell(SegmentUpdate(self._owner, segment.segment_id, state, now_ms, JOB_ID, condition))
 
     def state(self, segment: RemoteLogSegment) -> SegmentState | None:
         found = self.known().segments.get(segment.segment_id)
