@@ -298,6 +298,17 @@ def test_a_topic_gets_more_partitions_with_as_many_replicas(controller: Controll
     assert controller.partition("t", 3).replicas == (3, 2, 1)
 
 
+def test_the_metadata_of_the_tier_is_not_spread_anew(controller: Controller) -> None:
+    """What is in the remote store is looked for in a partition that their number leads to."""
+    name = "__remote_log_metadata"
+    controller.create(name, assignments=[[1, 2, 3]])
+    code, message = more(controller, name, 2)
+    assert code == "INVALID_PARTITIONS"
+    assert message is not None
+    assert name in message
+    assert len(controller.image.topics.by_name[name].partitions) == 1
+
+
 def test_how_many_is_bounded_before_anything_is_placed(controller: Controller) -> None:
     """The number came over the wire: to place two thousand million replicas takes all memory."""
     reason = "Excessively large number of partitions per request."

@@ -1,6 +1,7 @@
 """CreatePartitions: more partitions for topics that exist."""
 
 from collections import Counter
+from typing import Final
 
 from ottla.common.errors import (
     ApiError,
@@ -21,6 +22,9 @@ from ottla.protocol.generated.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
+
+
+_FIXED: Final = "__remote_log_metadata"
 
 
 class PartitionCountsManager:
@@ -66,6 +70,11 @@ class PartitionCountsManager:
         topic = self._state.image.topics.by_name.get(wanted.name)
         if topic is None:
             raise UnknownTopicOrPartition
+        if topic.name == _FIXED:
+            raise InvalidPartitions(
+                f"Which partition of {_FIXED} tells of a log depends on their number: with another "
+                "one nobody would find what is in the remote store."
+            )
         count = len(topic.partitions)
         if wanted.count == count:
             raise InvalidPartitions(f"Topic already has {count} partition(s).")
