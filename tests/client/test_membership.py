@@ -133,6 +133,33 @@ def test_a_member_that_was_forgotten_holds_nothing_and_joins_anew(
     assert group.sent()[-1].subscribed_topic_names == ["t"]
 
 
+def test_a_topic_that_nobody_can_name_yet_is_asked_for_again(joined: Joining) -> None:
+    """The coordinator has heard of it, the broker that tells of topics has not."""
+    group, member = joined(answered(1, 0), answered(1, 0), answered(1, told=False))
+    hidden = [True]
+
+    def told(_request: Message, _version: int) -> Message:
+        answer = metadata(group.broker)
+        if hidden:
+            answer.topics[0].topic_id = bytes(16)
+            answer.topics[0].error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return answer
+
+    group.broker.answers[ApiKey.METADATA] = told
+    assert member.heartbeat() == []
+    member.take([])
+    assert 0 < member.due.milliseconds <= EMPTY_HANDED_MS, "it asks soon, and not at once"
+    hidden.clear()
+    assert member.heartbeat() == [T0]
+    member.take([T0])
+    assert member.heartbeat() is None
+    second, third = group.sent()[1:]
+    assert (second.member_epoch, second.subscribed_topic_names) == (1, ["t"])
+    assert second.topic_partitions == []
+    assert second.rebalance_timeout_ms > 0
+    assert third.subscribed_topic_names is None
+
+
 def test_what_passes_is_asked_again_and_what_does_not_is_raised(joined: Joining) -> None:
     group, member = joined(
         refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),

@@ -53,6 +53,8 @@ class Membership:
         self._epoch = _JOINING
         self._held: list[TopicPartition] = []
         self._tells = True
+        self._is_named = True
+        """Whether all topics of the last assignment were known by their names."""
         self._due = Deadline(cluster.clock, 0)
         self.member_id = uuid_text(random_uuid(chance or Chance()))
         self.is_lost = False
@@ -72,6 +74,7 @@ class Membership:
             if self._epoch == _JOINING:
                 raise
             self.is_lost = True
+            self._is_named = True
             self._epoch = _JOINING
             self.take([])
             return []
@@ -79,7 +82,7 @@ class Membership:
         self._epoch = answer.member_epoch
         wanted = None if answer.assignment is None else self._named(answer.assignment)
         interval_ms = answer.heartbeat_interval_ms
-        if not self._held and not wanted:
+        if not self._is_named or (not self._held and not wanted):
             interval_ms = min(interval_ms, EMPTY_HANDED_MS)
         self._due = Deadline(self._cluster.clock, interval_ms)
         return wanted
@@ -88,7 +91,7 @@ class Membership:
         """These are held now, and no others; the coordinator hears of it at once."""
         self._held = sorted(partitions)
         self._tells = True
-        self._due = Deadline(self._cluster.clock, 0)
+        self._due = Deadline(self._cluster.clock, 0 if self._is_named else EMPTY_HANDED_MS)
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Where each partition goes on; ApiError when we are no member any more."""
@@ -112,15 +115,18 @@ class Membership:
             self._epoch = _JOINING
 
     def _request(self) -> ConsumerGroupHeartbeatRequest:
-        """All of us when we join; later only what the coordinator cannot know."""
+        """All of us when we join; later only what the coordinator cannot know.
+
+        Who tells all again is told the whole assignment again.
+        """
         request = ConsumerGroupHeartbeatRequest(
             group_id=self._group_id, member_id=self.member_id, member_epoch=self._epoch
         )
-        if self._epoch == _JOINING:
+        if self._epoch == _JOINING or not self._is_named:
             request.rebalance_timeout_ms = self._rebalance_timeout_ms
             request.subscribed_topic_names = self._topics
             request.topic_partitions = []
-        elif self._tells:
+        if self._epoch != _JOINING and (self._tells or not self._is_named):
             topics = self._cluster.metadata.topics
             request.topic_partitions = [
                 ConsumerGroupHeartbeatRequestTopicPartitions(
@@ -143,9 +149,14 @@ class Membership:
         )
 
     def _named(self, assignment: Assignment) -> list[TopicPartition]:
-        """Partitions by the names of their topics; one that was just deleted is left out."""
+        """Partitions by the names of their topics.
+
+        One that was just deleted is left out, and one that the broker which was asked has not heard
+        of yet: the assignment is asked for again then.
+        """
         known = self._cluster.refresh(self._topics).topics
         names = {known[name].topic_id: name for name in self._topics if name in known}
+        self._is_named = all(topic.topic_id in names for topic in assignment.topic_partitions)
         return sorted(
             TopicPartition(names[topic.topic_id], index)
             for topic in assignment.topic_partitions

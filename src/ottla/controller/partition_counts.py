@@ -23,7 +23,6 @@ from ottla.protocol.generated.create_partitions import (
     CreatePartitionsTopicResult,
 )
 
-
 _FIXED: Final = "__remote_log_metadata"
 
 
