@@ -13,6 +13,7 @@ from ottla.common.errors import (
     ApiError,
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
+    CorruptMessage,
     ErrorCode,
     InvalidRequest,
     KafkaStorageError,
@@ -420,11 +421,29 @@ def test_records_of_unknown_kinds_are_passed_over(world: World) -> None:
     assert world.committed("unknown") is None
 
 
-def test_a_partition_whose_log_cannot_be_read_is_not_coordinated_here(world: World) -> None:
+def test_a_log_that_cannot_be_read_for_a_while_is_loaded_later() -> None:
+    """A broker that has no descriptor left for a moment leads the partition all the same."""
+    world = World(load_bytes=1)
+    world.runtime.elected(0, 0)
+    for _ in range(3):
+        world.add()
+        world.turn()
+    world.runtime.resigned(0, 1)
+    world.runtime.elected(0, 2)
+    world.log.read_error = KafkaStorageError()
+    world.scheduler.run_for(10)
+    assert code_of(world.add()) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    world.log.read_error = None
+    world.scheduler.run_for(1)
+    assert world.committed() == 3
+    assert world.shards[-1].offsets == [0, 1, 2]
+
+
+def test_a_partition_whose_log_is_damaged_is_not_coordinated_here(world: World) -> None:
     world.add()
     world.turn()
     world.runtime.resigned(0, 1)
-    world.log.read_error = KafkaStorageError()
+    world.log.read_error = CorruptMessage()
     world.runtime.elected(0, 2)
     assert world.runtime.state(0) is PartitionState.FAILED
     assert code_of(world.add()) is ErrorCode.NOT_COORDINATOR

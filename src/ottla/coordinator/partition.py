@@ -28,6 +28,7 @@ from ottla.common.errors import (
     ApiError,
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
+    CorruptMessage,
     NotCoordinator,
     ProtocolViolation,
     RequestTimedOut,
@@ -54,6 +55,8 @@ ShardFactory = Callable[[Timeline, Timers[Action]], S]
 
 IN_FLIGHT_MAX: Final = 1000
 """Batches that may wait for their commit; beyond it the coordinator is not available."""
+LOAD_RETRY_MS: Final = 500
+"""The pause before a log is read again that could not be read now."""
 TAIL_POLL_MS: Final = 50
 """How often the high watermark is looked at while a part of what was loaded is not committed."""
 _SLACK_SECONDS: Final = 0.001
@@ -64,7 +67,7 @@ class PartitionState(Enum):
     LOADING = auto()
     ACTIVE = auto()
     FAILED = auto()
-    """Its log could not be read: only a new election tries again."""
+    """Its log is damaged: only a new election tries again."""
     CLOSED = auto()
 
 
@@ -150,13 +153,6 @@ class CoordinatorPartition(Generic[S]):
 
     def load(self) -> None:
         """Replay the log slice by slice, a turn of the loop each."""
-        if self.state is not PartitionState.LOADING:
-            return
-        try:
-            self._next_offset = self._outside.reader.log_start_offset(*self.topic_partition)
-        except ApiError:
-            self.state = PartitionState.FAILED
-            return
         self._load_slice(self.shard)
 
     def _load_slice(self, shard: S) -> None:
@@ -164,6 +160,8 @@ class CoordinatorPartition(Generic[S]):
             return
         reader, topic_partition = self._outside.reader, self.topic_partition
         try:
+            start = reader.log_start_offset(*topic_partition)
+            self._next_offset = max(self._next_offset, start)  # what was below it is gone
             end = reader.log_end_offset(*topic_partition)
             stop = end
             if self._tail_end is None:
@@ -178,8 +176,12 @@ class CoordinatorPartition(Generic[S]):
                 self._next_offset = replay(data, self._next_offset, stop, shard, self._format)
             else:
                 self._next_offset = stop
-        except (ApiError, ProtocolViolation):
+        except (CorruptMessage, ProtocolViolation):
             self.state = PartitionState.FAILED
+            return
+        except ApiError:
+            # For want of a descriptor, say. If we lead it no longer, we shall hear so.
+            self._outside.scheduler.call_later(LOAD_RETRY_MS / 1000, self._load_slice, shard)
             return
         if self._next_offset < end:
             self._outside.scheduler.call_soon(self._load_slice, shard)

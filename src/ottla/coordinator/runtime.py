@@ -4,7 +4,7 @@ Whoever leads a partition of the topic is the coordinator of the ids that fall i
 and ``resigned`` follow leadership; between them a partition loads, then serves:
 
     absent ──elected──▶ loading ──▶ active ──resigned──▶ absent
-                           └──▶ failed (its log cannot be read)
+                           └──▶ failed (its log is damaged)
 
 A request for an absent or failed partition is refused with NOT_COORDINATOR, for one that loads with
 COORDINATOR_LOAD_IN_PROGRESS, and after ``stop`` with COORDINATOR_NOT_AVAILABLE.
