@@ -4,6 +4,7 @@ import errno
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from tests.storage import logs
@@ -12,7 +13,7 @@ from tests.storage.test_driver import Storage, storage
 from ottla.common.errors import ErrorCode
 from ottla.common.topic_partition import TopicPartition
 from ottla.storage.directories import LogUnavailable
-from ottla.storage.files import is_disks
+from ottla.storage.files import OsFilesystem, is_disks
 from ottla.storage.log import Log
 
 
@@ -139,6 +140,81 @@ def test_a_new_log_in_a_directory_that_is_counted_short_leaves_nothing_behind() 
     with pytest.raises(LogUnavailable):
         disk.manager.get_or_create(TopicPartition("topic", 7), logs.TOPIC_ID)
     assert not disk.files.exists(f"{logs.ROOT}/topic-7")
+
+
+def test_readers_of_old_segments_leave_the_reserve_to_what_has_no_way_back() -> None:
+    disk = storage()
+    log = disk.create()
+    while len(log.segments) < 5:
+        logs.append(log, bytes(100))
+    log.set_high_watermark(log.log_end_offset)
+    for segment in log.segments:
+        if segment is not log.segments.active:
+            segment.let_go()
+    none_left(disk, lambda operation, _path: operation == "keep open")
+    for segment in list(log.segments)[:-1]:
+        with pytest.raises(LogUnavailable):
+            logs.read_bytes(log, segment.base_offset)
+    kept = log.segments[1].base_offset + 1
+    assert log.truncate_to(kept, logs.NOW)
+    assert log.log_end_offset == kept
+    assert disk.manager.online_directories
+    give_back(disk)
+    assert len(logs.read_all(log)) == kept
+
+
+def test_the_metadata_log_has_the_reserve() -> None:
+    """One that stands alone, without which nothing goes on."""
+    files = logs.filesystem()
+    log = Log.open(
+        files,
+        logs.DIRECTORY,
+        topic_partition=logs.TOPIC,
+        topic_id=logs.TOPIC_ID,
+        config=logs.settings(internal_segment_bytes=800),
+        now_ms=logs.NOW,
+    )
+    files.fail = lambda operation, path: (
+        OSError(errno.EMFILE, "injected", path) if operation == "keep open" else None
+    )
+    while len(log.segments) < 5:
+        logs.append(log, bytes(100))
+    log.segments[0].let_go()
+    assert logs.read_bytes(log, 0)
+
+
+def test_a_log_whose_name_has_claims_is_made_later_too() -> None:
+    disk = storage()
+    logs.append(disk.create(), b"value")
+    disk.clock.advance(5)
+    disk.manager.logs[logs.TOPIC].flush(logs.NOW)
+    disk.clock.advance(5)
+    disk.manager.delete(logs.TOPIC)
+    none_left(disk, lambda operation, path: operation == "open" and "checkpoint" in path)
+    with pytest.raises(LogUnavailable):
+        disk.create()
+    assert disk.manager.online_directories
+    give_back(disk)
+    logs.append(disk.create(), b"value")
+
+
+@pytest.mark.parametrize("number", [errno.ENOMEM, errno.EAGAIN, errno.EIO])
+def test_a_sync_that_fails_is_the_disks_whatever_it_says(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one would succeed, although pages were dropped."""
+
+    def fail(_descriptor: int) -> None:
+        raise OSError(number, "injected")
+
+    files = OsFilesystem()
+    file = files.open(str(tmp_path / "file"), create=True)
+    monkeypatch.setattr("ottla.storage.files._sync_data", fail)
+    monkeypatch.setattr("os.fsync", fail)
+    for sync in (file.sync, lambda: files.sync_directory(str(tmp_path))):
+        with pytest.raises(OSError, match="injected") as failed:
+            sync()
+        assert is_disks(failed.value)
 
 
 def test_whose_errors_they_are() -> None:

@@ -10,6 +10,7 @@ from ottla.storage.files import Filesystem, is_disks
 from ottla.storage.flush import Flush
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.listener import LogListener
+from ottla.storage.open_files import OpenFiles
 from ottla.storage.readable_log import ReadableLog, on_disk, on_disk_again
 from ottla.storage.segments import Segments
 from ottla.storage.verification import Verify
@@ -34,8 +35,9 @@ class DurableLog(ReadableLog):
         epochs: LeaderEpochs,
         listener: LogListener,
         verify: Verify,
+        open_files: OpenFiles,
     ) -> None:
-        super().__init__(directory, segments, epochs, listener, verify)
+        super().__init__(directory, segments, epochs, listener, verify, open_files)
         self._filesystem = filesystem
         self._flushing: Flush | None = None
         self._unsynced_paths: list[str] = []

@@ -46,6 +46,14 @@ def is_disks(error: OSError) -> bool:
     return error.errno not in NOT_THE_DISKS
 
 
+def _not_synced(error: OSError) -> OSError:
+    """Whatever a sync fails with: what was written is perhaps lost, and the next sync succeeds.
+
+    The kernel tells, once, what has become of writing back; that may be want of memory too.
+    """
+    return error if is_disks(error) else OSError(errno.EIO, f"not synced: {error}")
+
+
 class DirectoryInUse(Exception):
     """Another process, or another broker of this one, has locked the directory."""
 
@@ -202,7 +210,10 @@ class OsFile:
         os.ftruncate(self._descriptor, size)
 
     def sync(self) -> None:
-        _sync_data(self._descriptor)
+        try:
+            _sync_data(self._descriptor)
+        except OSError as error:
+            raise _not_synced(error) from error
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
@@ -319,6 +330,8 @@ class OsFilesystem:
         descriptor = self._open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
+        except OSError as error:
+            raise _not_synced(error) from error
         finally:
             os.close(descriptor)
             self._refill()
@@ -330,7 +343,7 @@ class OsFilesystem:
                 os.sync()
             elif _syncfs(descriptor) != 0:
                 number = ctypes.get_errno()
-                raise OSError(number, os.strerror(number), path)
+                raise _not_synced(OSError(number, os.strerror(number), path))
         finally:
             os.close(descriptor)
 

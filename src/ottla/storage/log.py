@@ -68,7 +68,6 @@ class Log(DurableLog):
         "_chance",
         "_flush_messages",
         "_limits",
-        "_open_files",
         "_rules",
         "config",
         "producers",
@@ -93,8 +92,8 @@ class Log(DurableLog):
         now_ms: int,
         verify: Verify,
     ) -> None:
-        super().__init__(filesystem, directory, opened.segments, opened.epochs, listener, verify)
-        self._open_files = open_files
+        parts = opened.segments, opened.epochs
+        super().__init__(filesystem, directory, *parts, listener, verify, open_files)
         self._chance = chance
         self.topic_partition = topic_partition
         self.topic_id = topic_id
@@ -133,7 +132,7 @@ class Log(DurableLog):
             if is_new:
                 filesystem.make_directory(directory)
             if open_files is None:
-                open_files = OpenFiles(OPEN_FILES_ALONE)
+                open_files = OpenFiles(OPEN_FILES_ALONE, is_urgent=True)
             opened = LogLoader(
                 filesystem,
                 directory,
@@ -410,10 +409,10 @@ class Log(DurableLog):
             self._unsynced_paths.append(path)
             self._unsynced_directories = True
 
-    def _begin_segment(self, base_offset: int, now_ms: int, *, must: bool = False) -> Segment:
+    def _begin_segment(self, base_offset: int, now_ms: int) -> Segment:
         self._limits = segment_limits(self.config, self._chance)
         segment = self._new_segment(base_offset, now_ms)
-        begin(segment, must=must)
+        begin(segment)
         self._unsynced_directories = True
         self.segments.add(segment)
         self._active = segment

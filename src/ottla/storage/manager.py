@@ -32,7 +32,7 @@ from ottla.storage.directories import (
     LogUnavailable,
     directory_name,
 )
-from ottla.storage.files import Filesystem
+from ottla.storage.files import Filesystem, is_disks
 from ottla.storage.inspection import Damage
 from ottla.storage.keeper import Keeper
 from ottla.storage.loading import DirectoryLoad
@@ -364,8 +364,8 @@ class LogManager:
         self, directory: LogDirectory, name: str, topic_partition: TopicPartition, topic_id: bytes
     ) -> Log:
         self.cleaner.forget_offset(directory.path, topic_partition)
-        self._lower_claims(directory, topic_partition, 0, 0)
         try:
+            self._lower_claims(directory, topic_partition, 0, 0, may_refuse=True)
             log = self._open_log(f"{directory.path}/{name}", topic_partition, topic_id)
         except LogUnavailable:
             with contextlib.suppress(OSError):  # what is half made is made anew
@@ -581,8 +581,10 @@ class LogManager:
         topic_partition: TopicPartition,
         recovery_point: int,
         log_start_offset: int,
+        *,
+        may_refuse: bool = False,
     ) -> None:
-        """See the first rule."""
+        """See the first rule; a log that is made may be made later, one that is cut may not."""
         try:
             if directory.recovery_points.claim(topic_partition) > recovery_point:
                 directory.recovery_points.write(self.recovery_points(directory))
@@ -592,5 +594,7 @@ class LogManager:
             if directory.cleaner_offsets.claim(topic_partition) > sum(clean_offset.values()):
                 directory.cleaner_offsets.write(self.cleaner_offsets(directory))
         except OSError as error:
+            if may_refuse and not is_disks(error):
+                raise LogUnavailable(directory.path, error) from error
             self.fail_directory(directory.path, error)
             raise LogDirFailed(directory.path, error) from error

@@ -14,11 +14,13 @@ class HoldsFile(Protocol):
 class OpenFiles:
     """The segments that were opened last, at most ``limit`` of them."""
 
-    __slots__ = ("_held", "limit")
+    __slots__ = ("_held", "is_urgent", "limit")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, *, is_urgent: bool = False) -> None:
         self._held: OrderedDict[HoldsFile, None] = OrderedDict()
         self.limit = limit
+        self.is_urgent = is_urgent
+        """Whether a descriptor of the reserve may be taken: what is done now has no way back."""
 
     def __len__(self) -> int:
         return len(self._held)

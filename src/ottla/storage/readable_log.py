@@ -19,6 +19,7 @@ from ottla.storage.files import FileRegion, is_disks
 from ottla.storage.index_rebuild import IndexRebuild
 from ottla.storage.leader_epochs import EpochEnd, LeaderEpochs
 from ottla.storage.listener import LogListener
+from ottla.storage.open_files import OpenFiles
 from ottla.storage.results import FetchedData
 from ottla.storage.segment import Segment
 from ottla.storage.segments import Segments
@@ -35,16 +36,20 @@ L = TypeVar("L", bound="ReadableLog")
 
 
 def on_disk(method: Callable[Concatenate[L, P], T]) -> Callable[Concatenate[L, P], T]:
-    """An operation that uses the disk: an OSError ends the log."""
+    """An operation that uses the disk and has no way back: an OSError ends the log."""
 
     @wraps(method)
     def guarded(log: L, /, *args: P.args, **kwargs: P.kwargs) -> T:
         if log.failure is not None:
             raise log._failed(log.failure)
+        open_files = log._open_files
+        was_urgent, open_files.is_urgent = open_files.is_urgent, True
         try:
             return method(log, *args, **kwargs)
         except OSError as error:
             raise log._failed(error) from error
+        finally:
+            open_files.is_urgent = was_urgent
 
     return guarded
 
@@ -70,6 +75,7 @@ class ReadableLog:
     __slots__ = (
         "_active",
         "_listener",
+        "_open_files",
         "_positions",
         "_verifier",
         "directory",
@@ -92,8 +98,10 @@ class ReadableLog:
         epochs: LeaderEpochs,
         listener: LogListener,
         verify: Verify,
+        open_files: OpenFiles,
     ) -> None:
         self._listener = listener
+        self._open_files = open_files
         self._positions: dict[int, tuple[Segment, int]] = {}
         """Where a reader of that offset finds it."""
         self._active = segments.active

@@ -174,7 +174,8 @@ class Segment:
         """The open file of batches."""
         file = self._file
         if file is None:
-            file = self._file = self._filesystem.open(self.path)
+            stays = not self._open_files.is_urgent
+            file = self._file = self._filesystem.open(self.path, stays=stays)
             if not self.active:
                 self._open_files.add(self)
         return file
@@ -183,10 +184,10 @@ class Segment:
         """Keep the file open no longer than its readers do."""
         self._file = None
 
-    def activate(self, *, must: bool = False) -> None:
-        """Get ready for appends; where it ``must`` be, with a descriptor of the reserve."""
+    def activate(self) -> None:
+        """Get ready for appends."""
+        self._file = self.file
         self._open_files.discard(self)
-        self._file = self._file or self._filesystem.open(self.path, stays=not must)
         self.active = True
         self._load_max_timestamp()
         self.load_first_timestamp()

@@ -63,23 +63,23 @@ class Segments:
         return self._segments[first:last]
 
 
-def activate(segment: Segment, *, must: bool = False) -> None:
+def activate(segment: Segment) -> None:
     """Open a segment for appends, or leave it closed."""
     try:
-        segment.activate(must=must)
+        segment.activate()
     except OSError:
         segment.abandon()
         raise
 
 
-def begin(segment: Segment, *, must: bool = False) -> None:
+def begin(segment: Segment) -> None:
     """Make the files of a new segment and open them for appends; all of it, or nothing.
 
     An empty file left behind would end the log where later records go to the segment before.
     """
     try:
         segment.create_files()
-        segment.activate(must=must)
+        segment.activate()
     except OSError:
         segment.abandon()
         for path in segment.paths():

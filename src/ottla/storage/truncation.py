@@ -39,7 +39,7 @@ def truncate_to(log: "Log", offset: int, now_ms: int) -> bool:
         log._filesystem.sync_directory(log.directory)
     active = log._active = log.segments.active
     if not active.active:
-        active.activate(must=True)
+        active.activate()
     offset = active.truncate_to(offset, now_ms)
     log.log_start_offset = min(log.log_start_offset, offset)
     log.epochs.truncate_from_end(offset)
@@ -54,7 +54,7 @@ def truncate_fully_and_start_at(
     log._cancel_flush()
     log._listener.truncating(log.segments[0].base_offset)
     _delete(log, list(log.segments)[::-1])
-    log._begin_segment(offset, now_ms, must=True)
+    log._begin_segment(offset, now_ms)
     log._filesystem.sync_directory(log.directory)
     log.epochs.clear()
     log.snapshots.remove_all()
@@ -80,7 +80,7 @@ def start_behind_remote(
     log._save_epochs()
     if producers is not None:
         log.snapshots.put(offset, producers)
-    log._begin_segment(offset, now_ms, must=True)
+    log._begin_segment(offset, now_ms)
     log._filesystem.sync_directory(log.directory)
     log.log_start_offset = min(log.log_start_offset, offset)
     _ends_at(log, offset, now_ms)
