@@ -10,6 +10,7 @@ from ottla.common.buffers import Answer
 from ottla.common.errors import ErrorCode
 from ottla.common.promise import Promise
 from ottla.handlers import delete_records, fetch, list_offsets, offset_for_leader_epoch, produce
+from ottla.handlers.acknowledged_produce import Unacknowledged, finish_when_acknowledged
 from ottla.handlers.replica_selection import RACK_AWARE
 from ottla.metadata.brokers import BrokerImage
 from ottla.protocol.generated.delete_records import (
@@ -406,21 +407,22 @@ def test_an_answer_that_cannot_be_made_is_told_to_the_connection(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or the request, and all behind it on its connection, would wait for ever."""
-    produced = Produced(broker, 0)
-    fetched = start(broker, asked(broker, at(0), wait_ms=500))
-    assert isinstance(fetched, Promise)
 
     def fails(*_arguments: object, **_more: object) -> Answer:
         raise KeyError("a mistake of ours")
 
-    monkeypatch.setattr("ottla.handlers.produce_outcomes.encode_appended", fails)
+    broker.produce("t")
+    pending = Unacknowledged(broker.partition("t"), 0, [(0, 0, 0, 0)], 0)
+    produced = finish_when_acknowledged([pending], fails, broker.replicas, 1_000, refused=False)
+    fetched = start(broker, asked(broker, at(0), wait_ms=500))
+    assert isinstance(fetched, Promise)
     monkeypatch.setattr("ottla.handlers.fetch.encode_fetch_response", fails)
     broker.partition("t").fetch_as_follower(
         OTHER, registered(OTHER).epoch, 1, 1, 0, at_least_one=True, log_start_offset=0
     )
     broker.replicas.waiting.finish_ready()
     with pytest.raises(KeyError):
-        assert produced.codes == []
+        produced.result()
     with pytest.raises(KeyError):
         fetched.result()
 

@@ -21,6 +21,7 @@ CLEANER = (
     "log.cleaner.backoff.ms=200",
     "log.cleaner.min.cleanable.ratio=0.01",
 )
+pytestmark = pytest.mark.xdist_group("shipped")  # one environment for all
 TOPIC = ("cleanup.policy=compact", "segment.bytes=1048576", "min.cleanable.dirty.ratio=0.01")
 
 
@@ -30,10 +31,16 @@ def scripts(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("empty")
     home = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
     python = str(home) if home.exists() else sys.executable
-    subprocess.run([python, "-m", "venv", str(directory)], check=True)
+    subprocess.run([python, "-m", "venv", str(directory)], env=variables(), check=True)
     pip = [str(directory / "bin" / "python"), "-m", "pip", "install", "--quiet"]
-    subprocess.run([*pip, "--disable-pip-version-check", str(wheel)], check=True)
+    subprocess.run([*pip, "--disable-pip-version-check", str(wheel)], env=variables(), check=True)
     return directory / "bin"
+
+
+def variables() -> dict[str, str]:
+    """The environment of somebody who has nothing of ours: other tests set Python's path."""
+    ours = ("PYTHON", "OTTLA_", "KAFKA_", "PYSPARK")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
 
 
 class User:
@@ -42,9 +49,7 @@ class User:
     def __init__(self, scripts: Path, directory: Path) -> None:
         self._program = str(scripts / "ottla")
         self._directory = directory
-        kept = ("PATH", "LANG", "TMPDIR")
-        self._variables = {name: os.environ[name] for name in kept if name in os.environ}
-        self._variables["HOME"] = str(directory)
+        self._variables = {**variables(), "HOME": str(directory)}
 
     def start(self, *words: str, said: TextIO) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
