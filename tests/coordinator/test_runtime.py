@@ -323,19 +323,6 @@ def test_who_asks_again_as_soon_as_it_hears_of_the_loss_is_told_to_wait(world: W
     assert world.committed() == 1
 
 
-def test_after_an_epoch_that_was_not_heard_of_the_log_is_read_again(world: World) -> None:
-    """Another broker led in it: what was under way is told as lost, and yet it is in the log."""
-    world.log.hold = True
-    lost = world.add()
-    world.turn()
-    world.runtime.elected(0, 2)
-    assert code_of(lost) is ErrorCode.NOT_COORDINATOR
-    world.log.commit(TOPIC, 0)
-    world.scheduler.run_for(1)
-    assert (world.committed(), world.runtime.leader_epoch(0)) == (1, 2)
-    assert world.shards[0].log[-1] == "unloaded"
-
-
 def test_when_somebody_else_wrote_to_the_log_it_is_read_again(world: World) -> None:
     other = World()
     other.runtime.elected(0, 0)

@@ -56,12 +56,11 @@ class CoordinatorRuntime(Generic[S]):
         if current is not None:
             if leader_epoch <= current.leader_epoch:
                 return
-            # In an epoch that was not heard of another broker may have been the coordinator.
-            is_next = leader_epoch == current.leader_epoch + 1
-            if is_next and current.state is not PartitionState.FAILED:
+            if current.state is not PartitionState.FAILED:
+                # Also when another has led in between: we have not followed it, so the log is what
+                # it was, and so is all that we know by it.
                 current.leader_epoch = leader_epoch
                 return
-            current.close()
         fresh = CoordinatorPartition(
             TopicPartition(self.topic, partition),
             leader_epoch,

@@ -119,7 +119,7 @@ class Partition:
         leadership = self.leadership
         if self.is_leader:
             if not was_leader:
-                self._end_leadership(NotLeaderOrFollower())
+                leadership.end()
             leadership.assign(state.replicas)
             if not is_known:
                 # An ISR that the controller's answer has told already ends no proposal: the next
