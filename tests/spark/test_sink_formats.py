@@ -116,7 +116,8 @@ def test_protobuf_that_is_written_is_read_as_it_was(
         "messageName": "shop.Order",
         "valueSubject": "shop",
     }
-    one_each = [row and {**row, "tags": row["tags"][:1]} for row in rows]
+    maps = ("tags", "times")  # whose entries have no order
+    one_each = [row and {**row, **{name: row[name][:1] for name in maps}} for row in rows]
     formats = sink(topics, "t", **options).formats
     round_trip(topics, one_each, decoded_type(formats.value), options, options)
 

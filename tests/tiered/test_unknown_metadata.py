@@ -6,7 +6,7 @@ import pytest
 from tests.tiered.histories import STARTED
 from tests.tiered.tier import INDEX, OWNER, Tier
 
-from ottla.common.errors import OffsetNotAvailable
+from ottla.common.errors import OffsetNotAvailable, ReplicaNotAvailable
 from ottla.tiered.driver.manager import GONE_LOOKS, GONE_SECONDS
 from ottla.tiered.layout import MANIFEST_SUFFIX, object_key, parse_key
 from ottla.tiered.manifest import encode_manifest
@@ -61,6 +61,21 @@ def test_a_load_that_is_not_complete_removes_nothing(distort: Distort) -> None:
     tier.run(60)
     tier.check()
     assert tier.store.objects == stored
+
+
+@pytest.mark.parametrize("distort", [without_records, with_no_watermark, one_behind])
+def test_a_load_that_is_not_complete_is_none(distort: Distort) -> None:
+    """Whoever asks hears that it is not known yet, however long that takes."""
+    tier = copied()
+    known = list(tier.remote.segments)
+    tier.distort = distort
+    tier.crash()
+    tier.run(60)
+    with pytest.raises(ReplicaNotAvailable):
+        _ = tier.remote
+    tier.topic.distort = lambda found: found
+    tier.run(10)
+    assert list(tier.remote.segments) == known
 
 
 def test_nothing_is_loaded_while_the_leader_does_not_know_what_is_committed() -> None:
