@@ -118,6 +118,8 @@ class ModelLeader:
         self._clock = clock
         self._late: list[ProduceRequest] = []
         self._producer_ids = iter(range(100, 1 << 30, 100))
+        self.metadata_is_away: Iterator[bool] = iter(())
+        """Whether nobody answers the next questions who leads."""
         self.broker = ScriptedBroker(
             {
                 ApiKey.METADATA: lambda *_: self._metadata(),
@@ -128,7 +130,9 @@ class ModelLeader:
             }
         )
 
-    def _metadata(self) -> MetadataResponse:
+    def _metadata(self) -> MetadataResponse | bytes:
+        if next(self.metadata_is_away, False):
+            return HANG_UP
         answer = metadata(self.broker)
         answer.topics[0].partitions = [
             MetadataResponsePartition(

@@ -1,6 +1,8 @@
 """Whatever the network does: nothing is written twice, and what is told to be written is there."""
 
+from collections.abc import Iterable
 from contextlib import suppress
+from itertools import chain
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -43,7 +45,8 @@ class Run:
         self.leader = ModelLeader(PARTITIONS, iter(fates), self.clock)
         self.sent: list[tuple[int, bytes, Promise[Delivered]]] = []
 
-    def go(self, steps: list[tuple[int, int]]) -> None:
+    def go(self, steps: list[tuple[int, int]], away: Iterable[bool] = ()) -> None:
+        self.leader.metadata_is_away = chain([False], away)
         with self.leader.broker as broker:
             producer = Producer(
                 broker.address,
@@ -56,13 +59,17 @@ class Run:
                 if partition == FLUSH:
                     self._flush(producer)
                 else:
-                    value = b"%d" % len(self.sent)
-                    promise = producer.send("t", value, partition=partition)
-                    self.sent.append((partition, value, promise))
+                    self._send(producer, partition)
                 self.clock.now += passed / 1000
             self._flush(producer)
             self._flush(producer)
             producer.close()
+
+    def _send(self, producer: Producer, partition: int) -> None:
+        value = b"%d" % len(self.sent)
+        with suppress(BrokerUnavailable):  # nobody says which partitions there are
+            promise = producer.send("t", value, partition=partition)
+            self.sent.append((partition, value, promise))
 
     def _flush(self, producer: Producer) -> None:
         with suppress(ApiError, BrokerUnavailable):
@@ -86,21 +93,30 @@ class Run:
 
 
 @settings(max_examples=150, deadline=None)
-@given(fates, steps)
+@given(fates, steps, st.lists(st.booleans(), max_size=25))
 @example(
     # The answer to both is lost; then the time of one is over, and the other is sent again.
     [Fate(Network.ANSWER_LOST, milliseconds=60)],
     [(0, 60), (1, 0), (FLUSH, 0)],
+    [],
 )
 @example(
     # A batch that was written is refused when it comes again: the next one is not that one.
     [Fate(Network.ANSWER_LOST), Fate(outcomes=(Outcome.REFUSED,))],
     [(0, 0), (FLUSH, 0), (0, 0)],
+    [],
 )
-@example([Fate(outcomes=(Outcome.WRITTEN_AND_BROKEN,))], [(0, 0), (FLUSH, 0), (0, 0)])
+@example([Fate(outcomes=(Outcome.WRITTEN_AND_BROKEN,))], [(0, 0), (FLUSH, 0), (0, 0)], [])
+@example(
+    # The time of one batch is over; for the other nobody is there to tell who leads.
+    [Fate(Network.REQUEST_LOST)],
+    [(0, 50), (1, 0), (FLUSH, 0), (FLUSH, 0), (FLUSH, 0)],
+    [True] * 20,
+)
 def test_nothing_is_written_twice_or_told_in_vain(
-    fates: list[Fate], steps: list[tuple[int, int]]
+    fates: list[Fate], steps: list[tuple[int, int]], away: list[bool]
 ) -> None:
+    """``away``: at which questions for metadata nobody is there."""
     run = Run(fates)
-    run.go(steps)
+    run.go(steps, away)
     run.check()

@@ -177,7 +177,12 @@ class Producer:
 
     def _deliver(self) -> None:
         """One round: the first finished batch of each partition."""
-        self._sender.send([queue[0] for queue in self._finished.values()])
+        try:
+            self._sender.send([queue[0] for queue in self._finished.values()])
+        finally:  # what is settled is over, also when nobody was there for the rest
+            self._let_go()
+
+    def _let_go(self) -> None:
         for target, queue in list(self._finished.items()):
             batch = queue[0]
             if not batch.settled:
