@@ -116,6 +116,15 @@ def test_a_member_joins_takes_what_it_is_given_and_leaves(joined: Joining) -> No
     assert {each.member_id for each in group.sent()} == {member.member_id}
 
 
+def test_a_topic_that_is_deleted_while_it_is_held_is_not_told_of(joined: Joining) -> None:
+    group, member = joined(answered(1, 0), answered(1, told=False))
+    member.heartbeat()
+    member.take([T0, TopicPartition("gone", 0)])
+    member.heartbeat()
+    told = group.sent()[-1].topic_partitions
+    assert [each.topic_id for each in told or ()] == [TOPIC_ID]
+
+
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH])
 def test_a_member_that_was_forgotten_holds_nothing_and_joins_anew(
     joined: Joining, code: ErrorCode

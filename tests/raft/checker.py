@@ -256,6 +256,13 @@ class Checker:
         expected = self._states[max(offsets)][1] if offsets else b""
         assert digest == expected, f"{snapshot_id} holds another state"
 
+    def progressed(self, node: "Node") -> None:
+        driver = node.driver
+        if driver.is_started and driver.has_caught_up() and not driver.node.is_leader:
+            # Of more than this the leader has not told it.
+            told = driver.high_watermark
+            assert node.listener.end_offset >= told, "caught up with what is not replayed"
+
     # At every step
 
     def check(self) -> None:

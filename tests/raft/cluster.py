@@ -144,6 +144,7 @@ class Node:
         self.service = RaftService(self.driver)
         self.changes = VoterChanges(self.driver, self.service)
         self.listener.node = self
+        self.driver.on_progress.append(lambda: cluster.checker.progressed(self))
 
     def start(self) -> None:
         (endpoint,) = voter(self.node_id).endpoints

@@ -71,6 +71,20 @@ def test_followers_hear_of_a_commit_without_waiting_for_the_next_write() -> None
     assert cluster.scheduler.now - began < 0.15
 
 
+def test_who_has_much_to_replay_has_caught_up_at_its_end() -> None:
+    """The checker looks whether a node says so too early."""
+    cluster = Cluster(1)
+    leader = cluster.elect()
+    slow = next(node for node in others(cluster, leader) if node.driver.settings.replay_bytes < 200)
+    for _ in range(50):
+        cluster.append()
+        cluster.run_for(0.1)
+    cluster.crash(slow.node_id, power=False)
+    cluster.start(slow.node_id)
+    again = cluster.nodes[slow.node_id].driver
+    assert cluster.run_until(again.has_caught_up, 10.0)
+
+
 def test_a_leader_that_stops_hands_over_soon() -> None:
     cluster = Cluster(3, 3)
     leader = cluster.elect()

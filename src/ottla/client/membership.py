@@ -133,6 +133,7 @@ class Membership:
                     topic_id=topics[name].topic_id, partitions=indexes
                 )
                 for name, indexes in by_topic(self._held).items()
+                if name in topics  # else it was just deleted
             ]
         return request
 
