@@ -1,9 +1,10 @@
 """Produce to topics that want a flush before the answer (``flush.messages``).
 
-The flush runs in the background, together with those of other requests; until it is done neither
-the producer nor any consumer hears of the records. A flush that fails is a refusal, and its
-directory is offline. So is one that ends when this broker has not led all the time: what it has
-brought to disk may be cut off. With acks=all the answer then waits for the followers.
+The flush runs in the background, together with those of other requests. Until it is done the
+producer hears nothing, and the high watermark does not move for these records, though it may pass
+them for others. A flush that fails is a refusal, and its directory is offline. So is one that ends
+when this broker has not led all the time: what it has brought to disk may be cut off. With acks=all
+the answer then waits for the followers.
 
 A disk may hang. The flush has ``request.timeout.ms`` of this broker, since the producer's own time
 is meant for the followers.
