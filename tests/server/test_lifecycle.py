@@ -109,12 +109,14 @@ class Broker:
         self.scheduler = SimulatedScheduler(Chance(1))
         self.controller = Controller(self.scheduler)
         self.unheard: list[BaseException] = []
+        self.deaf_seconds = 0.0
         self.lifecycle = BrokerLifecycle(
             node_id=1,
             controller=self.controller,
             metadata=Metadata(),
             scheduler=self.scheduler,
             times=LifecycleTimes(),
+            deaf_seconds=lambda: self.deaf_seconds,
             on_unheard=self.unheard.append,
         )
 
@@ -220,6 +222,15 @@ def test_a_broker_that_is_not_known_goes_on_saying_that_it_lives(refusal: ApiErr
     broker.run_for(10)
     assert len(broker.heartbeats_within(20)) in (9, 10)
     assert broker.lifecycle.epoch == EPOCH + 1
+
+
+def test_a_broker_that_cannot_follow_the_metadata_asks_to_be_fenced_until_it_can() -> None:
+    broker = Broker().started()
+    for seconds, is_fenced in ((SESSION_SECONDS - 1, False), (SESSION_SECONDS, True), (0, False)):
+        broker.deaf_seconds = seconds
+        asked = [request.want_fence for request in broker.heartbeats_within(10)]
+        assert len(asked) >= 4
+        assert set(asked) == {is_fenced}
 
 
 def test_a_mistake_in_one_heartbeat_does_not_end_them(caplog: pytest.LogCaptureFixture) -> None:
