@@ -2,11 +2,28 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.tiered.histories import DELETED, DELETING, FINISHED, STARTED, segment, segment_id, update
+from tests.tiered.histories import (
+    DELETED,
+    DELETING,
+    FINISHED,
+    PARTITION,
+    STARTED,
+    segment,
+    segment_id,
+    update,
+)
 
 from ottla.tiered.cache import SegmentCache
+from ottla.tiered.expiration import Removal
 from ottla.tiered.lineage import Lineage
-from ottla.tiered.segments import NEXT_STATES, RemoteLogSegment, SegmentState
+from ottla.tiered.machine import RemotePartition
+from ottla.tiered.segments import (
+    IF_UNFINISHED,
+    IF_UNUSED,
+    NEXT_STATES,
+    RemoteLogSegment,
+    SegmentState,
+)
 
 
 def cache_of(*segments: RemoteLogSegment) -> SegmentCache:
@@ -141,3 +158,34 @@ def test_each_offset_belongs_to_the_last_finished_segment_that_has_it(
     for offset in range(95):
         last = cache.last_removed(Lineage.of([(0, 0)], 95), offset, offset)
         assert (last == offset) == (offset in held and offset not in owners)
+
+
+def test_a_removal_has_no_effect_where_its_condition_does_not_hold() -> None:
+    """Whoever told it did not know of a record that came into the log before it."""
+    cache = cache_of(segment(1, 0, 9), segment(2, 0, 9))
+    unfinished = update(2, DELETING)._replace(custom_metadata=IF_UNFINISHED)
+    unused = update(2, DELETING)._replace(custom_metadata=IF_UNUSED)
+    assert not cache.replay(unfinished)
+    assert not cache.replay(unused)
+    assert cache.find(0, 5) == cache.get(segment_id(2))
+    assert cache.replay(update(1, DELETING)._replace(custom_metadata=IF_UNUSED))
+    assert cache.replay(segment(3, 10, 19))
+    assert cache.replay(update(3, DELETING)._replace(custom_metadata=IF_UNFINISHED))
+
+
+def test_what_was_decided_is_due_only_while_it_is_as_it_was() -> None:
+    remote = RemotePartition(PARTITION)
+    first, second = segment(1, 0, 9), segment(2, 0, 9)
+    assert remote.replay(first)
+    begun = Removal(first, IF_UNFINISHED)
+    assert remote.is_due(begun, set())
+    assert not remote.is_due(begun, {first.segment_id})
+    assert remote.replay(update(1, FINISHED))
+    assert not remote.is_due(begun, set()), "another leader has finished it"
+    finished = remote.segments.get(first.segment_id)
+    assert finished is not None
+    assert not remote.is_due(Removal(finished, IF_UNUSED), set())
+    assert remote.replay(second)
+    assert remote.replay(update(2, FINISHED))
+    assert remote.is_due(Removal(finished, IF_UNUSED), set())
+    assert not remote.is_due(Removal(segment(3, 0, 9), IF_UNFINISHED), set()), "it is gone"

@@ -11,6 +11,7 @@ from ottla.observability.names import parse_name
 from ottla.testing.files import PowerLost
 from ottla.tiered.driver.local_log import lineage_of
 from ottla.tiered.driver.manager import GONE_LOOKS, GONE_SECONDS
+from ottla.tiered.layout import MANIFEST_SUFFIX
 from ottla.tiered.records import decode
 from ottla.tiered.segments import (
     REMOTE_LOG_METADATA,
@@ -443,6 +444,22 @@ def test_a_tier_that_is_enabled_again_is_emptied_no_further() -> None:
     tier.manager.lead(OWNER)
     tier.run(5)
     assert old.segment_id not in tier.stored_ids()
+
+
+def test_a_copy_that_is_stopped_when_all_is_uploaded_is_not_finished() -> None:
+    """Another leader may copy the same by now."""
+    tier = Tier()
+    tier.fill(60)
+
+    def stop(operation: str, key: str) -> None:
+        if operation == "put" and key.endswith(MANIFEST_SUFFIX):
+            tier.manager.stop(OWNER)
+
+    tier.store.fail = stop
+    tier.run(5)
+    assert list(tier.remote.segments) == []
+    assert tier.store.objects == {}
+    assert tier.remote.segments.highest_offset_for_epoch(0) is None, "it never counted"
 
 
 def test_what_another_leader_has_removed_moves_the_log_start() -> None:
