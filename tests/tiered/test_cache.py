@@ -14,8 +14,9 @@ from tests.tiered.histories import (
 )
 
 from ottla.tiered.cache import SegmentCache
-from ottla.tiered.expiration import Removal
+from ottla.tiered.expiration import Removal, expiration
 from ottla.tiered.lineage import Lineage
+from ottla.tiered.log_view import LogView
 from ottla.tiered.machine import RemotePartition
 from ottla.tiered.segments import (
     IF_UNFINISHED,
@@ -189,3 +190,22 @@ def test_what_was_decided_is_due_only_while_it_is_as_it_was() -> None:
     assert remote.replay(update(2, FINISHED))
     assert remote.is_due(Removal(finished, IF_UNUSED), set())
     assert not remote.is_due(Removal(segment(3, 0, 9), IF_UNFINISHED), set()), "it is gone"
+
+
+def test_retention_by_size_counts_what_two_copies_have_once() -> None:
+    copies = [segment(number, 50 * number, 50 * number + 99, size=1000) for number in range(3)]
+    view = LogView(
+        start_offset=0,
+        local_start_offset=200,
+        end_offset=200,
+        last_stable_offset=200,
+        lineage=Lineage.of([(0, 0)], 200),
+        segments=(),
+        active_size=0,
+        retention_ms=-1,
+        retention_bytes=2000,
+    )
+    cache = cache_of(*copies)
+    assert expiration(cache, view, 0, set()).log_start_offset == 0
+    less = view._replace(retention_bytes=1500)
+    assert expiration(cache, less, 0, set()).log_start_offset == 50

@@ -7,7 +7,10 @@ from tests.tiered.histories import STARTED
 from tests.tiered.tier import INDEX, OWNER, Tier
 
 from ottla.common.errors import OffsetNotAvailable, ReplicaNotAvailable
+from ottla.common.promise import run
+from ottla.tiered.driver.local_log import files_of
 from ottla.tiered.driver.manager import GONE_LOOKS, GONE_SECONDS
+from ottla.tiered.driver.segment_work import CopyRefused
 from ottla.tiered.layout import MANIFEST_SUFFIX, object_key, parse_key
 from ottla.tiered.manifest import encode_manifest
 from ottla.tiered.manifests import read_manifest
@@ -210,6 +213,12 @@ def test_nothing_more_is_copied_of_a_partition_that_goes() -> None:
     assert tier.wait_for(tier.metadata.write(going))
     late = first._replace(segment_id=bytes(15) + b"l", state=STARTED)
     assert not tier.wait_for(tier.metadata.write(late))
+    stored = tier.store.operations
+    files = files_of(tier.local, tier.local.segments[0], late.end_offset)
+    copy = run(tier.manager._work.copy(late, files, lambda: False))
+    with pytest.raises(CopyRefused):
+        tier.wait_for(copy)
+    assert tier.store.operations == stored, "nothing was uploaded"
 
 
 def _update(segment: RemoteLogSegment, state: SegmentState) -> SegmentUpdate:
