@@ -68,8 +68,11 @@ def test_a_sync_that_fails_is_no_acknowledgement_and_nothing_is_tried_again() ->
     assert read_all(SimulatedClient(broker))[0] == b"kept"
 
 
-@pytest.mark.parametrize("seed", [182, 867])
+@pytest.mark.parametrize("seed", [481, 843, 1340])
 def test_a_flush_that_ends_on_a_follower_commits_nothing(seed: int) -> None:
-    """A slow disk, ``flush.messages`` and an election: the follower's high watermark ran ahead."""
+    """A slow disk, ``flush.messages`` and an election: the follower's high watermark ran ahead.
+
+    Seeds that fail when ``Partition.flushed`` does not ask who leads; new draws may make them tame.
+    """
     report = run_seed(seed)
     assert report.is_ok, report.failure
