@@ -50,9 +50,10 @@ def test_an_append_that_cannot_roll_is_refused_and_comes_later(number: int) -> N
     assert log.log_end_offset == kept + 1
 
 
+@pytest.mark.parametrize("is_clean", [False, True])
 @pytest.mark.parametrize("part", [".log", ".index", ".timeindex"])
-def test_what_a_refused_roll_has_begun_does_not_end_the_log(part: str) -> None:
-    """A smaller append goes to the old segment after that; a crash must find all of it."""
+def test_what_a_refused_roll_has_begun_does_not_end_the_log(part: str, is_clean: bool) -> None:
+    """A smaller append goes to the old segment after that; the next start must find all of it."""
     disk = storage()
     log = disk.create()
     while log.segments.active.size < 500:
@@ -69,6 +70,8 @@ def test_what_a_refused_roll_has_begun_does_not_end_the_log(part: str) -> None:
     logs.append(log, b"small")
     assert len(log.segments) == 1
     end = log.log_end_offset
+    if is_clean:
+        disk.manager.stop()
     disk.files.kill()
     assert Storage(logs.settings(), disk.files).manager.logs[logs.TOPIC].log_end_offset == end
 
@@ -121,8 +124,8 @@ def test_work_in_the_background_is_tried_again(begin: Callable[[Storage, Log], N
     assert disk.manager.directories[0].is_online
     give_back(disk)
     disk.clock.advance(5)
-    disk.files.crash()
     names = disk.files.list_directory(logs.ROOT)
+    disk.files.crash()
     if begin is removal:
         assert not any(name.endswith("-delete") for name in names)
     elif begin is new_log:

@@ -18,7 +18,7 @@ from ottla.testing.files import UNLIMITED
 
 SLOW_SECONDS: Final = ((0.2, 3.0), (2.0, 15.0))
 """How slow: within the timeouts of others, or beyond them."""
-OPERATIONS: Final = ("write", "sync", "read", "create", "rename", "sync_directory", "truncate")
+OPERATIONS: Final = ("write", "sync", "read", "open", "rename", "sync_directory", "truncate")
 ROOM_BYTES_MAX: Final = 20_000
 
 
