@@ -58,6 +58,8 @@ class Outcome(Enum):
     WRITTEN_BUT = auto()
     """Too few replicas have it: the leader keeps it, and says that it may be sent again."""
     REFUSED = auto()
+    NO_SUCH_ID = auto()
+    """The cluster does not know the producer any more: it is to get another id."""
     WRITTEN_AND_BROKEN = auto()
     """The leader met an error of its own after the append."""
 
@@ -166,6 +168,8 @@ class ModelLeader:
             code, offset = ErrorCode.NOT_LEADER_OR_FOLLOWER, -1
             if outcome is Outcome.REFUSED:
                 code = ErrorCode.INVALID_RECORD
+            elif outcome is Outcome.NO_SUCH_ID:
+                code = ErrorCode.INVALID_PRODUCER_ID_MAPPING
             elif outcome is not Outcome.NOT_LEADER:
                 code, offset = self.logs[item.index].append(item.records or b"")
             if code is ErrorCode.NONE and outcome is Outcome.WRITTEN_BUT:

@@ -108,6 +108,12 @@ class Run:
 )
 @example([Fate(outcomes=(Outcome.WRITTEN_AND_BROKEN,))], [(0, 0), (FLUSH, 0), (0, 0)], [])
 @example(
+    # One partition makes the producer take another id; a batch of the other was written by then.
+    [Fate(Network.ANSWER_LOST), Fate(outcomes=(Outcome.NO_SUCH_ID, Outcome.NOT_LEADER))],
+    [(0, 0), (0, 0), (1, 0), (FLUSH, 0)],
+    [],
+)
+@example(
     # The time of one batch is over; for the other nobody is there to tell who leads.
     [Fate(Network.REQUEST_LOST)],
     [(0, 50), (1, 0), (FLUSH, 0), (FLUSH, 0), (FLUSH, 0)],
