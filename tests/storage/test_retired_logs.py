@@ -160,3 +160,18 @@ def test_a_flush_of_a_log_that_is_replaced_is_that_of_its_copy() -> None:
     disk.clock.advance(1)
     assert flushed.result() is None
     assert copy.recovery_point == 1
+
+
+def test_a_log_of_the_same_name_takes_no_high_watermark_of_the_one_before() -> None:
+    """A kill before the next checkpoint, and a follower would show what is not committed."""
+    disk = Storage(logs.settings())
+    log = disk.create()
+    logs.append(log, b"a", b"b", b"c")
+    log.set_high_watermark(3)
+    disk.driver._high_watermarks()
+    disk.clock.advance(5)
+    checkpoint = disk.manager.online_directories[0].high_watermarks
+    assert checkpoint.read() == {logs.TOPIC: 3}
+    disk.manager.delete(logs.TOPIC)
+    logs.append(disk.create(), b"d", b"e")
+    assert logs.TOPIC not in checkpoint.read()

@@ -231,6 +231,14 @@ def mended(data: bytes, checksum: int) -> bytes | None:
     return None
 
 
+class Claims(NamedTuple):
+    """The most that the checkpoints of a directory may say of a log; of a new one nothing."""
+
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    high_watermark: int = 0
+
+
 class OffsetCheckpoint:
     """A file of offsets by partition that may be written in the background.
 

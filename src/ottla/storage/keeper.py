@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from ottla.storage.checkpoints import Claims
 from ottla.storage.directories import LogDirFailed
 from ottla.storage.inspection import Damage
 
@@ -38,13 +39,13 @@ class Keeper:
     def recovery_point_lowered(self) -> None:
         manager, log = self._manager, self.log
         if log is not None:
-            if manager.logs.get(log.topic_partition) is log:
+            current = manager.logs.get(log.topic_partition, log)
+            if current is log:
                 manager.cleaner.truncated(log)
             manager._lower_claims(
                 manager.directory_of(log),
                 log.topic_partition,
-                log.recovery_point,
-                log.log_start_offset,
+                Claims(log.recovery_point, log.log_start_offset, current.high_watermark),
             )
             manager._truncate_future(log)
 

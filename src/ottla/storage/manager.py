@@ -21,7 +21,7 @@ from ottla.common.clock import Clock
 from ottla.common.errors import KafkaStorageError, LogDirNotFound
 from ottla.common.identifiers import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from ottla.common.topic_partition import TopicPartition
-from ottla.storage.checkpoints import META_PROPERTIES, CorruptCheckpoint, Offsets
+from ottla.storage.checkpoints import META_PROPERTIES, Claims, CorruptCheckpoint, Offsets
 from ottla.storage.cleaner_manager import CleanerManager
 from ottla.storage.cleaning import Cleaning
 from ottla.storage.config import LogConfig
@@ -365,7 +365,7 @@ class LogManager:
     ) -> Log:
         self.cleaner.forget_offset(directory.path, topic_partition)
         try:
-            self._lower_claims(directory, topic_partition, 0, 0, may_refuse=True)
+            self._lower_claims(directory, topic_partition, Claims(), may_refuse=True)
             log = self._open_log(f"{directory.path}/{name}", topic_partition, topic_id)
         except LogUnavailable:
             with contextlib.suppress(OSError):  # what is half made is made anew
@@ -562,9 +562,7 @@ class LogManager:
         }
 
     def cleaner_offsets(self, directory: LogDirectory) -> Offsets:
-        partitions = [
-            log.topic_partition for log in self.logs.values() if self.directory_of(log) is directory
-        ]
+        partitions = list(self.high_watermarks(directory))
         return self.cleaner.clean_offsets(directory.path, partitions)
 
     def _write_checkpoints(self, directory: LogDirectory) -> None:
@@ -579,20 +577,21 @@ class LogManager:
         self,
         directory: LogDirectory,
         topic_partition: TopicPartition,
-        recovery_point: int,
-        log_start_offset: int,
+        most: Claims,
         *,
         may_refuse: bool = False,
     ) -> None:
         """See the first rule; a log that is made may be made later, one that is cut may not."""
         try:
-            if directory.recovery_points.claim(topic_partition) > recovery_point:
-                directory.recovery_points.write(self.recovery_points(directory))
-            if directory.log_start_offsets.claim(topic_partition) > log_start_offset:
-                directory.log_start_offsets.write(self.log_start_offsets(directory))
-            clean_offset = self.cleaner.clean_offsets(directory.path, (topic_partition,))
-            if directory.cleaner_offsets.claim(topic_partition) > sum(clean_offset.values()):
-                directory.cleaner_offsets.write(self.cleaner_offsets(directory))
+            clean = self.cleaner.clean_offsets(directory.path, (topic_partition,))
+            for checkpoint, offset, offsets in (
+                (directory.recovery_points, most.recovery_point, self.recovery_points),
+                (directory.log_start_offsets, most.log_start_offset, self.log_start_offsets),
+                (directory.high_watermarks, most.high_watermark, self.high_watermarks),
+                (directory.cleaner_offsets, sum(clean.values()), self.cleaner_offsets),
+            ):
+                if checkpoint.claim(topic_partition) > offset:
+                    checkpoint.write(offsets(directory))
         except OSError as error:
             if may_refuse and not is_disks(error):
                 raise LogUnavailable(directory.path, error) from error
