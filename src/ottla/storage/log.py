@@ -92,8 +92,9 @@ class Log(DurableLog):
         now_ms: int,
         verify: Verify,
     ) -> None:
-        parts = opened.segments, opened.epochs
-        super().__init__(filesystem, directory, *parts, listener, verify, open_files)
+        super().__init__(
+            filesystem, directory, opened.segments, opened.epochs, listener, verify, open_files
+        )
         self._chance = chance
         self.topic_partition = topic_partition
         self.topic_id = topic_id
