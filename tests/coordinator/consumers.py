@@ -48,6 +48,8 @@ class Consumer:
         self.owned: Owned = {}
         self.given: Owned = {}
         """What the coordinator said last."""
+        self.is_in_doubt = False
+        """It had no answer: it says everything next time, and so hears everything."""
 
     def request(
         self, epoch: int | None = None, *, full: bool = False
@@ -85,7 +87,8 @@ class Consumer:
 
     def beat(self, *, full: bool = False) -> ConsumerGroupHeartbeatResponse:
         """A heartbeat; what is given is taken, and what is taken away is given up."""
-        response = self.send(self.request(full=full))
+        response = self.send(self.request(full=full or self.is_in_doubt))
+        self.is_in_doubt = False
         self.epoch = response.member_epoch
         if response.assignment is not None:
             self.given = partitions_of(response.assignment)

@@ -103,6 +103,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     @rule(member=members)
     def lose_an_answer(self, member: Consumer) -> None:
         if member.member_id in self.alive:
+            member.is_in_doubt = True
             try:
                 member.send(member.request(full=True))
             except ApiError as error:

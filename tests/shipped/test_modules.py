@@ -59,7 +59,8 @@ def test_the_wheel_has_what_the_work_tree_has(wheel: Path) -> None:
         path.relative_to(source).as_posix()
         for path in source.rglob("*")
         if path.is_file()
-        and path.suffix not in {".so", ".pyc"}
+        and path.suffix != ".so"
+        and "__pycache__" not in path.parts
         and not any(part.endswith(".egg-info") for part in path.parts)
     }
     with zipfile.ZipFile(wheel) as archive:

@@ -30,6 +30,7 @@ from ottla.common.errors import (
     CoordinatorNotAvailable,
     CorruptMessage,
     NotCoordinator,
+    NotLeaderOrFollower,
     ProtocolViolation,
     RequestTimedOut,
 )
@@ -67,7 +68,7 @@ class PartitionState(Enum):
     LOADING = auto()
     ACTIVE = auto()
     FAILED = auto()
-    """Its log is damaged: only a new election tries again."""
+    """Its log is damaged, or another leads it by now: only a new election tries again."""
     CLOSED = auto()
 
 
@@ -176,11 +177,11 @@ class CoordinatorPartition(Generic[S]):
                 self._next_offset = replay(data, self._next_offset, stop, shard, self._format)
             else:
                 self._next_offset = stop
-        except (CorruptMessage, ProtocolViolation):
+        except (CorruptMessage, NotLeaderOrFollower, ProtocolViolation):
             self.state = PartitionState.FAILED
             return
         except ApiError:
-            # For want of a descriptor, say. If we lead it no longer, we shall hear so.
+            # For want of a descriptor, say.
             self._outside.scheduler.call_later(LOAD_RETRY_MS / 1000, self._load_slice, shard)
             return
         if self._next_offset < end:

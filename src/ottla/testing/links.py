@@ -104,6 +104,9 @@ class Links:
         except OSError:
             writer.transport.abort()
             return
+        except asyncio.CancelledError:
+            writer.transport.abort()
+            raise
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(_pump(reader, far_writer, there))
@@ -118,6 +121,7 @@ class Links:
         async def end() -> None:
             for server in self._servers:
                 server.close()
+            await asyncio.sleep(0)  # who was accepted just now begins, and is ended with the rest
             for task in list(self._tasks):
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
