@@ -11,14 +11,11 @@ from typing import Final
 
 from ottla.common.chance import Chance
 from ottla.common.promise import Promise, run
-from ottla.network.node_client import NodeClient, NodeClientLimits
 from ottla.network.sockets import StreamSocket
-from ottla.protocol.generated.unregister_broker import (
-    UnregisterBrokerRequest,
-    UnregisterBrokerResponse,
-)
-from ottla.simulation.cluster import CONTROLLER_PORT, OPERATOR, PORT, SimulatedCluster
+from ottla.protocol.generated.unregister_broker import UnregisterBrokerRequest
+from ottla.simulation.cluster import PORT, SimulatedCluster
 from ottla.simulation.faults import End, Faults, Nodes
+from ottla.simulation.membership import asked_by_operator
 from ottla.simulation.node import SimulatedNode
 from ottla.simulation.sockets import SimulatedSocket
 
@@ -31,7 +28,6 @@ CLOSED_SECONDS: Final = 30.0
 """By when a peer that never reads is closed, beyond ``connections.max.idle.ms``."""
 IDLE_MS_MAX: Final = 30_000
 """With a longer limit nobody waits for the end."""
-TIMEOUT_SECONDS: Final = 5.0
 
 
 def no_descriptors(faults: Faults, nodes: Nodes, chance: Chance) -> End | None:
@@ -103,23 +99,8 @@ async def _unregister(cluster: SimulatedCluster, node: SimulatedNode) -> None:
     leader = cluster.raft_leader()
     if leader is None:
         return
-    client = NodeClient(
-        cluster.client_network(OPERATOR),
-        cluster.scheduler,
-        leader.host.name,
-        CONTROLLER_PORT,
-        client_id=OPERATOR,
-        limits=NodeClientLimits(timeout_seconds=TIMEOUT_SECONDS, backoff_seconds=0.1),
-    )
-    try:
-        answer = await client.send(UnregisterBrokerRequest(broker_id=node.node_id))
-    except OSError as error:
-        cluster.note(f"{node} is unregistered: {type(error).__name__}")
-    else:
-        assert isinstance(answer, UnregisterBrokerResponse)
-        cluster.note(f"{node} is unregistered: {answer.error_code}")
-    finally:
-        client.close()
+    request = UnregisterBrokerRequest(broker_id=node.node_id)
+    cluster.note(f"{node} is unregistered: {await asked_by_operator(cluster, leader, request)}")
 
 
 LATER_KINDS: Final[dict[str, Callable[[Faults, Nodes, Chance], End | None]]] = {

@@ -9,6 +9,7 @@ from ottla.protocol.generated.remove_raft_voter import (
     RemoveRaftVoterRequest,
     RemoveRaftVoterResponse,
 )
+from ottla.protocol.generated.unregister_broker import UnregisterBrokerResponse
 from ottla.protocol.message import Message
 from ottla.simulation.cluster import CONTROLLER_PORT, OPERATOR, SimulatedCluster
 from ottla.simulation.node import SimulatedNode
@@ -50,13 +51,16 @@ async def _ask(
             is_in = node.node_id in leader.raft.node.committed_voters.ids
             if is_in == is_voter:
                 return True
-            answer = await _answer(cluster, leader, request)
+            answer = await asked_by_operator(cluster, leader, request)
             cluster.note(f"voters: {type(request).__name__} for {node}: {answer}")
         await cluster.sleep(1.0)
     return False
 
 
-async def _answer(cluster: SimulatedCluster, leader: SimulatedNode, request: Message) -> str:
+async def asked_by_operator(
+    cluster: SimulatedCluster, leader: SimulatedNode, request: Message
+) -> str:
+    """What the controller answers to an operator, in words."""
     client = NodeClient(
         cluster.client_network(OPERATOR),
         cluster.scheduler,
@@ -71,5 +75,7 @@ async def _answer(cluster: SimulatedCluster, leader: SimulatedNode, request: Mes
         return type(error).__name__
     finally:
         client.close()
-    assert isinstance(response, AddRaftVoterResponse | RemoveRaftVoterResponse)
+    assert isinstance(
+        response, AddRaftVoterResponse | RemoveRaftVoterResponse | UnregisterBrokerResponse
+    )
     return f"{response.error_code} {response.error_message or ''}"
