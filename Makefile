@@ -24,7 +24,7 @@ PYTEST_WHEEL = WHEEL_UNDER_TEST="$(WHEEL)" $(WHEEL_BIN)/python -m pytest $(PYTES
 # The simulator runs the same code, and faster to come by: some of its tests change rules of ours.
 INTERPRETED := tests/simulation
 
-.PHONY: help run test test-all test-spark41 wheel check generate bench bench-storage bench-cluster bench-spark compile clean peer fix
+.PHONY: help run test test-all test-spark41 wheel check generate bench bench-quick bench-storage bench-cluster bench-spark compile clean peer fix
 
 help: ## what there is to make
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,6 +90,9 @@ peer: $(READY) ## Apache Kafka 4.3.1, its tools and spark-sql-kafka, by Maven, i
 
 bench: peer $(WHEEL_READY) ## us and Apache Kafka by turns: ratios, JSON and a plot
 	$(WHEEL_BIN)/python benchmarks/run.py $(BENCH)
+
+bench-quick: peer $(WHEEL_READY) ## the same in about 3 minutes, for a commit on the hot path
+	$(WHEEL_BIN)/python benchmarks/run.py --quick --no-files $(BENCH)
 
 bench-storage: peer $(WHEEL_READY) ## the cleaner beside Kafka's, the remote store beside a plain copy
 	$(WHEEL_BIN)/python benchmarks/storage.py $(BENCH)

@@ -1,9 +1,9 @@
 """Three brokers against three of Apache Kafka's: replicated throughput, failover, many partitions.
 
-``python benchmarks/cluster.py [--quick] [--rows TEXT] [--without TEXT] [--only ottla|kafka]``. Both
-clusters run by turns, never at once, on their defaults beside three replicas of which two must be
-in sync. On a small machine three brokers and the client share the same cores, so throughput is what
-all of them together can do. Nothing else should run meanwhile.
+``python benchmarks/cluster.py [--quick] [--rows TEXT] [--without TEXT] [--only ottla|kafka]
+[--against PYTHON]``. Both clusters run by turns, never at once, on their defaults beside three
+replicas of which two must be in sync. On a small machine three brokers and the client share the
+same cores, so throughput is what all of them together can do. Nothing else should run meanwhile.
 """
 
 import argparse
@@ -31,6 +31,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--without", help="no rows whose name contains this text")
     parser.add_argument("--quick", action="store_true", help="with a sixth of the load")
     parser.add_argument("--only", choices=("ottla", "kafka"), help="run one cluster alone")
+    parser.add_argument(
+        "--against", metavar="PYTHON", help="instead of Kafka, the ottla of that interpreter"
+    )
     parser.add_argument("--no-files", action="store_true", help="write no JSON and no plot")
     return parser.parse_args()
 
@@ -56,22 +59,24 @@ def rows(load: "Load") -> "dict[str, Callable[[ClusterProcess], Figures]]":
 def main() -> None:
     from benchmarks.measures import Load
     from benchmarks.report import Results, table, write
-    from tools.kafka_peer.broker_process import apache_kafka, ottla
+    from tools.kafka_peer.broker_process import apache_kafka, ottla, ottla_of
     from tools.kafka_peer.cluster_process import ClusterProcess, running
 
     options = arguments()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     load = Load(1 / 6 if options.quick else 1.0)
-    programs = {"kafka": apache_kafka, "ottla": ottla}
+    against = options.against
+    other = apache_kafka() if against is None else ottla_of(against)
+    programs = {other.name: other, "ottla": ottla()}
     chosen = [options.only] if options.only else list(programs)
-    results = Results()
+    results = Results(other.name)
     began = time.perf_counter()
     for number in range(options.rounds):
         for name in chosen if number % 2 == 0 else reversed(chosen):
             directory = Path(tempfile.mkdtemp(prefix=f"bench-{name}-"))
             try:
-                with running(ClusterProcess(programs[name](), directory)) as cluster:
+                with running(ClusterProcess(programs[name], directory)) as cluster:
                     for row, run in rows(load).items():
                         if options.rows not in row or (options.without or "\n") in row:
                             continue
@@ -85,7 +90,8 @@ def main() -> None:
             finally:
                 shutil.rmtree(directory, ignore_errors=True)
     print(table(results))
-    print(f"\n{options.rounds} rounds in {time.perf_counter() - began:.0f} s; ratios ottla / Kafka")
+    seconds = time.perf_counter() - began
+    print(f"\n{options.rounds} rounds in {seconds:.0f} s; ratios are ottla / {other.name}")
     if not options.no_files and not options.only:
         data, picture = write(results, rounds=options.rounds, scale=load.scale, kind="cluster")
         print(f"{data}\n{picture}")

@@ -22,7 +22,13 @@ class Measure:
     def is_met(self, ratio: float) -> bool:
         return ratio >= self.wanted if self.higher_is_better else ratio <= self.wanted
 
+    def of_builds(self) -> "Measure":
+        """The same between two builds of ours: none of it may get worse, beside the noise."""
+        wanted = BUILDS_WANTED if self.higher_is_better else 1 / BUILDS_WANTED
+        return Measure(self.unit, self.higher_is_better, wanted)
 
+
+BUILDS_WANTED: Final = 0.97
 THROUGHPUT: Final = Measure("MB/s", higher_is_better=True, wanted=1.0)
 CPU_PER_GB: Final = Measure("CPU s/GB", higher_is_better=False, wanted=0.5)
 REQUESTS: Final = Measure("requests/s", higher_is_better=True, wanted=1.5)

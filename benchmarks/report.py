@@ -17,27 +17,34 @@ from tools.kafka_peer.setup import PROJECT, VERSION
 from ottla.cli.version import compiled_modules
 
 RESULTS: Final = PROJECT / "benchmarks" / "results"
-OURS, THEIRS = "ottla", "kafka"
+OURS = "ottla"
 
 
 @dataclass(slots=True)
 class Results:
-    """Every figure of every round, by row, name and broker."""
+    """Every figure of every round, by row, name and broker.
 
+    ``against`` names the other broker: Apache Kafka's, or another build of ours.
+    """
+
+    against: str = "kafka"
     values: dict[tuple[str, str], dict[str, list[float]]] = field(default_factory=dict)
     measures: dict[tuple[str, str], Measure] = field(default_factory=dict)
 
     def add(self, program: str, row: str, figures: Figures) -> None:
         for name, (value, measure) in figures.items():
             self.measures[row, name] = measure
-            found = self.values.setdefault((row, name), {OURS: [], THEIRS: []})
+            found = self.values.setdefault((row, name), {OURS: [], self.against: []})
             found[program].append(value)
 
     def compared(self) -> Iterator["Comparison"]:
         for (row, name), found in self.values.items():
-            if found[OURS] and found[THEIRS]:
+            theirs = found[self.against]
+            if found[OURS] and theirs:
                 measure = self.measures[row, name]
-                yield Comparison(row, name, measure, found[OURS], found[THEIRS])
+                if self.against != "kafka":
+                    measure = measure.of_builds()
+                yield Comparison(row, name, measure, found[OURS], theirs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +72,7 @@ class Comparison:
 
 def table(results: Results) -> str:
     """One line for each figure; ``*`` marks what falls short of what is wanted."""
-    head = ("row", "figure", "Kafka", "ottla", "unit", "ratio", "spread", "wanted", "")
+    head = ("row", "figure", results.against, OURS, "unit", "ratio", "spread", "wanted", "")
     lines = [head]
     for each in results.compared():
         low, high = each.spread
@@ -123,7 +130,7 @@ def as_json(results: Results, *, rounds: int, scale: float) -> dict[str, Any]:
                 "figure": each.name,
                 "unit": each.measure.unit,
                 "ottla": each.ours,
-                "kafka": each.theirs,
+                results.against: each.theirs,
                 "ratio": round(each.ratio, 4),
                 "wanted": each.measure.wanted,
                 "met": each.is_met,

@@ -1,7 +1,8 @@
 """Runs Apache Kafka and ottla by turns with the same clients, and prints how they compare.
 
-``python benchmarks/run.py [--rounds N] [--rows TEXT] [--quick] [--only ottla|kafka]``. Nothing else
-should run on the machine meanwhile. Apache Kafka comes from Maven by ``tools/kafka_peer/setup.py``.
+``python benchmarks/run.py [--rounds N] [--rows TEXT] [--quick] [--only ottla|kafka]
+[--against PYTHON]``. Nothing else should run on the machine meanwhile. Apache Kafka comes from
+Maven by ``tools/kafka_peer/setup.py``; ``--against`` puts another build of ottla in its place.
 """
 
 import argparse
@@ -21,6 +22,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rows", default="", help="only rows whose name contains this text")
     parser.add_argument("--quick", action="store_true", help="one round with a sixth of the load")
     parser.add_argument("--only", choices=("ottla", "kafka"), help="run one broker alone")
+    parser.add_argument(
+        "--against", metavar="PYTHON", help="instead of Kafka, the ottla of that interpreter"
+    )
     parser.add_argument("--directory", help="where the brokers keep their data (a temporary one)")
     parser.add_argument("--no-files", action="store_true", help="write no JSON and no plot")
     return parser.parse_args()
@@ -30,14 +34,16 @@ def main() -> None:
     from benchmarks.measures import Figures, Load
     from benchmarks.report import Results, table, write
     from benchmarks.turn import Turn
-    from tools.kafka_peer.broker_process import apache_kafka, ottla
+    from tools.kafka_peer.broker_process import apache_kafka, ottla, ottla_of
 
     options = arguments()
     load = Load(1 / 6 if options.quick else 1.0)
     rounds = options.rounds or (1 if options.quick else 3)
-    programs = {"kafka": apache_kafka, "ottla": ottla}
+    against = options.against
+    other = apache_kafka() if against is None else ottla_of(against)
+    programs = {other.name: other, "ottla": ottla()}
     chosen = [options.only] if options.only else list(programs)
-    results = Results()
+    results = Results(other.name)
     began = time.perf_counter()
     for number in range(rounds):
         for name in chosen if number % 2 == 0 else reversed(chosen):
@@ -52,11 +58,12 @@ def main() -> None:
 
             directory = Path(tempfile.mkdtemp(prefix=f"bench-{name}-", dir=options.directory))
             try:
-                Turn(programs[name](), directory, load, options.rows).run(report)
+                Turn(programs[name], directory, load, options.rows).run(report)
             finally:
                 shutil.rmtree(directory, ignore_errors=True)
     print(table(results))
-    print(f"\n{rounds} rounds in {time.perf_counter() - began:.0f} s; ratios are ottla / Kafka")
+    seconds = time.perf_counter() - began
+    print(f"\n{rounds} rounds in {seconds:.0f} s; ratios are ottla / {other.name}")
     if not options.no_files and not options.only:
         data, picture = write(results, rounds=rounds, scale=load.scale)
         print(f"{data}\n{picture}")

@@ -40,9 +40,18 @@ class Program:
 
 def ottla() -> Program:
     """Our own broker, as this interpreter has it: the installed wheel, or this work tree."""
-    words = (sys.executable, "-m", "ottla")
-    environment = {**os.environ, "PYTHONPATH": IMPORT_PATH}
-    return Program("ottla", (*words, "storage", "format"), (*words, "server"), environment)
+    return _ottla("ottla", sys.executable, {**os.environ, "PYTHONPATH": IMPORT_PATH})
+
+
+def ottla_of(python: str) -> Program:
+    """Another build of our own broker: the one that is installed for that interpreter."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    return _ottla("other", python, environment)
+
+
+def _ottla(name: str, python: str, environment: Mapping[str, str]) -> Program:
+    words = (python, "-m", "ottla")
+    return Program(name, (*words, "storage", "format"), (*words, "server"), environment)
 
 
 def apache_kafka(*, heap: tuple[str, ...] = ("-Xmx1G", "-Xms1G")) -> Program:
