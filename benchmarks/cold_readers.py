@@ -1,4 +1,4 @@
-"""What readers of remote history cost those who read the tail.
+"""What readers of remote history cost the readers of the tail.
 
 One record at a time goes from a producer to a consumer, alone and then beside ten readers that
 begin at offset 0 of a topic of which at least 95 % are in the remote store. To tell the store's

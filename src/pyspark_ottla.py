@@ -1,7 +1,7 @@
 """Spark finds this module by its name, and in it the source and sink for ``format("ottla")``.
 
 Spark imports it whenever it looks for any source in Python. So it can be imported wherever PySpark
-can: what is missing beside that is told to those who ask for ``ottla``, and to nobody else.
+can: what is missing beside that is told when ``ottla`` is asked for, and only then.
 """
 
 from importlib.util import find_spec

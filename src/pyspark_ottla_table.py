@@ -1,7 +1,7 @@
 """Spark finds this module by its name, and in it how tables of pipelines are read.
 
 Spark imports it whenever it looks for any source in Python, so it can be imported wherever PySpark
-can; what is missing beside that is told to those who ask for it.
+can; what is missing beside that is told when it is asked for.
 """
 
 from typing import Any

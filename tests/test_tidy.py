@@ -13,6 +13,7 @@ SOURCES = sorted(
     for path in (ROOT / folder).rglob("*.py")
     if "generated" not in path.parts
 )
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 MODULE_LINES = 600
 FUNCTION_LINES = 70
 
@@ -41,6 +42,19 @@ def test_nothing_is_left_to_be_done() -> None:
         for path in SOURCES
         for line in path.read_text().splitlines()
         if words.search(line)
+    ]
+    assert found == []
+
+
+def test_the_english_is_for_readers_from_anywhere() -> None:
+    """Software is no "he", logs diverge, and a sentence begins with the noun that acts."""
+    banned = ("h" + "e", "h" + "is", "h" + "im", "h" + "imself", "depart" + "s?", "who" + "m?ever")
+    words = re.compile(rf"\b({'|'.join(banned)}|(those|ones|all) who)\b", re.IGNORECASE)
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in [*SOURCES, *DOCUMENTS]
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if words.search(line) and path != Path(__file__)
     ]
     assert found == []
 

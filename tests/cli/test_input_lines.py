@@ -36,7 +36,7 @@ def test_what_has_come_is_handed_on_before_more_is_waited_for(pipe: Pipe) -> Non
     waits: list[list[bytes]] = []
 
     def before_waiting() -> None:
-        """Whoever brings lines goes on only when those before have been handed on."""
+        """The side that brings lines goes on only when those before have been handed on."""
         waits.append(list(seen))
         if len(waits) == 1:
             os.write(pipe.writer, b"a\nb\nc")

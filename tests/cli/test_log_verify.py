@@ -265,7 +265,7 @@ def test_where_the_log_begins_something_begins(
     checkpoint = log.log_dir / "log-start-offset-checkpoint"
     checkpoint.write_text("0\n1\nt 0 0\n")
     assert findings(*tiered) == []
-    # Who does not look into the store does not know.
+    # Without a look into the store it is not known.
     assert findings("t", "-d", str(log.log_dir)) == []
     empty = ("t", "-d", str(log.log_dir), "--remote-store", f"file://{tmp_path}/empty")
     assert findings(*empty) == [(log.path(5).name, "offsets 0 to 4 are in no segment")]

@@ -88,7 +88,7 @@ class Controller:
         return result.response
 
     def fail_over(self) -> None:
-        """The standby leads, with what it has replayed; who led stands by."""
+        """The standby leads, with what it has replayed; the former leader stands by."""
         self.machine, self.other = self.other, self.machine
         self.machine.reset(self.machine.image)
         self.other.reset(self.other.image)

@@ -1,7 +1,7 @@
 """What the replicas of partitions would hold, as far as the controller's decisions tell.
 
 A record is committed when as many replicas are in sync as the minimum asks; then all of them hold
-it. A broker that stops uncleanly may lose what it held. Whoever is elected must hold everything
+it. A broker that stops uncleanly may lose what it held. The elected replica must hold everything
 that is committed, unless the election says that it is unclean: then what is missing is lost.
 """
 

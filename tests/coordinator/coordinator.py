@@ -92,7 +92,7 @@ class Cluster:
 
 
 class AllOpen:
-    """Whoever writes within a transaction has one."""
+    """A writer within a transaction has one."""
 
     def verify(
         self,

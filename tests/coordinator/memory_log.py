@@ -98,7 +98,7 @@ class MemoryLog:
         log.batches = compacted(log.batches, log.high_watermark)
 
     def forget_waiting(self) -> None:
-        """Whoever wrote is gone."""
+        """The writer is gone."""
         for log in self._logs.values():
             log.waiting.clear()
 

@@ -50,7 +50,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     # Members
 
     def _try(self, member: Consumer, *, full: bool = False) -> None:
-        """A heartbeat; who is told to begin anew gives up everything."""
+        """A heartbeat; a member that is told to begin anew gives up everything."""
         try:
             member.beat(full=full)
         except ApiError as error:

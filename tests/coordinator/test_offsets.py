@@ -153,7 +153,7 @@ def test_an_offset_is_found_only_when_it_is_committed_to_the_log(
     stable = run(
         coordinator.service.fetch_offsets(GROUP, [("topic", bytes(16), [0])], require_stable=True)
     )
-    assert not stable.done, "who asks for stable offsets waits for the newest"
+    assert not stable.done, "a request for stable offsets waits for the newest"
     coordinator.commit_log()
     assert coordinator.committed() == 2
     ((_, _, [(_, found)]),) = stable.result()

@@ -3,7 +3,7 @@
 The state machine is the smallest: numbers that requests add one to, and alarms that requests set
 and stop, and that time lets ring. Replicas fetch when they like, for longer than every timeout or
 not at all; the log may refuse records, and compaction takes away what it can; a leader may be
-replaced while it does not know it, and whoever is elected has all that is committed. Whatever
+replaced while it does not know it, and the elected one has all that is committed. Whatever
 happens:
 
 - an addition that was acknowledged is in the state of every later coordinator,
@@ -191,7 +191,7 @@ class Replicated(RuleBasedStateMachine):
         self.epoch = 0
         self.leader = 0
         self.unaware: set[int] = set()
-        """Who was replaced and does not know it."""
+        """Coordinators that were replaced and do not know it."""
         self.acknowledged = 0
         self.asked = 0
         self.shown = 0
@@ -235,7 +235,7 @@ class Replicated(RuleBasedStateMachine):
             total = done.result()
         except REFUSALS:
             return
-        assert leads, "somebody who was replaced has acknowledged"
+        assert leads, "a coordinator that was replaced has acknowledged"
         assert index == self.leader
         assert total > self.acknowledged
         self.acknowledged = total

@@ -11,9 +11,9 @@ coordinator forgets all but its log, of which a part may not be committed yet. W
 - once a producer has been given an epoch, one with an earlier epoch appends nothing,
 - producer id and epoch never go back,
 - a late EndTxn of version 2 never ends the next transaction,
-- whoever asks hears something within its timeout, and
+- every request is answered within its timeout, and
 - when the trouble is over, every transaction ends, nobody waits at the last stable offset, and
-  nothing is kept for those who waited.
+  nothing is kept for those that waited.
 """
 
 from collections.abc import Coroutine

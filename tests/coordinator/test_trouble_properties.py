@@ -5,13 +5,13 @@ nothing. Meanwhile the log refuses records, commits nothing for longer than ever
 of what is not committed, is compacted, and moves to a coordinator that begins from it, with a tail
 that is not committed; wall clocks are set back and forth; topics grow. However long that goes on,
 
-- whoever asks hears something within its timeout, and
+- every request is answered within its timeout, and
 
 when the trouble is over, soon
 
-- nobody waits any more, and nothing is kept for those who did;
-- who is dead or has left is no member, owns nothing, and has no timers;
-- whoever lives has its share, and all partitions are somebody's.
+- nobody waits any more, and nothing is kept for those that did;
+- a consumer that is dead or has left is no member, owns nothing, and has no timers;
+- each that lives has its share, and all partitions are somebody's.
 """
 
 from collections.abc import Callable
@@ -97,7 +97,7 @@ class World:
     ) -> Promise[T]:
         """Remember what was asked until it is answered, and how long that took.
 
-        Whoever asks hears it in the next turn, as over a network.
+        The client hears it in the next turn, as over a network.
         """
         since = self.coordinator.scheduler.now
         heard: Promise[T] = Promise()

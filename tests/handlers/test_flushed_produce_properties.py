@@ -199,7 +199,7 @@ class FlushedProduce(RuleBasedStateMachine):
                     assert self.committed[index][offset : offset + 1] == [sent.values[index]]
 
     def teardown(self) -> None:
-        """All who wait are answered in time, though no flush ever ends."""
+        """All that wait are answered in time, though no flush ever ends."""
         self.broker.scheduler.run_for(60)
         assert [sent for sent in self.waiting if sent.outcomes() is None] == []
 

@@ -36,7 +36,7 @@ def transactional(cluster: Cluster, transactional_id: str) -> Producer:
             "transactional.id": transactional_id,
             "transaction.timeout.ms": 30_000,
             "message.timeout.ms": 25_000,
-            "socket.timeout.ms": 5_000,  # who stands still is given up
+            "socket.timeout.ms": 5_000,  # a broker that stands still is given up
             "log_level": 2,
         }
     )

@@ -155,7 +155,7 @@ class Step(NamedTuple):
 def steps(path: Path) -> list[Step]:
     found = []
     for line in path.read_text(encoding="ascii").splitlines(keepends=True):
-        if line.endswith("\n"):  # the last line of one who was killed may be cut
+        if line.endswith("\n"):  # the last line of a killed member may be cut
             moment, what, partition, offset, *value = line.split()
             found.append(Step(float(moment), what, int(partition), int(offset), "".join(value)))
     return found
@@ -224,7 +224,7 @@ def test_twenty_members_come_and_go_under_load(
 
 
 def check_commits(history: list[Step]) -> None:
-    """Whoever begins to read a partition begins at or behind what was committed before that."""
+    """A member begins to read a partition at or behind what was committed before that."""
     committed: dict[int, int] = defaultdict(int)
     for step in history:
         if step.what == "committed":

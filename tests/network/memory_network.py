@@ -121,7 +121,7 @@ class MemoryNetwork:
         self.writers.pop(sock, None)
 
     def run(self) -> None:
-        """Call back whoever is ready, until nobody is."""
+        """Call back all that are ready, until none is."""
         while self._step():
             pass
 

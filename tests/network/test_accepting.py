@@ -1,4 +1,4 @@
-"""Who cannot be accepted waits, and costs nothing meanwhile."""
+"""A connection that cannot be accepted waits, and costs nothing meanwhile."""
 
 import errno
 from collections import deque

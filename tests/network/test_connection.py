@@ -556,7 +556,7 @@ def test_a_connection_waits_for_us_until_the_answer_is_its_own_to_read() -> None
 def test_an_answer_that_fails_ends_its_connection_and_nobody_elses(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Who waits behind it would wait for ever; who is told behind it must be told."""
+    """What waits behind it would wait for ever; what is told behind it must be told."""
     promise: Promise[Answer] = Promise()
     broker = Broker(lambda _: promise)
     broker.receive(frame(b"x") + frame(b"behind it"))

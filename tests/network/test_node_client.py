@@ -151,7 +151,7 @@ def test_silence_ends_the_connection_and_the_next_request_dials_again() -> None:
     first, second = world.client.send(VoteRequest()), world.client.send(VoteRequest())
     with pytest.raises(TimeoutError):
         world.wait(first)
-    assert second.done, "whoever waits behind it will not be answered either"
+    assert second.done, "what waits behind it will not be answered either"
     peer.is_silent = False
     world.scheduler.run_for(0.2)
     assert isinstance(world.wait(world.client.send(VoteRequest())), VoteResponse)

@@ -106,7 +106,7 @@ def test_descriptors_are_left_for_logs_and_other_brokers() -> None:
 
 
 def test_a_few_clients_get_in_where_logs_have_taken_nearly_all_descriptors() -> None:
-    """Nobody could: not even who would delete some of the topics."""
+    """Nobody could: not even a client that would delete some of the topics."""
     listener = Listener(descriptors=896)
     clients = [listener.dial(descriptor=900 + i) for i in range(CONNECTIONS_ALWAYS + 1)]
     assert [client.closed for client in clients] == [False] * CONNECTIONS_ALWAYS + [True]

@@ -3,7 +3,7 @@
 - One leader per epoch; the epoch and the high watermark of a node only grow, the epoch over its
   lives too.
 - Log matching: a batch of one offset and epoch is the same everywhere, and so is what precedes it.
-- Leader completeness: who leads has everything that is committed.
+- Leader completeness: a leader has everything that is committed.
 - What is committed is synced by a majority of the voters, and is never lost or changed.
 - State machines apply what is committed, in order; a log that does not begin at 0 begins with a
   snapshot of the state before.

@@ -97,7 +97,7 @@ class MortalScheduler:
                 return
             try:
                 result = done.result()
-            except Exception as error:  # noqa: BLE001 - it belongs to whoever reads the promise
+            except Exception as error:  # noqa: BLE001 - it belongs to the promise
                 promise.fail(error)
             else:
                 promise.fulfil(result)  # type: ignore[arg-type]
@@ -384,7 +384,7 @@ class Cluster:
         return self.scheduler.run_until(checked, seconds)
 
     def append(self) -> None:
-        """A client writes to whoever believes to lead."""
+        """A client writes to a node that believes to lead."""
         leaders = [node for node in self.nodes.values() if node.driver.is_leader]
         if leaders:
             self.values += 1

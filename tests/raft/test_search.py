@@ -1,4 +1,4 @@
-"""Who looks for the leader asks everybody at once, and then less and less often."""
+"""A node that looks for the leader asks all at once, and then less and less often."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Each who waits for the high watermark is told once, whatever those do who are told before."""
+"""Each that waits for the high watermark is told once, whatever those before it do."""
 
 from functools import partial
 

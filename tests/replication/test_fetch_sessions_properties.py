@@ -69,7 +69,7 @@ class FetchSessionClients(RuleBasedStateMachine):
         self.live: dict[int, Client] = {}
 
     def _forget_evicted(self) -> None:
-        """Who was evicted learns it by its next request; the model by looking."""
+        """An evicted session learns it by its next request; the model by looking."""
         self.live = {
             session_id: client
             for session_id, client in self.live.items()

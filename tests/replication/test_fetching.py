@@ -216,7 +216,7 @@ def test_an_answer_to_a_question_of_an_earlier_epoch_is_not_used() -> None:
     assert follower.log.log_end_offset == 0
 
 
-# Where logs depart
+# Where logs diverge
 
 
 def test_kip_101_a_follower_keeps_what_is_above_its_own_high_watermark() -> None:
@@ -505,7 +505,7 @@ def test_an_error_of_the_whole_answer_delays_everything() -> None:
 
 
 def test_a_log_without_epochs_is_cut_to_its_high_watermark() -> None:
-    """Without them nobody could tell where it departs."""
+    """Without them nobody could tell where it diverges."""
     leader, follower = pair()
     follower.log.append_as_follower(logs.batch([b"a", b"b"]), now_ms=logs.NOW)
     follower.log.append_as_follower(logs.batch([b"c"], base_offset=2), now_ms=logs.NOW)

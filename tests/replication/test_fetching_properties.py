@@ -44,7 +44,7 @@ class Followers(RuleBasedStateMachine):
 
     @rule(node=nodes)
     def elect(self, node: int) -> None:
-        """Whoever is elected must have all that any leader has called committed: they all do."""
+        """The elected one must have all that any leader has called committed: they all do."""
         self.leader, self.epoch = node, self.epoch + 1
         self.hear(node)
 

@@ -8,7 +8,7 @@ from ottla.simulation.scheduler import SimulatedScheduler
 
 
 class Awaited:
-    """A partition, as far as those who wait for it are concerned."""
+    """A partition, as far as what waits for it is concerned."""
 
     def __init__(self) -> None:
         self.waiting: dict[WaitingRequest, None] = {}

@@ -232,7 +232,7 @@ def test_the_topic_of_remote_segments_is_as_the_metadata_manager_is_told() -> No
 
 
 def test_a_name_that_cannot_be_made_is_answered_each_time_and_keeps_nobody_waiting() -> None:
-    """It was under way for ever, and whoever asked for it waited with it."""
+    """It was under way for ever, and every request for it waited with it."""
     wrong = {"rlmm_config_remote_log_metadata_topic_num_partitions": "x"}
     topics = Topics(**wrong)
     for _ in range(2):

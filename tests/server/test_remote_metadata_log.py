@@ -182,7 +182,7 @@ def test_without_leader_or_topic_there_is_nothing_to_ask() -> None:
 
 
 def test_no_fetch_asks_for_more_than_its_answer_may_have() -> None:
-    """Whoever came behind the limit would get nothing, again and again."""
+    """A partition behind the limit would get nothing, again and again."""
     world = World(leader=2, partitions=12, slice_bytes=1000, fetch_bytes_max=5000)
     fetched = [world.fetch(index) for index in range(12)]
     asked = []

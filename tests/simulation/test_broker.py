@@ -183,7 +183,7 @@ def test_a_request_sent_again_after_a_crash_is_not_written_twice() -> None:
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_partitions_of_a_large_topic_are_there_when_they_are_used(*, killed: bool) -> None:
-    """Their logs are made little by little, after the answer; whoever comes sooner finds one."""
+    """Their logs are made little by little, after the answer; an earlier request finds one."""
     broker = SimulatedBroker(3)
     broker.start()
     client = SimulatedClient(broker)

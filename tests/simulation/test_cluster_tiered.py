@@ -65,7 +65,7 @@ def test_a_new_leader_goes_on_with_copying(seed: int) -> None:
         work.cluster.wait_for(node.start(), 60)
         work.cluster.run_for(5)
     work.conclude()
-    # Also who was away, and found that its leader has less on its disk than it lacked.
+    # Also a replica that was away, and found that its leader has less on its disk than it lacked.
     for node in work.cluster.running:
         for partition in node.partitions():
             if partition.topic == TOPIC:

@@ -1,7 +1,7 @@
 """A disk that hangs: nothing that is begun there ends, for longer than any timeout.
 
-Who cannot follow the metadata log for it says so and is fenced; others lead in its place. Another
-directory of the same broker, and the metadata log elsewhere, go on as if nothing were.
+A broker that cannot follow the metadata log for it says so and is fenced; others lead in its place.
+Another directory of the same broker, and the metadata log elsewhere, go on as if nothing were.
 """
 
 import pytest

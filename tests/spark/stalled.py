@@ -30,7 +30,7 @@ class StallingClock(SystemTime):
 
 
 class StallingOptions(SinkOptions):
-    """Whoever writes by these looks at that clock."""
+    """Writers by these look at that clock."""
 
     __slots__ = ("stalling",)
     stalling: StallingClock

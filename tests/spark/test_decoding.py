@@ -211,7 +211,7 @@ def test_any_damage_is_a_fault_or_leaves_all_records_as_they_were(codec: int) ->
 
 @pytest.mark.parametrize("codec", [0, 4])
 def test_lengths_that_lie_under_a_right_checksum_are_faults_not_crashes(codec: int) -> None:
-    """Whoever makes a batch can also make its checksum: every byte of the records is tried."""
+    """The maker of a batch can also make its checksum: every byte of the records is tried."""
     chance = Chance(7)
     content = [
         Record(offset=0, timestamp=i, key=b"key", value=b"value", headers=[("h", None)])

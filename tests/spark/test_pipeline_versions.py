@@ -48,7 +48,7 @@ def name_orders():
 
 
 class Orders:
-    """A pipeline that names orders by their customer, who changes his name."""
+    """A pipeline that names orders by their customer, whose name changes."""
 
     def __init__(self, topics: Topics, directory: Path) -> None:
         self.topics = topics

@@ -90,7 +90,7 @@ class Streams(RuleBasedStateMachine):
 
     @rule(who=st.integers(0, 2))
     def plan(self, who: int) -> None:
-        """What is planned is kept in a checkpoint, and read by whoever comes after a crash."""
+        """What is planned is kept in a checkpoint, and read by the next after a crash."""
         if who < len(self.at) and self.planned[who] is None:
             self.planned[who] = self.table.log.version()
 

@@ -1,4 +1,4 @@
-"""Tables: batches come in once, whatever crashes and whoever else writes, in every format."""
+"""Tables: batches come in once, whatever crashes and whatever others write, in every format."""
 
 import re
 from collections.abc import Callable

@@ -36,7 +36,7 @@ class ManualScheduler:
         def run() -> None:
             try:
                 result = work()
-            except Exception as error:  # noqa: BLE001 - it belongs to whoever reads the promise
+            except Exception as error:  # noqa: BLE001 - it belongs to the promise
                 promise.fail(error)
             else:
                 promise.fulfil(result)

@@ -162,7 +162,7 @@ def test_each_offset_belongs_to_the_last_finished_segment_that_has_it(
 
 
 def test_a_removal_has_no_effect_where_its_condition_does_not_hold() -> None:
-    """Whoever told it did not know of a record that came into the log before it."""
+    """Its teller did not know of a record that came into the log before it."""
     cache = cache_of(segment(1, 0, 9), segment(2, 0, 9))
     unfinished = update(2, DELETING)._replace(custom_metadata=IF_UNFINISHED)
     unused = update(2, DELETING)._replace(custom_metadata=IF_UNUSED)

@@ -68,7 +68,7 @@ def test_a_load_that_is_not_complete_removes_nothing(distort: Distort) -> None:
 
 @pytest.mark.parametrize("distort", [without_records, with_no_watermark, one_behind])
 def test_a_load_that_is_not_complete_is_none(distort: Distort) -> None:
-    """Whoever asks hears that it is not known yet, however long that takes."""
+    """Every caller hears that it is not known yet, however long that takes."""
     tier = copied()
     known = list(tier.remote.segments)
     tier.distort = distort

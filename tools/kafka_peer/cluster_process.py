@@ -1,7 +1,7 @@
 """Several brokers as real processes on loopback, ours or Apache Kafka's: one cluster.
 
 Every node is broker and controller, the voters are named in the configuration, topics have three
-replicas of which two must be in sync: what people run who want to lose nothing.
+replicas of which two must be in sync: the usual choice where nothing may be lost.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,8 @@
 """Reading as a member of a group: partitions come and go, and how far was read is committed.
 
 What was printed and taken by the reader of our output is committed: every few seconds, before a
-partition is given up, and at the end. Who is killed in between leaves records to be read again.
+partition is given up, and at the end. A reader that is killed in between leaves records to be read
+again.
 """
 
 import sys

@@ -100,7 +100,7 @@ def _is_told(error: Exception) -> bool:
 
 
 class Workers:
-    """Whoever does the work of a job; use it in a ``with`` block."""
+    """The workers of a job; use it in a ``with`` block."""
 
     def __init__(self, master: str, name: str) -> None:
         if master != HERE and not _MASTER.fullmatch(master):

@@ -64,7 +64,7 @@ class Dump:
             else:
                 self._show_copy(name, copy, several=several)
         except BrokenPipeError:
-            raise  # whoever reads has enough: that is no damage
+            raise  # the reader of the pipe has enough: that is no damage
         except (
             ApiError,
             CorruptSnapshot,

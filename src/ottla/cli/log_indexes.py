@@ -179,7 +179,7 @@ def _wraps(header: BatchHeader) -> bool:
 class TransactionIndexCheck:
     """Each entry is an aborted transaction, whose marker stands in the segment.
 
-    Markers are seen by :meth:`abort`, which only those call who look into the batches.
+    Markers are seen by :meth:`abort`, which is called only where batches are looked into.
     """
 
     def __init__(self, path: str, base_offset: int) -> None:

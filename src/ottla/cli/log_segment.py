@@ -27,7 +27,7 @@ from ottla.storage.time_index import ENTRY as TIME_ENTRY
 
 INDEX_SUFFIXES: Final = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 PROBLEMS_MAX: Final = 100
-"""Of one file: whoever has read so many has seen enough."""
+"""Of one file: a person who has read so many has seen enough."""
 
 
 class Problem(NamedTuple):

@@ -85,7 +85,7 @@ def run(
 
     stop = threading.Event()
     display = Display(sys.stdout, as_json=as_json)
-    # Where the data goes elsewhere, whoever sits at the terminal still sees that something is done.
+    # Where the data goes elsewhere, the person at the terminal still sees that something is done.
     steps = Steps(sys.stderr) if sys.stderr.isatty() and not sys.stdout.isatty() else None
 
     def show(state: "RunState") -> None:

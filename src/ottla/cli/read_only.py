@@ -1,4 +1,4 @@
-"""The file system for those who only look: nothing can be written, nothing needs to be allowed."""
+"""The file system for looking only: nothing can be written, nothing needs to be allowed."""
 
 import os
 from typing import Final

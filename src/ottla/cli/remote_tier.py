@@ -1,7 +1,7 @@
 """The remote segments of logs: as the store has them, and as ``__remote_log_metadata`` tells.
 
-Whoever has both sees both: a segment that the topic calls finished must be in the store, and what
-is only in the store is the rest of a copy that was broken off, or has just begun.
+With both at hand both are seen: a segment that the topic calls finished must be in the store, and
+what is only in the store is the rest of a copy that was broken off, or has just begun.
 """
 
 from collections.abc import Mapping

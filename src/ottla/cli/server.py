@@ -75,7 +75,7 @@ def server(
 
 
 def _stop_at_end_of_input() -> None:
-    """Whoever started us holds the other end of the pipe: when it is gone we are not needed."""
+    """The process that started us holds the other end of the pipe: we end when it is gone."""
     import os
     import signal
     import threading

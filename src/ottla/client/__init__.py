@@ -2,5 +2,5 @@
 
 Called by ``cli``, ``testing`` and tests; calls ``protocol`` and ``records``. Counterpart in Apache
 Kafka: ``clients`` (producer, consumer, admin). Invariant: every wait has a deadline, every buffer a
-bound, and whoever fails to reach a broker is told what was tried.
+bound, and a caller that fails to reach a broker is told what was tried.
 """

@@ -148,7 +148,7 @@ class Admin:
         configs.alter_configs(self.cluster, changes, validate_only=validate_only)
 
     def list_config_resources(self, resource_types: Iterable[int] = ()) -> list[ConfigResource]:
-        """Who has settings of its own, of the given types or of all."""
+        """The resources with settings of their own, of the given types or of all."""
         return configs.list_config_resources(self.cluster, resource_types)
 
     def list_offsets(

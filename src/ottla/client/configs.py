@@ -141,7 +141,7 @@ def alter_configs(
 def list_config_resources(
     cluster: Cluster, resource_types: Iterable[int] = ()
 ) -> list[ConfigResource]:
-    """Who has settings of its own, of the given types or of all."""
+    """The resources with settings of their own, of the given types or of all."""
     response = cluster.ask_again(
         ListConfigResourcesRequest(resource_types=[int(kind) for kind in resource_types]),
         ListConfigResourcesResponse,

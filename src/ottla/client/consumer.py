@@ -1,8 +1,8 @@
 """Reading records of partitions that are named, from positions that are named.
 
-No groups: whoever assigns says which partitions and where to begin. ``poll`` fetches from all
-leaders at once, and only partitions of which everything fetched was taken; what is fetched at most
-is bounded per partition and in all.
+No groups: the caller assigns which partitions are read and where to begin. ``poll`` fetches from
+all leaders at once, and only partitions of which everything fetched was taken; what is fetched at
+most is bounded per partition and in all.
 """
 
 import ssl

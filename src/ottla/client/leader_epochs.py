@@ -1,7 +1,7 @@
 """The leader epochs of a log, as its leader tells them: which history its offsets belong to.
 
 OffsetForLeaderEpoch answers where an epoch, or the last known one before it, ends; asked from the
-newest epoch downwards that gives all of them. Whoever holds copies of a log compares theirs.
+newest epoch downwards that gives all of them. A holder of copies of a log compares theirs.
 """
 
 from collections.abc import Iterable

@@ -1,9 +1,9 @@
 """A member of a consumer group, by the protocol of KIP-848: the coordinator assigns partitions.
 
-Whoever holds a :class:`Membership` calls ``heartbeat`` as often as ``due`` says. An assignment is
+The holder of a :class:`Membership` calls ``heartbeat`` as often as ``due`` says. An assignment is
 taken in two steps: what is to be given up is committed and let go, and then :meth:`take` tells the
-coordinator what is held. Nothing happens behind the caller's back; who does not call for longer
-than the session lasts is no member any more, and joins anew with the next heartbeat.
+coordinator what is held. Nothing happens behind the caller's back; one that does not call for
+longer than the session lasts is no member any more, and joins anew with the next heartbeat.
 
 Needs a broker that serves ConsumerGroupHeartbeat: ours, or Apache Kafka from 4.0 on.
 """
@@ -117,7 +117,7 @@ class Membership:
     def _request(self) -> ConsumerGroupHeartbeatRequest:
         """All of us when we join; later only what the coordinator cannot know.
 
-        Who tells all again is told the whole assignment again.
+        A member that tells all again is told the whole assignment again.
         """
         request = ConsumerGroupHeartbeatRequest(
             group_id=self._group_id, member_id=self.member_id, member_epoch=self._epoch

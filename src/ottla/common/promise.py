@@ -1,7 +1,7 @@
 """An answer that may come later, without an event loop.
 
 Cores and handlers must not know asyncio, yet some requests wait: for a commit, for bytes, for a
-deadline. A handler awaits a :class:`Promise`; whoever fulfils it runs the rest of the handler there
+deadline. A handler awaits a :class:`Promise`; its fulfilment runs the rest of the handler there
 and then. :func:`run` steps a coroutine as far as it goes and makes no task: a handler that never
 has to wait costs one ``send``.
 """
@@ -74,7 +74,7 @@ def settle_by(promise: Promise[T], work: Callable[[], T]) -> None:
     """Do the work, and settle the promise with what comes of it: a value, or what it raises."""
     try:
         result = work()
-    except Exception as error:  # noqa: BLE001 - the error belongs to whoever reads the promise
+    except Exception as error:  # noqa: BLE001 - the error belongs to the promise
         promise.fail(error)
     else:
         promise.fulfil(result)
@@ -98,7 +98,7 @@ def _step(coroutine: Coroutine[Any, None, T], promise: Promise[T]) -> None:
         awaited = coroutine.send(None)
     except StopIteration as stop:
         promise.fulfil(stop.value)
-    except Exception as error:  # noqa: BLE001 - the error belongs to whoever reads the promise
+    except Exception as error:  # noqa: BLE001 - the error belongs to the promise
         promise.fail(error)
     else:
         awaited.when_done(lambda _: _step(coroutine, promise))

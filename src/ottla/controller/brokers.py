@@ -90,7 +90,7 @@ class BrokersManager:
         else:
             clean = old is not None and request.previous_broker_epoch == old.epoch
             records += self._previous_life_ended(broker_id, clean=clean)
-            # The offset of the registration itself: who has read that far has read it.
+            # The offset of the registration itself: a broker that has read that far has read it.
             record.broker_epoch = state.next_offset + len(records)
             state.heartbeats.remove(broker_id)
         records.append(record)

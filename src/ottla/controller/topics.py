@@ -251,7 +251,7 @@ class TopicsManager:
                 records.append(RemoveTopicRecord(topic_id=topic.topic_id))
                 results.append(DeletableTopicResult(name=topic.name, topic_id=topic.topic_id))
             elif wanted.name is not None:
-                # By its name and by its id: who is so unclear about it shall not delete it.
+                # By its name and by its id: a request that is so unclear shall not delete it.
                 both = DeleteTopicState(name=topic.name, topic_id=topic.topic_id)
                 unclear = "The provided topic name maps to an ID that was already supplied."
                 results.append(_not_deleted(both, InvalidRequest(unclear)))

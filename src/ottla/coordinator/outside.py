@@ -12,7 +12,7 @@ from ottla.metadata.image import MetadataImage
 
 
 class Verification(Protocol):
-    """That a transaction is open on a partition, as whoever leads that partition was told."""
+    """That a transaction is open on a partition, as the leader of that partition was told."""
 
 
 class Producer(NamedTuple):

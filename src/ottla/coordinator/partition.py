@@ -73,7 +73,7 @@ class PartitionState(Enum):
 
 
 class _Waiting:
-    """An answer, until when it waits, and who wants to hear of its records."""
+    """A response, until when it waits, and what is told of its records."""
 
     __slots__ = ("answer", "deadline", "promise", "stored")
 
@@ -215,14 +215,14 @@ class CoordinatorPartition(Generic[S]):
             self._outside.scheduler.call_later(TAIL_POLL_MS / 1000, self._await_tail, shard)
 
     def close(self) -> None:
-        """Stop: whoever waits is told that the coordinator is elsewhere."""
+        """Stop: waiting requests are told that the coordinator is elsewhere."""
         state, self.state = self.state, PartitionState.CLOSED
         if state is PartitionState.ACTIVE:
             self._unload(NotCoordinator())
 
     def _reload(self, error: ApiError) -> None:
         """Begin again from the log, of which we do not know any more what it holds."""
-        self.state = PartitionState.LOADING  # who is told of the error may ask again at once
+        self.state = PartitionState.LOADING  # one told of the error may ask again at once
         try:
             self._unload(error)
         finally:
@@ -336,7 +336,7 @@ class CoordinatorPartition(Generic[S]):
         promise: Promise[None] = Promise()
         waiting = _Waiting(promise, None, None)
         same = self._markers.get(marker)
-        if same is not None:  # who asks again need not have it written again
+        if same is not None:  # a repeated request need not have it written again
             self._wait_for(same, waiting)
             return promise
         if len(self._in_flight) >= IN_FLIGHT_MAX:
@@ -502,7 +502,7 @@ class CoordinatorPartition(Generic[S]):
             yield partial(one.promise.fail, RequestTimedOut())
 
     def _settle(self, batches: Iterable[_Batch], error: ApiError | None) -> None:
-        """Tell all who wait how these batches ended, whatever comes of telling one of them."""
+        """Tell all that wait how these batches ended, whatever comes of telling one of them."""
         now_ms = self._outside.scheduler.wall_ms()
         calls: list[Callable[[], None]] = []
         for batch in batches:

@@ -1,6 +1,6 @@
 """All partitions of one coordinator's topic that this broker leads.
 
-Whoever leads a partition of the topic is the coordinator of the ids that fall into it. ``elected``
+The leader of a partition of the topic is the coordinator of the ids that fall into it. ``elected``
 and ``resigned`` follow leadership; between them a partition loads, then serves:
 
     absent ──elected──▶ loading ──▶ active ──resigned──▶ absent

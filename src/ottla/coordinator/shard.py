@@ -66,7 +66,7 @@ class Shard(Protocol[R_contra]):
         ...
 
     def unloaded(self, now_ms: int) -> None:
-        """This broker leads the partition no longer; whoever still waits must be told."""
+        """This broker leads the partition no longer; requests that still wait must be told."""
         ...
 
 

@@ -9,7 +9,7 @@ the operation waits for, and when that cannot be written, ``undo`` puts everythi
 
 - what was set is gone, what was cancelled or has rung is set again, to ring after a pause at the
   earliest, and
-- what was only put off keeps the later time, for whoever was heard of is alive.
+- what was only put off keeps the later time, for what was heard of is alive.
 
 Timers that ``last`` are left out: they belong to what is in memory only, and does not go back.
 """

@@ -1,6 +1,6 @@
 """What comes back: the enriched orders, read from their topic by a plain client.
 
-The figures of the last minute are kept here, by country, by the clock of whoever reads: that they
+The figures of the last minute are kept here, by country, by the clock of the reader: that they
 move shows that the whole way is open, from the generator through Spark and back.
 """
 

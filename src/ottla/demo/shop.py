@@ -1,7 +1,7 @@
 """A shop's events: visits in, records of four topics out. Seed and time are arguments.
 
-The n-th visit and all that follows from it is a function of the seed and n: whoever knows the
-number of the last visit can go on, and whoever knows seed and times can say what a pipeline must
+The n-th visit and all that follows from it is a function of the seed and n: with the number
+of the last visit one can go on, and with seed and times one can say what a pipeline must
 have found. What follows later, a payment and a shipment, comes with later visits.
 
 Rules:

@@ -1,6 +1,6 @@
 """AddRaftVoter (key 80): a controller becomes a voter of the quorum (KIP-853).
 
-v1 may be answered as soon as the record is written, for who asks on its own behalf.
+v1 may be answered as soon as the record is written, for a node that asks on its own behalf.
 """
 
 from typing import Final

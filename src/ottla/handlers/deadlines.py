@@ -41,7 +41,7 @@ def until(scheduler: Scheduler, timeout_ms: int, asked: Promise[T]) -> Promise[T
             return
         try:
             result = done.result()
-        except Exception as error:  # noqa: BLE001 - the error belongs to whoever reads the promise
+        except Exception as error:  # noqa: BLE001 - the error belongs to the promise
             outcome.fail(error)
         else:
             outcome.fulfil(result)

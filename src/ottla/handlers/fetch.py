@@ -9,7 +9,8 @@ watermark, for which consumers wait. A consumer may read from a follower (KIP-39
 watermark that this one knows; a leader may name one in the consumer's rack.
 
 Records that are no longer on this disk come from the remote store. The answer waits for them, at
-most ``remote.fetch.max.wait.ms``; who waited in vain is answered without them and asks again.
+most ``remote.fetch.max.wait.ms``; a request that waited in vain is answered without them and comes
+again.
 
 v4 is the first that is served: isolation level, last stable offset, aborted transactions; v5 log
 start offset; v7 sessions (KIP-227); v9 current leader epoch (KIP-320); v11 rack (KIP-392); v12

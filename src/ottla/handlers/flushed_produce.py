@@ -89,7 +89,7 @@ def _flushed(each: Unflushed, done: Promise[None]) -> ApiError | None:
 class _Flushing:
     """One request that waits for flushes, and then perhaps for followers.
 
-    Partitions that need no flush wait for their followers from the first: whoever is not among
+    Partitions that need no flush wait for their followers from the first: a partition not among
     those that wait is not told when the leadership ends.
     """
 

@@ -2,7 +2,7 @@
 
 Without a transactional id every request gets a fresh id with epoch 0: an idempotent producer that
 lost its state begins anew. With one the transaction coordinator decides: the same id with a higher
-epoch, which fences whoever had it before.
+epoch, which fences its former holder.
 
 v1 as v0; v2 flexible; v3 producer id and epoch, to go on after an error (KIP-360); v4
 PRODUCER_FENCED, which older clients know as INVALID_PRODUCER_EPOCH; v5 transactions of version 2

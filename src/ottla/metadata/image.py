@@ -1,6 +1,6 @@
 """The cluster at one offset of the metadata log.
 
-An image is never changed: whoever holds one may read it for as long as it likes, on any thread, and
+An image is never changed: its holder may read it for as long as it likes, on any thread, and
 sees one consistent cluster. A :class:`~ottla.metadata.delta.MetadataDelta` makes the next one and
 shares with it whatever did not change.
 """

@@ -1,12 +1,12 @@
 """The record that takes a partition from what it is to what it should be.
 
-Whoever changes a partition (an ISR that a leader proposes, a broker that goes or comes, a
+Every change of a partition (an ISR that a leader proposes, a broker that goes or comes, a
 reassignment, an election) states the targets; leader, leader recovery state and eligible leader
 replicas follow from them here, by one set of rules.
 
 1. A reassignment is complete when all replicas that are being added are in the ISR; and if it makes
    the replicas fewer, when all that stay are.
-2. Below the minimum ISR, who leaves the ISR becomes an eligible leader replica, unless it stopped
+2. Below the minimum ISR, a replica that leaves it becomes an eligible leader, unless it stopped
    uncleanly; at the minimum, all of them are forgotten.
 3. An unclean leader is the whole ISR, and recovering.
 """
@@ -141,7 +141,7 @@ def _eligible_leader_replicas(
     rules: PartitionRules,
 ) -> tuple[int, ...]:
     if not rules.elr_enabled:
-        return old.elr  # whoever is in it may still lead; then it is forgotten
+        return old.elr  # its replicas may still lead; then it is forgotten
     if len(assignment.isr) >= rules.min_isr:
         return ()
     candidates = {*old.elr, *old.isr} & set(assignment.replicas)

@@ -40,7 +40,7 @@ class MetadataReplay:
 
     @property
     def latest(self) -> MetadataImage:
-        """The image with all that was replayed, as the one who writes it sees it."""
+        """The image with all that was replayed, as its writer sees it."""
         if self._end[0] == self.image.offset:
             return self.image
         return self._delta.apply(*self._end)

@@ -1,7 +1,7 @@
-"""Accepts who waits at one listening socket, and stops for a while when nobody can be accepted.
+"""Accepts connections at one listening socket, and stops for a while when nobody can be accepted.
 
-Readiness is told again and again while somebody waits. A process without a free descriptor cannot
-take him, so that an event loop that only returned would do nothing else any more.
+Readiness is told again and again while a connection waits. A process without a free descriptor
+cannot take it, so that an event loop that only returned would do nothing else any more.
 """
 
 import errno
@@ -19,7 +19,7 @@ S_co = TypeVar("S_co", covariant=True)
 BACKLOG: Final = 512
 """How many may wait to be accepted; so many are taken in one turn at most."""
 PAUSE_SECONDS: Final = 0.5
-"""Those who wait lie in the backlog meanwhile, and lose nothing."""
+"""Connections wait in the backlog meanwhile, and lose nothing."""
 _ONE_PEER: Final = frozenset(
     {
         errno.ECONNABORTED,
@@ -31,7 +31,7 @@ _ONE_PEER: Final = frozenset(
         errno.ETIMEDOUT,
     }
 )
-"""What accept says of the one who would be next, and who is gone by now."""
+"""What accept says of a next connection that is gone by now."""
 
 
 class Acceptable(Protocol[S_co]):

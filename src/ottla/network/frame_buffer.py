@@ -2,7 +2,8 @@
 
 One buffer is used again and again, so that a stream of large answers, as a follower gets them,
 costs no memory and no copy. A frame that does not fit yet makes the buffer grow with what has come,
-by doubling, never with what was announced: who announces much and sends little costs little.
+by doubling, never with what was announced: a peer that announces much and sends little costs
+little.
 """
 
 from struct import Struct

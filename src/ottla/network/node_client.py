@@ -6,8 +6,8 @@ answers come in their order. Whatever breaks (refusal, end of the stream, an ans
 one that does not come in time) ends the connection and fails all that waited for it: the next
 request dials again, but not before a pause that grows with every failure.
 
-Who expects much says by :meth:`NodeClient.ask` how the answer is read: in the buffer that it was
-received into, of which no copy is made.
+A caller that expects much says by :meth:`NodeClient.ask` how the answer is read: in the buffer that
+it was received into, of which no copy is made.
 """
 
 from collections import deque
@@ -38,7 +38,7 @@ T = TypeVar("T")
 Read = Callable[[memoryview, int, int], T]
 """Makes something of a frame, the position of the body in it, and the version that was asked in.
 
-The frame is overwritten as soon as those have run who wait for the promise.
+The frame is overwritten as soon as the callbacks of the promise have run.
 """
 
 

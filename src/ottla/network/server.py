@@ -71,7 +71,7 @@ def descriptors_for_clients(limit: int) -> int:
 
 
 class _RequestMemory:
-    """Counts the bytes of frames that are still coming; who finds no room waits in a queue."""
+    """Counts the bytes of frames that are still coming; a frame without room waits in a queue."""
 
     def __init__(self, limits: SocketServerLimits) -> None:
         self._limits = limits
@@ -211,7 +211,7 @@ class SocketServer:
             del self._per_ip[connection.peer_host]
 
     def _close_idle(self) -> None:
-        """Close who is idle for long; one sweep a second is exact enough."""
+        """Close connections that are idle for long; one sweep a second is exact enough."""
         self._tell_of_refused()
         now = self._scheduler.monotonic()
         if self.limits.idle_ms >= 0:

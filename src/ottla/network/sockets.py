@@ -76,7 +76,7 @@ class DiallingNetwork(Network, Protocol):
     """One on which this node also calls others."""
 
     def dial(self, host: str, port: int) -> Promise[StreamSocket]:
-        """Connect to whoever listens there; fails with an OSError."""
+        """Connect to the listener there; fails with an OSError."""
         ...
 
 

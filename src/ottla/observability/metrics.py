@@ -1,8 +1,8 @@
 """Instruments: plain integers that the code counts with, read off when somebody asks.
 
 ``counter.value += 1`` is all that the hot path pays. Rates and percentiles are worked out by the
-reader, who brings the time. A registry knows every instrument by its name; its size is bounded by
-what is measured: who registers a metric of a topic or connection also removes it.
+reader, which brings the time. A registry knows every instrument by its name; its size is bounded by
+what is measured: the code that registers a metric of a topic or connection also removes it.
 """
 
 import math

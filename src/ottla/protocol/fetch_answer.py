@@ -56,7 +56,7 @@ class FetchedRecords:
         self.records = records
         """A part of the frame."""
         self.diverging_epoch = -1
-        """The largest epoch of the leader that is not above ours, if the logs depart; or -1."""
+        """The largest epoch of the leader that is not above ours, if the logs diverge; or -1."""
         self.diverging_end = -1
         self.last_stable_offset = -1
         self.aborted: list[tuple[int, int]] = []

@@ -1,6 +1,6 @@
 """Frames: a length of four bytes, then as many bytes. Bytes in, frames out; no I/O.
 
-For whoever reads a stream in pieces, as clients do; the broker's connections parse in place in the
+For readers of a stream in pieces, as clients are; the broker's connections parse in place in the
 buffer that they receive into. Nothing is set aside for a frame before its bytes have come, so a
 peer that announces much and sends little costs little.
 """

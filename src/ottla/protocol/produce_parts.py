@@ -1,7 +1,7 @@
 """Produce requests of a client that has its batches ready: in pieces, the batches as they are.
 
 The generated codec copies records into their field, the fields together, and the whole behind its
-length; of a request that is nearly all records each copy shows. Whoever sends pieces one after
+length; of a request that is nearly all records each copy shows. A sender of pieces one after
 another needs none. A test holds this to the generated codec.
 """
 

@@ -113,7 +113,7 @@ class RaftDriver:
         self.snapshots = SnapshotStore(filesystem, settings.directory)
         self.control = ControlState(static_voters)
         self.events: deque[RaftEvent] = deque(maxlen=EVENTS_KEPT)
-        """The last of them, for whoever has to find out what happened."""
+        """The last of them, for a person who has to find out what happened."""
         self.on_progress: list[Callable[[], None]] = []
         """Called when log, high watermark or leader are others than before."""
         self._outgoing = Outgoing(self, self.channel, settings)
@@ -250,8 +250,8 @@ class RaftDriver:
     def stop(self) -> Promise[None]:
         """Give up leading, tell the others so, and close the log after a sync that is under way.
 
-        Appends that were not reported as committed may yet turn out to be. Who does not say that he
-        has heard of it notices by himself, so that nobody is waited for longer than an election.
+        Appends that were not reported as committed may yet turn out to be. A voter
+        that does not confirm it notices by itself: nothing waits longer than an election takes.
         """
         closed: Promise[None] = Promise()
         if self.is_down and self._sync is None:
@@ -311,7 +311,7 @@ class RaftDriver:
     def read(self, offset: int) -> bytes | None:
         """What a replica gets that has the log up to ``offset``; None as this ends the node.
 
-        Whoever asked is not to blame for our disk, nor is he whose append made us read.
+        The disk is ours: neither the asking node nor the one whose append made us read is to blame.
         """
         try:
             return self.log.read(offset, self.settings.fetch_bytes_max)
@@ -543,7 +543,7 @@ class RaftDriver:
             case SetTimer():
                 self._set_timer(effect.at)
             case AnswerVote() | AnswerEpoch():
-                pass  # for who asked, and gets it from ``step``
+                pass  # the asking side gets it from ``step``
             case _:
                 self._outgoing.send(effect)
 

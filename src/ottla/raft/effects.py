@@ -148,7 +148,7 @@ class UpdateVoter(NamedTuple):
 
 
 class JoinVoters(NamedTuple):
-    """Ask the leader to make us a voter or, before that, to remove who had our id."""
+    """Ask the leader to make us a voter or, before that, to remove the voter that had our id."""
 
     destination: int
     number: int

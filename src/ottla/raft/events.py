@@ -96,7 +96,7 @@ class FetchAnswered(NamedTuple):
     high_watermark: int = -1
     records: bytes = b""
     truncate_to: int | None = None
-    """The offset from which on our log departs from the leader's."""
+    """The offset from which on our log diverges from the leader's."""
     snapshot_id: SnapshotId | None = None
 
 

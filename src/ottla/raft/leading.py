@@ -1,4 +1,4 @@
-"""What a leader learns of those who follow it: who is there, how far each is, what is committed."""
+"""What a leader learns of its followers: which are there, how far each is, what is committed."""
 
 from typing import TYPE_CHECKING, Final
 

@@ -1,4 +1,4 @@
-"""Who keeps state by the metadata log: the controller, or a broker that only follows it."""
+"""What keeps state by the metadata log: the controller, or a broker that only follows it."""
 
 from typing import Protocol
 
@@ -8,7 +8,7 @@ from ottla.raft.snapshots import SnapshotId
 
 
 class RaftListener(Protocol):
-    """Who keeps state by the log."""
+    """What keeps state by the log."""
 
     def load_snapshot(self, content: SnapshotContent, snapshot_id: SnapshotId) -> None:
         """Forget everything; this is the state below the snapshot's end offset."""

@@ -2,7 +2,7 @@
 
 No I/O, no clock: ``step`` takes what happened and returns what is to be done, in order. After every
 event the node looks at its deadlines and sends what its role wants to be sent (:mod:`polling`);
-what comes back from the leader it follows is in :mod:`following`, what it learns of those who
+what comes back from the leader it follows is in :mod:`following`, what it learns of those that
 follow it in :mod:`leading`.
 
 The rules that carry safety:
@@ -179,8 +179,8 @@ class RaftNode:
     def may_lead(self) -> bool:
         """Whether to stand for election.
 
-        Who is removed by a record that is perhaps not committed still must: if nobody else has the
-        record, those who would need our vote for a shorter log never get it.
+        A voter that a perhaps uncommitted record removes still must: if nobody else has the
+        record, those that would need our vote for a shorter log never get it.
         """
         return self.is_voter or self.committed_voters.is_voter(self.key)
 
@@ -238,7 +238,7 @@ class RaftNode:
         self.kraft_version = event.kraft_version
         role = self.role
         if isinstance(role, Leader):
-            # Those who are new have not had the time to be heard.
+            # New voters have not had the time to be heard.
             role.check_quorum_at = event.now + self.check_quorum_seconds
             if self.kraft_version > 0 and role.stated is not None:
                 role.stated = None
@@ -389,7 +389,7 @@ class RaftNode:
                 granted = self.may_vote_for(event)
         role = self.role
         if granted and not event.pre_vote and isinstance(role, Unattached | Prospective):
-            # Who has voted waits for the winner, and stands for nothing itself meanwhile.
+            # A voter that has voted waits for the winner, and does not stand itself meanwhile.
             timeout = event.now + self.election_timeout()
             self._enter(Unattached(self.epoch, timeout, role.leader_id, event.candidate))
             self._save(QuorumState(self.epoch, role.leader_id, event.candidate), effects)
@@ -417,7 +417,7 @@ class RaftNode:
             case Candidate() | Resigned():
                 return event.pre_vote
             case Follower(has_fetched=has_fetched):
-                # Who hears the leader sees no need for an election.
+                # A voter that hears the leader sees no need for an election.
                 return event.pre_vote and not has_fetched
             case (
                 Unattached(leader_id=leader, voted=voted)
@@ -487,11 +487,11 @@ class RaftNode:
         elif isinstance(self.role, Follower):
             self._hear_of_leader(now, self.role)
         elif self.leader_id == -1 or isinstance(self.role, Unattached):
-            # Who only asks whether it would win goes on asking, until the answers say no.
+            # A prospective candidate goes on asking until the answers say no.
             self.become_follower(now, leader, effects)
 
     def _hear_of_leader(self, now: float, role: Follower) -> None:
-        """Somebody says that our leader still leads: who only observes asks it again.
+        """Somebody says that our leader still leads: an observer asks it again.
 
         Else it would ask all others for ever, if the leader is none of those whom it may ask
         (KAFKA-19354). A voter makes up its own mind.
@@ -541,7 +541,7 @@ class RaftNode:
         self._look_at_votes(event.now, effects)
 
     def _other_answered(self, event: Answered) -> None:
-        """Who was told that we lead shows by its fetches that it follows."""
+        """A voter that was told that we lead shows by its fetches that it follows."""
         role = self.role
         if isinstance(role, Resigned) and isinstance(event.request, EndEpoch):
             role.unacknowledged.remove(event.request.destination)

@@ -136,7 +136,7 @@ class Polling:
         self._effects.append(request)
 
     def _begin_epoch(self, role: Leader) -> None:
-        """Tell those who do not fetch that we lead."""
+        """Tell voters that do not fetch that we lead."""
         node, now = self._node, self._now
         others = node.voters.others(node.key)
         if not self._is_due(role.begin_at):

@@ -1,8 +1,9 @@
 """The roles of a node in the quorum, a class each: what it knows while it is that.
 
 A role belongs to one epoch. A node goes from Unattached to Prospective (would I win?) to Candidate
-(vote for me) to Leader, or to Follower of who has won; it is Resigned when it has given up leading
-and waits for the next epoch. Who is no voter is Unattached or Follower all its life: an observer.
+(vote for me) to Leader, or to Follower of the winner; it is Resigned when it has given up leading
+and waits for the next epoch. An observer, which is no voter, is Unattached or Follower all its
+life.
 """
 
 from dataclasses import dataclass, field
@@ -13,9 +14,9 @@ from ottla.raft.snapshots import SnapshotId
 from ottla.raft.voters import ReplicaKey, VoterEndpoint, VoterSet
 
 OBSERVER_SECONDS: Final = 300.0
-"""Who has not fetched for so long is no longer counted among the observers."""
+"""A node that has not fetched for so long is no longer counted among the observers."""
 CATCH_UP_SECONDS: Final = 3600.0
-"""Who is to become a voter must have fetched within this time."""
+"""A node that is to become a voter must have fetched within this time."""
 
 
 @dataclass(slots=True)
@@ -125,11 +126,11 @@ class Leader:
     granting: tuple[ReplicaKey, ...]
     check_quorum_at: float
     begin_at: float
-    """When to tell those who do not fetch that we lead."""
+    """When to tell voters that do not fetch that we lead."""
     high_watermark: int | None = None
     """None until a record of this epoch is committed."""
     progress: dict[ReplicaKey, ReplicaProgress] = field(default_factory=dict)
-    """Of all who fetch, voters or not."""
+    """Of all that fetch, voters or not."""
     fetched: set[int] = field(default_factory=set)
     """The voters that were heard since a majority was last complete."""
     stated: VoterSet | None = None

@@ -1,8 +1,8 @@
 """The search for the leader: one is asked after another, and after each round there is a rest.
 
-While there is no leader nobody knows one, and all who look for it ask those who are to elect it.
-The first round is asked at once; the rests between the next grow from the retry back-off to some
-times that. Who enters another role, or has found a leader, begins anew.
+While there is no leader nobody knows one, and all that look for it ask the voters that are to elect
+it. The first round is asked at once; the rests between the next grow from the retry back-off to
+some times that. A node that enters another role, or has found a leader, begins anew.
 """
 
 from typing import Final
@@ -40,7 +40,7 @@ class LeaderSearch:
         self._role = None
 
     def order(self, destinations: list[int]) -> list[int]:
-        """Whom to ask, who is next first."""
+        """Which nodes to ask, the next one first."""
         first = self._next % len(destinations) if destinations else 0
         return destinations[first:] + destinations[:first]
 

@@ -37,7 +37,7 @@ class RaftSettings(NamedTuple):
         return self.fetch_timeout_ms // 4
 
     def at(self, endpoints: Sequence[VoterEndpoint]) -> "RaftSettings":
-        """With our own endpoints; who we are ourselves is no bootstrap server of ours."""
+        """With our own endpoints; our own address is no bootstrap server of ours."""
         own = {(each.host, each.port) for each in endpoints}
         others = tuple(server for server in self.bootstrap_servers if server not in own)
         return self._replace(endpoints=tuple(endpoints), bootstrap_servers=others)

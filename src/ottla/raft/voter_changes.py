@@ -1,8 +1,8 @@
 """Changes of the voter set, as the leader makes them (KIP-853): one voter at a time.
 
 A change is a VotersRecord in the log. It counts as soon as it is written, and the next one waits
-until it is committed; so every two majorities overlap. Who is to be added must be at the end of the
-log and know the version of the quorum; who is removed and leads resigns when the record is
+until it is committed; so every two majorities overlap. A new voter must be at the end of the log
+and know the version of the quorum; a leader that is removed resigns when the record is
 committed.
 
 A static quorum (kraft.version 0) becomes a dynamic one by an upgrade: in every epoch each voter
@@ -206,7 +206,7 @@ class VoterChanges:
                 ]
             )
             if self._driver.node.role is not role:
-                # Who stood still may find only here that it leads no more.
+                # A leader that stood still may find only here that it leads no more.
                 raise NotController("No longer the active controller.")
 
     # Checks

@@ -30,7 +30,7 @@ CODECS: Final = {name: codec for codec, name in enumerate(NAMES)}
 DECOMPRESSED_MAX: Final = 32 << 20
 """The bound where a caller has no better one."""
 ACCEPTED_MAX: Final = 1 << 30
-"""The bound for a batch that a broker has accepted: readers who refuse it never get past it."""
+"""The bound for a batch that a broker has accepted: readers that refuse it never get past it."""
 
 _GZIP_WRAPPED: Final = 31
 _GZIP_LEVEL: Final = -1

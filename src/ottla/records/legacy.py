@@ -1,7 +1,7 @@
 """Message formats 0 and 1, which logs of old clusters may still hold.
 
 Nothing writes them any more: a produce request of today must carry magic 2. Reading them is for
-whoever looks into batches: ``record.iterate`` comes here.
+every reader of batches: ``record.iterate`` comes here.
 
     offset q   size i   crc I (CRC-32 of what follows)   magic b   attributes b
     [timestamp q, magic 1]   key: size i (-1 null), bytes   value: size i, bytes

@@ -1,4 +1,4 @@
-"""What a topic's settings demand of an append, and who appends."""
+"""What a topic's settings demand of an append, and where the append comes from."""
 
 from enum import IntEnum
 from typing import Final
@@ -13,7 +13,7 @@ _DECOMPRESSED_PER_BYTE: Final = 16
 
 
 class AppendOrigin(IntEnum):
-    """Who appends; clients are trusted least."""
+    """Where an append comes from; clients are trusted least."""
 
     REPLICATION = 0
     COORDINATOR = 1

@@ -360,8 +360,8 @@ def numbered_batches(buffer: memoryview, start: int, end: int) -> list[tuple[int
     """Position and header of batches that have their offsets already.
 
     So they come from a leader, and a raft leader makes them. Only what carries them is checked:
-    lengths, checksums, offsets that rise. Each batch was validated by whoever gave it its offsets.
-    A cut batch at the end is left out.
+    lengths, checksums, offsets that rise. Each batch was validated by the leader that gave it its
+    offsets. A cut batch at the end is left out.
     """
     found: list[tuple[int, BatchHeader]] = []
     last_offset = -1

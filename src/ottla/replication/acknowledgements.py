@@ -1,4 +1,4 @@
-"""Who waits for the high watermark of a partition to pass an offset, the lowest offset first.
+"""Waits for the high watermark of a partition to pass an offset, the lowest offset first.
 
 Thousands may wait: the high watermark's step costs only those that it releases. It may stand still
 for hours, when no controller lets a dead follower leave the ISR; those whose time is over meanwhile
@@ -55,7 +55,7 @@ class Acknowledgements:
 
     def passed(self, high_watermark: int) -> None:
         """Everything below ``high_watermark`` is committed."""
-        # Who is told may write, find that the disk fails, and so have the others told of that.
+        # One that is told may write, find that the disk fails, and so have the others told of that.
         errors: list[Exception] | None = None
         while self._waiting and self._waiting[0][0] < high_watermark:
             try:

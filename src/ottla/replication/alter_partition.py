@@ -5,8 +5,8 @@ Rules:
    be sent again behind all others.
 2. A partition has one proposal here. Another one, which can only come when new metadata has made
    the first void, is not sent: the partition asks again at the next fetch or check.
-3. A request that fails as a whole, whatever the reason, is sent again, whoever is the controller
-   then.
+3. A request that fails as a whole, whatever the reason, is sent again, to the one that is the
+   controller then.
 4. Only INELIGIBLE_REPLICA and OPERATION_NOT_ATTEMPTED say that nothing was changed. After other
    errors of a partition its proposal stands until the metadata log decides, or is sent again.
 

@@ -1,4 +1,4 @@
-"""Where a follower cuts its log when the leader's departs from it (KIP-101, KIP-279).
+"""Where a follower cuts its log when the leader's diverges from it (KIP-101, KIP-279).
 
 The leader has told its largest epoch that is not above the follower's last one, and where that
 epoch ends in its log. Below the lesser of both ends of an epoch that both logs have, they are

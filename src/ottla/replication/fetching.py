@@ -8,7 +8,7 @@ Rules:
    same offset in the same leader epoch. All else is of a time that is over.
 2. What the leader sends is appended as it is, or not at all; what it says of high watermark and log
    start is believed only together with that.
-3. A leader whose log departs from ours says so in its answer (KIP-595): then ours is cut, and
+3. A leader whose log diverges from ours says so in its answer (KIP-595): then ours is cut, and
    nothing else of that answer is used.
 4. Whatever goes wrong with a partition delays that one alone. One whose disk fails, or whose leader
    has been replaced, is given up until the metadata log speaks of it again.
@@ -101,7 +101,7 @@ class Fetcher:
         self.remove((partition.topic_id, partition.index))
         log = partition.log
         if log.latest_epoch < 0 and log.high_watermark < log.log_end_offset:
-            # Without epochs nobody can say where the logs depart.
+            # Without epochs nobody can say where the logs diverge.
             try:
                 partition.truncate_to(log.high_watermark, now_ms)
             except ApiError as error:
@@ -183,7 +183,7 @@ class Fetcher:
         settings = self.settings
         wait_ms = settings.wait_max_ms
         if self._delays:
-            # Who is to be asked for again soon must not wait for others who have nothing new.
+            # A partition that is due soon must not wait for others that have nothing new.
             wait_ms = min(wait_ms, int((self._delays[0][0] - now) * 1000) + 1)
         return FetchRequest(
             replica_state=ReplicaState(replica_id=self._node_id, replica_epoch=broker_epoch),

@@ -116,5 +116,5 @@ class FollowerSession:
         return True
 
     def failed(self) -> None:
-        """No answer came: who knows what the leader has heard. The old session ends by the new."""
+        """No answer came: what the leader has heard is unknown. The new session ends the old."""
         self._epoch = INITIAL_EPOCH

@@ -56,7 +56,7 @@ class FollowerState:
     def new_epoch(
         self, leader_end: int, now: float, *, is_new_leader: bool, is_in_sync: bool
     ) -> None:
-        """A leader epoch begins: who is in sync has the whole lag time to show it."""
+        """A leader epoch begins: a replica in sync has the whole lag time to show it."""
         self.last_caught_up = now if is_in_sync else NEVER
         if is_new_leader:
             self.log_end_offset = UNKNOWN_OFFSET

@@ -120,7 +120,7 @@ class OffsetResets:
         return ended
 
     def failed(self) -> list[FetchState]:
-        """No answer came: those who were asked about."""
+        """No answer came: the partitions that were asked about."""
         states = [reset.state for reset in self._asked if reset.state.is_resetting]
         for state in states:
             state.is_resetting = False

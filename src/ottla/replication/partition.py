@@ -94,7 +94,7 @@ class Partition:
         """Whether fewer replicas are in sync than must be; of a follower never."""
         self._acknowledgements = Acknowledgements()
         self._deletions: Acknowledgements | None = None
-        """Who waits for the low watermark; made when somebody does."""
+        """The requests that wait for the low watermark; made when somebody does."""
         self.readers = Readers()
         self.verifications = Verifications()
 
@@ -138,7 +138,7 @@ class Partition:
             self.answer_all()
 
     def answer_all(self) -> None:
-        """Have everybody answered who waits: what they wait for is not to be had here."""
+        """Answer all that wait: what they wait for is not to be had here."""
         self.readers.answer_all()
         self._surroundings.wake()
 
@@ -228,7 +228,7 @@ class Partition:
         return answer
 
     def maybe_shrink_isr(self) -> None:
-        """Have those taken out of the ISR who have been behind for too long."""
+        """Have followers taken out of the ISR that have been behind for too long."""
         if self.leader != self.node_id:
             return
         if len(self.isr) > 1:
@@ -364,7 +364,7 @@ class Partition:
     def flushed(self, size: int, leader_epoch: int) -> None:
         """Count what was appended in ``leader_epoch`` and is on disk, if it is still there.
 
-        Whoever has not led ever since may have other records at those offsets.
+        A replica that has not led ever since may have other records at those offsets.
         """
         if self.leader != self.node_id or leader_epoch < self.leadership.since_epoch:
             raise NotLeaderOrFollower
@@ -443,7 +443,7 @@ class Partition:
         )
 
     def _appended(self, size: int) -> None:
-        """Records came to this leader: move the high watermark and tell who waits."""
+        """Records came to this leader: move the high watermark and tell all that wait."""
         if self.leadership.followers:
             self.readers.appended(size)
             self._advance_high_watermark()
@@ -590,7 +590,7 @@ class Partition:
         return fetched
 
     def _diverging_epoch(self, offset: int, epoch: int) -> tuple[int, int] | None:
-        """Where the reader's log, whose last record is of ``epoch``, departs from ours; or None."""
+        """Where the reader's log, with a last record of ``epoch``, diverges from ours; or None."""
         end = self.log.end_offset_for_epoch(epoch)
         if end.epoch == NO_EPOCH:
             raise OffsetOutOfRange(f"nothing is known of leader epoch {epoch}")

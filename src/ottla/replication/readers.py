@@ -1,4 +1,4 @@
-"""Who waits at a partition for records, by how much of its log they may see.
+"""Readers that wait at a partition for records, by how much of its log they may see.
 
 Followers see it to its end, consumers to the high watermark, and those that read only what is
 committed to the last stable offset. Each is told how many bytes came into its sight: an open

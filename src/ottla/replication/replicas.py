@@ -124,7 +124,7 @@ class Replicas:
         return (self._ids.get(topic, b""), index) in self._offline
 
     def fail(self, lost: Iterable[TopicPartition]) -> None:
-        """The logs of these partitions are gone with their directory; who waits is answered."""
+        """The logs of these partitions are gone with their directory; answer waiting requests."""
         for topic, index in lost:
             partition = self._by_name.get(topic, {}).pop(index, None)
             if partition is not None:
@@ -187,7 +187,7 @@ class Replicas:
             partition = Partition(self._node_id, topic, topic_id, index, log, self.surroundings)
             partitions[index] = partition
         before = self._followed(partition)
-        # Together: one who led until now must not commit by the new minimum and the old ISR.
+        # Together: one that led until now must not commit by the new minimum and the old ISR.
         partition.apply_state(state, min_insync_replicas)
         partition.min_insync_replicas = min_insync_replicas
         now = self._followed(partition)
@@ -218,7 +218,7 @@ class Replicas:
         partition.removed(reason)
 
     def remove(self, topic_id: bytes) -> None:
-        """Remove a topic's partitions and their logs; who waits for them is answered."""
+        """Remove a topic's partitions and their logs; waiting requests are answered."""
         partitions = self._by_name.pop(topic_id, None)
         if partitions is None:
             return

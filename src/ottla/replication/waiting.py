@@ -14,7 +14,7 @@ from ottla.common.mistakes import raise_first
 from ottla.common.timers import Timer, TimerQueue
 
 WaitingAt: TypeAlias = "dict[WaitingRequest, None]"
-"""Those who wait for one thing: the high watermark of a partition, or the end of its log."""
+"""All that wait for one thing: the high watermark of a partition, or the end of its log."""
 
 
 class WaitingRequest:

@@ -4,7 +4,7 @@ A topic of a client is made with the broker's defaults; those that coordinators 
 are made with settings of their own, so that a cluster has them from the first use on.
 
 Rules:
-1. A name is asked for once at a time: who comes meanwhile shares the outcome.
+1. A name is asked for once at a time: requests that come meanwhile share the outcome.
 2. Names under way are bounded; beyond that a client hears UNKNOWN_TOPIC_OR_PARTITION, and asks
    again.
 """
@@ -117,7 +117,7 @@ class ControllerAutoTopics:
         except ApiError as error:
             other = error.code
         except Exception:
-            # A mistake of ours; who waits for the name is told all the same.
+            # A mistake of ours; requests that wait for the name are told all the same.
             log.exception("topics were not made", topics=len(names))
         for name in names:
             code = codes.get(name, other)

@@ -90,7 +90,7 @@ class BrokerBatches(Generic[T]):
     def _came(self, node_id: int, asked: list[T], done: Promise[Message]) -> None:
         self._under_way.discard(node_id)
         answer: Message | None = None
-        # Not reached, or of a version that does not know this: whoever asked sees to it.
+        # Not reached, or of a version that does not know this: the asking side sees to it.
         with suppress(OSError, ValueError):
             answer = done.result()
         if node_id in self._waiting:

@@ -144,7 +144,7 @@ class _Lane:
 def _fulfil(future: "Future[T]", work: Callable[[], T]) -> None:
     try:
         future.set_result(work())
-    except BaseException as error:  # noqa: BLE001 - it belongs to whoever reads the promise
+    except BaseException as error:  # noqa: BLE001 - it belongs to the promise
         future.set_exception(error)
 
 

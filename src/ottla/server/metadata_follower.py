@@ -125,7 +125,7 @@ class MetadataFollower:
         """Make the logs of many new partitions little by little, and sooner where one is used.
 
         A thousand directories take the disk a second; the other clients should not wait for it,
-        nor should the one who asked.
+        nor should the caller.
         """
         for index in indexes:
             make = partial(

@@ -159,7 +159,7 @@ class Node:
             raise StartRefused("the node was stopped before it served")
 
     def _refuse_false_safety(self) -> None:
-        """Who asks for protection that is not there must not be served without it."""
+        """A client that asks for protection that is not there must not be served without it."""
         for listener in self.config.listeners:
             if listener.security_protocol != PLAINTEXT:
                 raise StartRefused(

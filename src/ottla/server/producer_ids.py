@@ -1,13 +1,13 @@
 """Producer ids, out of blocks that the controller hands to each broker (KIP-730).
 
 The next block is asked for when nine tenths of the current one are used, so that a producer hardly
-ever waits for it. Who does wait is answered in order; when the controller does not answer, with an
-error that makes the client try again.
+ever waits for it. Waiting requests are answered in order; when the controller does not answer, with
+an error that makes the client try again.
 
 Rules:
 1. An id is given once: blocks do not overlap, and what is left of one when a broker stops is lost.
 2. At most one request to the controller is under way.
-3. Those who wait are bounded.
+3. Waiting requests are bounded.
 """
 
 from collections import deque
@@ -129,7 +129,7 @@ class ProducerIdBlocks:
         self._serve()
 
     def _serve(self) -> None:
-        """Give ids to those who wait, and ask for more if that was not enough."""
+        """Give ids to waiting requests, and ask for more if that was not enough."""
         self._advance()
         while self._waiting and not self._block.is_empty:
             self._waiting.popleft().fulfil(self._block.take())

@@ -4,7 +4,7 @@ Rules:
 1. While no controller is known, or the one that was asked is not it any more, cannot be reached, or
    does not speak our version of the request, it is tried again until its time is over; then it
    fails with REQUEST_TIMED_OUT.
-2. Who waits for a controller that is replaced asks the new one, and does not wait for the old.
+2. A request to a controller that is replaced goes to the new one, and does not wait for the old.
 3. Whatever else a controller refuses is the answer, as the ``ApiError`` that it was there.
 """
 
@@ -66,7 +66,7 @@ class RemoteController:
         self._closed = False
         self._leader = (-1, -1)
         self._waiting: dict[Promise[None], Callable[[], None]] = {}
-        """Who waits for an answer or for another leader, and how to wake them."""
+        """Requests that wait for a response or for another leader, and how to wake them."""
         raft.on_progress.append(self._look_at_leader)
 
     def _look_at_leader(self) -> None:
@@ -81,7 +81,7 @@ class RemoteController:
             wake()
 
     def close(self) -> None:
-        """Nobody is asked any more; who waits is refused."""
+        """Nobody is asked any more; waiting requests are refused."""
         self._closed = True
         self._wake()
 
@@ -94,7 +94,7 @@ class RemoteController:
     def send(self, request: Message, timeout_ms: int | None = None) -> Promise[Message]:
         """Ask a controller that is not in this process; NotController when it is here by now.
 
-        ``timeout_ms`` is how long who asks will wait, if that is known: not longer than we would.
+        ``timeout_ms`` is how long the client will wait, if that is known: not longer than we would.
         """
         return self._ask(request, None, timeout_ms)
 
@@ -128,7 +128,7 @@ class RemoteController:
         raise RequestTimedOut(f"no controller has answered {type(request).__name__}")
 
     async def _send(self, request: Message, deadline: float) -> Message:
-        """Send once to who leads; NotController or OSError when another time may do."""
+        """Send once to the leader; NotController or OSError when another time may do."""
         node = self._raft.node
         leader = node.leader
         endpoint = endpoint_of(

@@ -3,7 +3,7 @@ is led, here or on another broker.
 
 A broker reads as a consumer would, what is committed; so it need not know when leaders change, but
 only whom to ask next. Questions to one broker travel together, as many as an answer has room for:
-whoever comes last among more would get nothing.
+what comes last among more would get nothing.
 """
 
 from functools import partial

@@ -79,7 +79,7 @@ class ClusterCoordinators:
         )
 
     def changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """The metadata log has moved on: who coordinates no longer need not answer."""
+        """The metadata log has moved on: a former coordinator need not answer."""
         topic = image.topics.by_name.get(TRANSACTION_STATE_TOPIC)
         if topic is None or topic.topic_id not in delta.topics.changed:
             return

@@ -38,7 +38,7 @@ _NOT_READY = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
-"""What a group coordinator says, and whoever writes markers does not expect."""
+"""What a group coordinator says, and the writer of markers does not expect."""
 
 
 class LedMarkers:
@@ -64,7 +64,7 @@ class LedMarkers:
         self._uncommitted: dict[
             tuple[TopicPartition, EndTransactionMarker], list[Promise[None]]
         ] = {}
-        """Those that are in the log, and whoever waits for them."""
+        """Those that are in the log, and the promises of them."""
 
     def send(
         self, marker: EndTransactionMarker, partitions: tuple[TopicPartition, ...]
@@ -159,7 +159,7 @@ class _Sent:
 
 
 class ClusterMarkers:
-    """Markers on any partition, sent to whoever leads it now.
+    """Markers on any partition, sent to its leader of now.
 
     It tries once: what fails is asked for again by the coordinator, and goes to the leader of then.
     Where a leader is replaced, its answer is not waited for any longer.
@@ -212,7 +212,7 @@ class ClusterMarkers:
         return answer.promise
 
     def changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """The metadata log has moved on: who leads no longer need not answer."""
+        """The metadata log has moved on: a broker that leads no longer need not answer."""
         if not delta.topics:
             return
         for sent in list(self._sent):

@@ -59,7 +59,7 @@ SETTINGS: Final = {
     "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "1500",
     "controller.quorum.fetch.timeout.ms": "4000",
-    # Who looks at a clock that is a day ahead is right to forget producers that were idle for one.
+    # By a clock that is a day ahead it is right to forget producers that were idle for one.
     "producer.id.expiration.ms": str(7 * 86_400_000),
 }
 """What a simulated cluster has when nothing else is said: few partitions, long polls."""

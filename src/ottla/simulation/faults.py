@@ -55,7 +55,7 @@ class Faults:
         return self.has_lost
 
     def heal(self) -> None:
-        """End all that is wrong, and start whoever is down."""
+        """End all that is wrong, and start the nodes that are down."""
         self.is_over = True
         self._cuts.clear()
         self._cluster.network.mend_all()

@@ -42,7 +42,7 @@ Read = tuple[int, str | None, str | None]
 
 @dataclass(slots=True, kw_only=True)
 class Operation:
-    """``process`` is whoever did it: one thing at a time, but for sends."""
+    """``process`` is the one that did it: one thing at a time, but for sends."""
 
     KIND: ClassVar[str] = ""
     process: str

@@ -44,7 +44,7 @@ async def leave_and_join(cluster: SimulatedCluster, node: SimulatedNode) -> None
 async def _ask(
     cluster: SimulatedCluster, request: Message, node: SimulatedNode, *, is_voter: bool
 ) -> bool:
-    """Ask whoever leads, again and again, until the voters are as wanted."""
+    """Ask the leader, again and again, until the voters are as wanted."""
     for _ in range(TRIES_MAX):
         leader = cluster.raft_leader()
         if leader is not None and leader.raft is not None:

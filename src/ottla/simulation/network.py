@@ -28,7 +28,7 @@ DIAL_RETRY_SECONDS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 
 
 class SimulatedListening:
-    """Who dials waits in the backlog until it is accepted, which takes a free descriptor."""
+    """A dialling side waits in the backlog until it is accepted, which takes a descriptor."""
 
     def __init__(
         self, host: "SimulatedHost", port: int, accepted: Callable[[StreamSocket], None]
@@ -94,7 +94,7 @@ class SimulatedListening:
 
 
 class SimulatedHost:
-    """A machine with a name. Implements ``DiallingNetwork`` for whoever runs on it."""
+    """A machine with a name. Implements ``DiallingNetwork`` for what runs on it."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class SimulatedHost:
         return listening
 
     def dial(self, host: str, port: int) -> Promise[StreamSocket]:
-        """Connect to whoever listens there, after a delay."""
+        """Connect to the listener there, after a delay."""
         promise: Promise[StreamSocket] = Promise()
         target = self.network.resolve(self, host)
         if target is None or self.descriptors_left <= 0:
@@ -289,7 +289,7 @@ class SimulatedNetwork(SimulatedHost):
     # Connections
 
     def connect(self, port: int, host: str = LOCAL_NAMES[0]) -> SimulatedSocket:
-        """Connect at once to whoever listens on ``port``."""
+        """Connect at once to the listener on ``port``."""
         target = self.resolve(self, host)
         assert target is not None
         listening = target.listening.get(port)

@@ -160,7 +160,7 @@ class SimulatedNode:
         self.cluster.note(f"{self} has stopped")
         try:
             promise.result()
-        except Exception as error:  # noqa: BLE001 - it belongs to whoever waits
+        except Exception as error:  # noqa: BLE001 - it belongs to the promise
             stopped.fail(error)
         else:
             stopped.fulfil(None)

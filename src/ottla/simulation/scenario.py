@@ -149,7 +149,7 @@ def _later_faults(seed: int) -> tuple[str, ...]:
 def _connections(seed: int) -> dict[str, str]:
     """Idle connections are closed within a run in half of all.
 
-    In a quarter the metadata log goes in small parts from node to node, and to who follows it.
+    In a quarter the metadata log goes in small parts from node to node, and to its followers.
     """
     chance = Chance(int.from_bytes(f"{seed}/connections".encode()))
     idle_ms = chance.choose(("600000", "600000", "5000", "15000"))

@@ -90,7 +90,7 @@ class SimulatedScheduler:
         return promise
 
     def forget_all(self) -> None:
-        """Nothing that was to happen happens any more: whoever waited for it is gone."""
+        """Nothing that was to happen happens any more: what waited for it is gone."""
         self._heap.clear()
 
     def next_at(self) -> float | None:

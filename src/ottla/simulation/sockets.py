@@ -112,7 +112,7 @@ class SimulatedSocket:
     # What the network does to it
 
     def forget(self) -> None:
-        """Whoever held this end is gone; the other side is not told."""
+        """The holder of this end is gone; the other side is not told."""
         self.is_gone = True
         self._on_readable = self._on_writable = None
         self.host.sockets.pop(self, None)

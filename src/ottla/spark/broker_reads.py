@@ -144,7 +144,7 @@ class PartitionFetch:
             self._send(offset, deadline)
 
     def fetch(self, offset: int) -> Fetched:
-        """What stands at ``offset`` and behind it, from the leader, whoever that is by now.
+        """What stands at ``offset`` and behind it, from the leader that there is by now.
 
         OffsetOutOfRange when it is not there, UnknownTopicId when the topic is not.
         """

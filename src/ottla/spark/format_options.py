@@ -37,7 +37,7 @@ _SCHEMA_BYTES_MAX: Final = 8 << 20
 
 
 def format_option_names() -> tuple[str, ...]:
-    """All that are known here, for whoever refuses what is unknown."""
+    """All that are known here, so that what is unknown can be refused."""
     return (*(side + name for side in SIDES for name in _OF_SIDE), *_OTHERS)
 
 
@@ -159,7 +159,7 @@ def _matches(pattern: str, topic: str) -> bool:
     try:
         return re.fullmatch(pattern, topic) is not None
     except re.error:
-        return False  # said by whoever reads the pattern
+        return False  # said where the pattern is read
 
 
 def _number(given: Mapping[str, str], name: str) -> int | None:

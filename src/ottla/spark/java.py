@@ -85,7 +85,7 @@ def _verdict(version: int | None) -> str:
 def _version(program: Path) -> int | None:
     """None where there is no Java that answers."""
     try:
-        done = subprocess.run(  # noqa: S603 (whoever sets JAVA_HOME and PATH is trusted)
+        done = subprocess.run(  # noqa: S603 (JAVA_HOME and PATH are trusted)
             [program, "-version"], capture_output=True, timeout=_SECONDS_MAX, check=True
         )
     except (OSError, subprocess.SubprocessError):

@@ -77,7 +77,7 @@ def compiled(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """Part of whoever calls it: a call would count references to every array, atomically."""
+    """Inlined into its callers: a call would count references to every array, atomically."""
     return cast("F", numba.njit(inline="always")(function))
 
 

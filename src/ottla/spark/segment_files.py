@@ -1,6 +1,6 @@
 """Where a closed segment lies, and its bytes: in a log directory, or in the remote store.
 
-Whoever planned to read a file may find it gone, or another in its place, when the time has come:
+A file that was planned to be read may be gone, or another in its place, when the time has come:
 retention removes segments, compaction replaces them, replicas move. Then it is :class:`SegmentGone`
 and the broker is asked. A file that is open stays what it was, also when it is removed meanwhile;
 it is read and never mapped, because a mapped file that a follower truncates ends the process.

@@ -4,7 +4,7 @@ A task writes its rows in a transaction of its own and leaves it open; the drive
 the producer id and epoch that came with the task's message. Coordinators allow that: they ask for
 the id and the epoch, not for the connection.
 
-* Whoever takes the transactional id next (:meth:`Transaction.begin`) gets a newer epoch. What the
+* The next to take the transactional id (:meth:`Transaction.begin`) gets a newer epoch. What the
   last owner left open is aborted, and what it tries from then on is refused.
 * A marker, an offset of a group that is committed with the transaction, says that it took place.
   It is read after ``begin``: then nothing of an earlier owner is undecided any more.
@@ -89,7 +89,7 @@ class Marker(NamedTuple):
 
 
 class Transaction:
-    """The transaction of a transactional id, from the side of whoever fills it."""
+    """The transaction of a transactional id, from the side that fills it."""
 
     def __init__(self, cluster: Cluster, transactional_id: str) -> None:
         self._cluster = cluster

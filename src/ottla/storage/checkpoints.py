@@ -242,8 +242,9 @@ class Claims(NamedTuple):
 class OffsetCheckpoint:
     """A file of offsets by partition that may be written in the background.
 
-    Whoever must not let the disk claim more than a log has asks :meth:`claim`, which counts what is
-    being written too. Writes of older content are never finished after those of newer content.
+    A caller that must not let the disk claim more than a log has asks :meth:`claim`, which counts
+    what is being written too. Writes of older content are never finished after those of newer
+    content.
     """
 
     __slots__ = ("_filesystem", "_generation", "_mutex", "_pending", "_written", "path")

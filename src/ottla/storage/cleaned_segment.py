@@ -1,7 +1,7 @@
 """A segment that a cleaning writes: ``.cleaned`` files, which replace others once they are whole.
 
-They were made before, empty, by whoever ordered the cleaning: a worker that goes on after its log
-was deleted finds no name of them, and never makes one in the directory of another log.
+They were made before, empty, by the side that ordered the cleaning: a worker that goes on after its
+log was deleted finds no name of them, and never makes one in the directory of another log.
 """
 
 from ottla.storage.files import Data, Filesystem

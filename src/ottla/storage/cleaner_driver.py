@@ -73,7 +73,7 @@ class CleanerSettings(NamedTuple):
 
 
 class CleanerStats:
-    """What the last cleanings did, for whoever asks."""
+    """What the last cleanings did."""
 
     __slots__ = (
         "bytes_read",

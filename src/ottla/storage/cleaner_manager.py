@@ -105,7 +105,7 @@ class CleanerManager:
         )
 
     def cleanable_bytes(self, log: "Log", now_ms: int) -> LogToClean:
-        """How dirty a log is, whoever asks."""
+        """How dirty a log is, whether or not it is due."""
         return log_to_clean(log, self.clean_offset(log), now_ms)[0]
 
     # Ending

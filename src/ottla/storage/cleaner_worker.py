@@ -1,4 +1,4 @@
-"""Who does the heavy part of a cleaning: the map and the copies.
+"""The heavy part of a cleaning: the map and the copies.
 
 On a real machine that is a process of its own, so that a cleaning takes no turn from the broker's
 interpreter (``ottla.server.cleaner_process``). Here is the other one, which does it wherever the

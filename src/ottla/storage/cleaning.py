@@ -1,7 +1,7 @@
 """One cleaning of one log: what the cleaner is told, and what becomes of its answers.
 
 Lives on the loop, beside the log; the cleaner works elsewhere. From the plan to the last swap the
-log may grow and roll, nothing else: whoever truncates, deletes, moves or closes it aborts the
+log may grow and roll, nothing else: what truncates, deletes, moves or closes it aborts the
 cleaning first, and then nothing of it is left but what was swapped in before.
 """
 

@@ -281,7 +281,7 @@ class OsFilesystem:
         return os.open(path, flags | os.O_CLOEXEC, 0o644)
 
     def _refill(self) -> None:
-        """Whoever has closed a file gives back what was taken from the reserve."""
+        """Give back what was taken from the reserve, after a file was closed."""
         with contextlib.suppress(OSError):
             while len(self._reserve) < self._reserve_max:
                 self._reserve.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
@@ -365,7 +365,7 @@ class OsFilesystem:
         temporary = path + ".tmp"
         file = OsFile(self._open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
         try:
-            # By the same descriptor: an error of the disk is told to those who had it open.
+            # By the same descriptor: an error of the disk is told to those that had it open.
             file.write_at(0, data)
             file.sync()
         finally:

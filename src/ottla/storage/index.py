@@ -4,9 +4,9 @@ The index of the active segment lives in memory and is written when its segment 
 closed: after a crash it is made anew from the segment anyway. The index of a closed segment stays
 on disk; a look-up reads a dozen entries and keeps nothing.
 
-An index is never believed: whoever follows an entry compares it with the batch it leads to, and
-has the index rebuilt when they disagree. Entries are compared while searching, so a damaged entry
-that is not the answer costs time, not truth.
+An index is never believed: a reader that follows an entry compares it with the batch it leads to,
+and has the index rebuilt when they disagree. Entries are compared while searching, so a damaged
+entry that is not the answer costs time, not truth.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Which leader epoch began at which offset: how followers find where their log departs (KIP-101).
+"""Which leader epoch began at which offset: how followers find where logs diverge (KIP-101).
 
 Epochs and start offsets both grow. The file is written when the log is flushed, truncated or
 closed; what it lacks after a crash stands in the headers of the batches that recovery reads.

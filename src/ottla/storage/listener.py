@@ -1,4 +1,4 @@
-"""Who keeps a log, and is told what has to be done outside of it."""
+"""The keeper of a log, which is told what has to be done outside of it."""
 
 from typing import TYPE_CHECKING, Protocol
 

@@ -268,7 +268,7 @@ class ProducerState:
         return CompletedTransaction(producer_id, first_offset, offset, is_aborted)
 
     def replay(self, header: BatchHeader, batch: bytes) -> CompletedTransaction | None:
-        """Take note of a batch as the log has it, whoever wrote it.
+        """Take note of a batch as the log has it, by any writer.
 
         ``batch`` is looked into for a marker only. A control batch without records is all that
         compaction left of a transaction.

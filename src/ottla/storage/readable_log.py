@@ -142,7 +142,7 @@ class ReadableLog:
     def retire(self, successor: "ReadableLog | None" = None) -> None:
         """Refuse everything from now on: the log goes, or ``successor`` has its records.
 
-        Work for it may still be under way, or be asked for by somebody who does not know yet. It
+        Work for it may still be under way, or be asked for by a caller that does not know yet. It
         finds no files, and that is not the disk's fault.
         """
         self.successor = successor
@@ -202,7 +202,7 @@ class ReadableLog:
         try:
             fetched = self.read(offset, max_bytes, upper_bound_offset=end, at_least_one=True)
         except OffsetNotAvailable:
-            # Whoever reads for the broker itself cannot ask again.
+            # A reader within the broker itself cannot ask again.
             self._find_at_once(offset)
             fetched = self.read(offset, max_bytes, upper_bound_offset=end, at_least_one=True)
         return b"" if fetched.region is None else fetched.region.read()
@@ -311,7 +311,7 @@ class ReadableLog:
 
     @on_disk_again
     def rebuilt(self, segment: Segment, rebuild: IndexRebuild, error: OSError | None) -> None:
-        """They were; whoever follows them compares them with the batches, so no sync is needed."""
+        """They were; what follows them compares them with the batches, so no sync is needed."""
         if error is not None:
             raise error
         if self._is_closed(segment) and segment.size == rebuild.segment.size:

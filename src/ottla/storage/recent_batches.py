@@ -1,10 +1,10 @@
 """The last batches of each producer, found again in the log.
 
 A snapshot has only the last batch of a producer. A producer with several requests in flight may
-send any of its last five again, when the broker was killed before it answered: whoever knows only
-the last one takes the others for a gap, which is fatal to the producer. So the end of the log is
-read backwards, by entries of the offset index and twice as far each time, until all five are known
-of each producer whose last batch lies near enough. Only headers are read.
+send any of its last five again, when the broker was killed before it answered: a broker that knows
+only the last one takes the others for a gap, which is fatal to the producer. So the end of the log
+is read backwards, by entries of the offset index and twice as far each time, until all five are
+known of each producer whose last batch lies near enough. Only headers are read.
 
 How far back is limited by entries of the index, of which there is at most one for each batch and
 at most one for each ``index.interval.bytes``: a start stays cheap however large the log is.

@@ -40,7 +40,7 @@ class AppendInfo:
 class FlushDue(Exception):
     """Something was appended that counts only when it is on disk (``flush.messages``).
 
-    Raised and not returned, so that who does not ask for it does not pay for it.
+    Raised and not returned, so that a caller that does not ask for it does not pay for it.
     """
 
     def __init__(self, info: AppendInfo) -> None:

@@ -299,7 +299,7 @@ class Segment:
     # Finding
 
     def find(self, offset: int, from_position: int = 0) -> BatchPlace | None:
-        """Like :meth:`locate`, for whoever can ask again.
+        """Like :meth:`locate`, for a caller that can ask again.
 
         OffsetNotAvailable while the index leads nowhere near: it is made anew then, elsewhere.
         """
@@ -371,7 +371,7 @@ class Segment:
         return 0, self.base_offset
 
     def near(self, offset: int) -> tuple[int, int]:
-        """Like :meth:`anchor`, for whoever can ask again; see :meth:`find`."""
+        """Like :meth:`anchor`, for a caller that can ask again; see :meth:`find`."""
         entry = self.offset_index.lookup(offset)
         if entry is not None:
             base_offset = self._base_offset_by(entry)
@@ -550,7 +550,7 @@ class Segment:
         self.take_indexes(rebuild, at_once=True)
 
     def doubt(self) -> None:
-        """The indexes mislead; whoever can wait for new ones is told to ask again.
+        """The indexes mislead; a caller that can wait for new ones is told to ask again.
 
         A segment that is not kept by anybody, or is about to be appended to, gets them at once.
         """

@@ -1,7 +1,8 @@
 """Stretches of a file, and the offset that follows each.
 
 What was found sound once need not be looked at again. Readers go forward, so stretches that touch
-become one; those who jump about leave many, and the shortest is forgotten when there are too many.
+become one; readers that jump about leave many, and the shortest is forgotten when there are too
+many.
 """
 
 from bisect import bisect_right

@@ -1,6 +1,6 @@
 """A segment's index of aborted transactions, compared with the markers in its batches.
 
-The index has no checksum, and who reads committed records only believes it: an entry that names
+The index has no checksum, and a reader of committed records believes it: an entry that names
 another producer, or begins later, would let aborted records through. So an index that this life of
 the broker did not write is made again in memory, from the producers' snapshot at the segment's
 beginning and its batches, before it is first used. What the segment itself cannot tell is taken

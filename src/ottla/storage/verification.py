@@ -6,7 +6,7 @@ rest; what was found sound is remembered, and a second reader pays nothing. ``al
 nothing of closed segments; ``never`` looks at nothing, as Kafka does.
 
 A read ends before a batch that is damaged; one that begins there is refused with CORRUPT_MESSAGE.
-What lies behind it is found by who seeks past it.
+A reader that seeks past it finds what lies behind it.
 """
 
 from enum import Enum

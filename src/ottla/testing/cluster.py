@@ -202,7 +202,7 @@ class Cluster:
         return Admin(self.bootstrap_servers, timing=_TIMING)
 
     def controller(self) -> int:
-        """The active controller, by whoever knows of the highest epoch."""
+        """The active controller, by the broker that knows of the highest epoch."""
 
         def ask(admin: Admin) -> tuple[int, int]:
             quorum = describe_quorum(admin.cluster)
@@ -211,7 +211,7 @@ class Cluster:
         return max(self._ask_each(ask))[1]
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """The broker that leads a partition, by whoever knows of the highest epoch; -1 if none."""
+        """The leader of a partition, by the highest epoch that a broker knows of; -1 if none."""
 
         def ask(admin: Admin) -> tuple[int, int]:
             described = admin.describe_topics([topic])[topic].partitions
@@ -221,7 +221,7 @@ class Cluster:
         return max(self._ask_each(ask))[1]
 
     def _ask_each(self, ask: Callable[[Admin], V]) -> list[V]:
-        """The answers of the brokers that give one: who is cut off knows old things."""
+        """The answers of the brokers that give one: a broker that is cut off knows old things."""
         answers: list[V] = []
         for node in self.brokers:
             if node.is_running and not node.process.is_paused:

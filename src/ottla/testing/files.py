@@ -243,7 +243,7 @@ class MemoryFilesystem:
 
     @contextmanager
     def untroubled(self) -> Iterator[None]:
-        """Within it nothing fails: for whoever looks at the disk from outside of the machine."""
+        """Within it nothing fails: for a look at the disk from outside of the machine."""
         self._looks += 1
         try:
             yield

@@ -1,9 +1,10 @@
 """The network between the nodes of a test: each address that they tell each other leads here.
 
-Whoever dials is known by the process that owns the other end of the connection, so a pair of nodes
-can be cut from each other, in both directions or in one, without any privilege. What is cut is not
-closed: bytes wait, as they do for a network that is gone, and come when it is back. A connection
-that is begun meanwhile is accepted and silent, where a real network would not answer at all.
+The dialling node is known by the process that owns the other end of the connection, so a pair of
+nodes can be cut from each other, in both directions or in one, without any privilege. What is cut
+is not closed: bytes wait, as they do for a network that is gone, and come when it is back. A
+connection that is begun meanwhile is accepted and silent, where a real network would not answer at
+all.
 """
 
 import asyncio
@@ -121,7 +122,7 @@ class Links:
         async def end() -> None:
             for server in self._servers:
                 server.close()
-            await asyncio.sleep(0)  # who was accepted just now begins, and is ended with the rest
+            await asyncio.sleep(0)  # a link just accepted begins, and is ended with the rest
             for task in list(self._tasks):
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -77,7 +77,7 @@ class SegmentCache:
         return True
 
     def _is_needed(self, known: RemoteLogSegment, update: SegmentUpdate) -> bool:
-        """Whether a removal was told by somebody who did not know how it stands."""
+        """Whether a removal was told by a broker that did not know how it stands."""
         if known.state is not FINISHED:
             return False
         return update.custom_metadata == IF_UNFINISHED or (

@@ -1,9 +1,9 @@
 """The batches of remote segments, read in chunks that have a checksum each.
 
 What one request has brought is a window: some chunks in a row. A window that was not used up is
-kept, so that a reader who goes on in small steps costs one request per window and not one per step;
-one who is known to go on gets some chunks ahead. Everything that leaves here has been compared with
-the manifest, and is copied as little as can be.
+kept, so that a reader that goes on in small steps costs one request per window and not one per
+step; one that is known to go on gets some chunks ahead. Everything that leaves here has been
+compared with the manifest, and is copied as little as can be.
 """
 
 from typing import Final, NamedTuple
@@ -18,7 +18,7 @@ from ottla.tiered.store import RemoteStore
 WINDOWS_MAX: Final = 16
 """Kept for all readers together; with chunks of 1 MiB they are 64 MiB."""
 AHEAD: Final = 3
-"""Chunks that are fetched for a reader who goes on, beside those that he asks for."""
+"""Chunks that are fetched for a reader that goes on, beside those that it asks for."""
 
 
 class Window(NamedTuple):
@@ -126,7 +126,7 @@ class RemoteFile:
         return Window(start, data)
 
     def leave_at(self, position: int) -> None:
-        """Whoever goes on at ``position`` finds what is here already."""
+        """A reader that goes on at ``position`` finds what is here already."""
         segment = self._manifest.segment
         window_max = (1 + AHEAD) * self._manifest.chunk_size
         for window in self._held:

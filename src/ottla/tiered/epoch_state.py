@@ -29,7 +29,7 @@ class EpochState:
         self._references: list[Reference] = []
         """In order, and disjoint."""
         self._whole: dict[bytes, tuple[int, Reference]] = {}
-        """All that the finished segments hold, whoever has it now, and the order of their ends."""
+        """All that the finished segments hold, in any one of them, and the order of their ends."""
         self._count = 0
         self._cut: set[bytes] = set()
         """Segments that have lost offsets to newer ones."""
@@ -39,7 +39,7 @@ class EpochState:
         """Of all segments that were ever finished; it does not go back when they are removed."""
 
     def finished(self, new: Reference) -> None:
-        """Give the offsets of ``new`` to it, whoever had them."""
+        """Give the offsets of ``new`` to it, and take them from others."""
         first, last = self._touching(new.start_offset, new.end_offset)
         kept = []
         for old in self._references[first:last]:

@@ -2,7 +2,7 @@
 
 They lie in ``remote-log-index-cache`` of a log directory, under the names that Apache Kafka gives
 them: ``<start offset>_<segment id>.index``, ``.timeindex``, ``.txnindex``. Each is fetched when it
-is first needed, by one of those who need it; what was not used for longest goes when there is too
+is first needed, by one of those that need it; what was not used for longest goes when there is too
 much of them, or when it was not used for too long.
 
 A copy counts only after it was compared with the manifest, once in each life of the broker; what
@@ -262,7 +262,7 @@ class IndexCache:
             yield name, copy
 
     def _discard(self, name: str) -> None:
-        """Within the mutex: whoever asks for it from now on must not find this file."""
+        """Within the mutex: nothing that asks for it from now on may find this file."""
         self._size -= self._copies.pop(name).size
         with self._on_disk(), contextlib.suppress(FileNotFoundError):
             self._filesystem.remove(f"{self.path}/{name}")

@@ -7,8 +7,8 @@ Rules:
 1. Segments are copied when they are closed and below the last stable offset, oldest first, from
    behind what the log's own lineage finds in the remote store without a gap.
 2. So every offset from the log start to the local start is found in one finished segment.
-3. What a crash or an earlier leader left half done is removed, never finished: only who began a
-   copy knows how far it is.
+3. What a crash or an earlier leader left half done is removed, never finished: only the one that
+   began a copy knows how far it is.
 4. Nothing is removed, and no log start moves, because of what is not known here.
 5. Of a partition whose topic is gone everything goes, also when a restart comes in between.
 """

@@ -1,7 +1,7 @@
 """``__remote_log_metadata``: what the remote segments of all partitions are, as a topic.
 
 It is made when it is first needed. A broker reads those partitions of it that tell of its own logs,
-led or followed, whoever leads them: from the start, and on with what is appended, by whomever; a
+led or followed, on any leader: from the start, and on with what is appended, by any broker; a
 job that rewrites segments writes records too.
 
 Rules:
@@ -62,7 +62,7 @@ class MetadataSlice(NamedTuple):
 
 
 class MetadataLog(Protocol):
-    """The topic, whoever leads it. Promises fail with an ApiError, and may be asked for again."""
+    """The topic, on any leader. Promises fail with an ApiError, and may be asked for again."""
 
     def append(self, topic: str, partition: int, batch: bytes) -> Promise[int]:
         """Append a batch; the promise holds its last offset once that is committed."""
@@ -139,7 +139,7 @@ class _Reading:
         self.writes: list[_Write] = []
         """All that are not settled, the oldest first."""
         self.waiting: dict[int, _Write] = {}
-        """Who wants to know what became of the record at an offset."""
+        """The writes that wait to hear what became of the record at an offset."""
         self.in_flight = 0
         """Writes whose offset is not known yet."""
         self.outcomes: dict[int, tuple[bytes | None, bool]] = {}

@@ -1,7 +1,7 @@
 """Work that blocks, done elsewhere: so much at once, so much waiting, and no more.
 
 What runs the work is an argument: threads in a server, the simulator's own background in a
-simulation. Promises are settled on the loop, so whoever waits never blocks it.
+simulation. Promises are settled on the loop, so waiting never blocks it.
 """
 
 from collections import deque
@@ -52,7 +52,7 @@ class Pool:
         self.running -= 1
         try:
             result = done.result()
-        except Exception as error:  # noqa: BLE001 - it belongs to whoever reads the promise
+        except Exception as error:  # noqa: BLE001 - it belongs to the promise
             outcome.fail(error)
         else:
             outcome.fulfil(result)

@@ -7,7 +7,7 @@ ADVANCE_SECONDS: Final = 1.0
 
 
 class Quota:
-    """Whoever has used more than there is waits until the time has paid for it."""
+    """A user of more than there is waits until the time has paid for it."""
 
     __slots__ = ("_paid_until", "bytes_per_second")
 

@@ -73,7 +73,7 @@ class RemoteReader:
         if offset >= upper_bound_offset:
             return RemoteData(b"", offset, [])
         known = self._place(segment, offset)
-        # As much as was asked for by one request, and more for whoever goes on.
+        # As much as was asked for by one request, and more for a reader that goes on.
         wanted = max_bytes // self._manifests.get(segment).chunk_size
         file = self._file(segment, ahead=wanted if known is None else max(wanted, AHEAD))
         position = self._position(file, segment, offset) if known is None else known

@@ -58,8 +58,8 @@ class Group(Protocol):
     ) -> None:
         """Raise unless this member, or nobody in particular, may commit now.
 
-        Who commits within a transaction need not be a member: older clients do not say it.
-        ``version`` is that of OffsetCommit, for those who commit by it.
+        A client that commits within a transaction need not be a member: older clients do not say
+        it. ``version`` is that of OffsetCommit, where that is used.
         """
         ...
 

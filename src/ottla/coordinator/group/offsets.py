@@ -3,7 +3,7 @@
 Offsets belong to a group, whatever its kind. One that commits without being a group (a consumer
 that assigns itself partitions, an admin client) becomes an empty one, a "simple group", by its
 first offset. Offsets that were committed within a transaction are kept apart until its marker comes
-(``pending``); whoever asks for stable offsets hears of them that they are not.
+(``pending``); a client that asks for stable offsets hears that they are not.
 
 An offset expires when its retention is over, counted from when its group became empty, or from the
 commit where the group goes on without its topic. A group that is empty and has no offsets goes too.

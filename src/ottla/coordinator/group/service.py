@@ -353,7 +353,7 @@ class GroupService:
     ) -> Promise[T]:
         """Give the operation's answer, unless it is None: then somebody keeps ``answer``.
 
-        Who keeps it also sorts out what happens when records are lost: others wait for them too.
+        Its keeper also sorts out what happens when records are lost: others wait for them too.
         """
         waits = False
 

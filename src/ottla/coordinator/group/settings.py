@@ -45,7 +45,7 @@ class GroupSettings:
     consumer_assignment_interval_ms: Bounded = _ASSIGNMENT_INTERVAL
     consumer_size_max: int = 2**31 - 1
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
-    """The first is that of members who name none."""
+    """The first is that of members that name none."""
     consumer_migration_policy: str = "bidirectional"
     consumer_regex_refresh_interval_ms: int = 10 * MINUTE_MS
 

@@ -118,7 +118,7 @@ class GroupShard:
         self.offsets.replay_end_transaction(producer_id, committed=committed)
 
     def reverted(self, error: ApiError, now_ms: int) -> None:
-        """Of a group that never was, others have heard: those who wait in it come again."""
+        """Of a group that never was, others have heard: members that wait in it come again."""
         dropped = self._dropped.copy()
         self._dropped.clear()
         code = client_error(error).code

@@ -1,7 +1,7 @@
 """Telling the partitions of a transaction how it ended, until all of them know.
 
-What is decided stands in the log; who has been told does not. So after a restart everybody is told
-once more, which does no harm: for a partition that knows, the second marker ends an empty
+What is decided stands in the log; which leaders were told does not. So after a restart everybody is
+told once more, which does no harm: for a partition that knows, the second marker ends an empty
 transaction.
 
 A partition that fails for a while is told again after a pause, which grows from ``RETRY_MS`` to

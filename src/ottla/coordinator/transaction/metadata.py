@@ -112,7 +112,7 @@ class TransactionMetadata(NamedTuple):
         )
 
     def fenced(self) -> "TransactionMetadata":
-        """Whoever uses the current epoch is to be shut out: an abort follows at once."""
+        """The user of the current epoch is to be shut out: an abort follows at once."""
         return self._to(TransactionState.PREPARE_EPOCH_FENCE, self.last_update_ms)
 
     def prepared(

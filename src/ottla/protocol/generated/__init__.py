@@ -1,5 +1,5 @@
 """One module per API or family of records, written by ``tools/protocolgen``.
 
-Called by whoever has a message to read or to write; calls ``primitives``. Counterpart in Apache
-Kafka: the ``*Data`` classes that its generator makes. Invariant: nobody edits these files.
+Counterpart in Apache Kafka: the ``*Data`` classes that its generator makes. Invariant: nobody edits
+these files.
 """

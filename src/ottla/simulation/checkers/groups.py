@@ -23,7 +23,7 @@ def disjoint_ownership(facts: Facts) -> Iterator[Anomaly]:
 
 
 def fenced_commits(facts: Facts) -> Iterator[Anomaly]:
-    """Who has lost a partition to a later owner commits nothing for it any more."""
+    """A member that lost a partition to a later owner commits nothing for it any more."""
     # Ties go to the commit: what begins as the other ends may have come first.
     moments: list[tuple[float, int, Assign | CommitOffset]] = [
         (assign.end, 1, assign) for assign in facts.assigns if assign.is_ok

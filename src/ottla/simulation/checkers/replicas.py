@@ -181,7 +181,7 @@ class ReplicaChecker:
     ) -> None:
         """A new leader has everything that was committed before its epoch.
 
-        Who was away for long may yet hear of an epoch in which it led, and that is over.
+        A replica that was away for long may yet hear of an epoch in which it led, and that is over.
         """
         end_offset = committed.end_before(replica.partition.leader_epoch)
         if replica.log.log_end_offset < end_offset:

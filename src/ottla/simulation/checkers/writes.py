@@ -32,7 +32,7 @@ def lost_writes(facts: Facts) -> Iterator[Anomaly]:
 
 
 def inconsistent_offsets(facts: Facts) -> Iterator[Anomaly]:
-    """Whoever reads an offset, and whenever, sees one and the same record."""
+    """Every reader of an offset, at any time, sees one and the same record."""
     known: dict[tuple[Place, int], tuple[str | None, str | None]] = {}
     for place, record in _reads(facts):
         offset, key, value = record

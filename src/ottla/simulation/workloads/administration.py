@@ -141,7 +141,7 @@ class Administration(Workload):
         return f"{self.NAME}-{client.chance.below(OWN_TOPICS)}"
 
     def _any(self, client: ClusterClient) -> tuple[str, int]:
-        """A partition of whomever."""
+        """A partition of any topic."""
         name = client.chance.choose(sorted(self._partitions) or [self._own(client)])
         return name, client.chance.below(self._partitions.get(name, 1) or 1)
 

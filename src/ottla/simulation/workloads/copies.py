@@ -119,7 +119,7 @@ class Copier:
         except Spoilt:
             commit = False
         if not commit:
-            self._cursors.clear()  # to be copied again, by whoever has it then
+            self._cursors.clear()  # to be copied again, by the next owner
         if not self._producer.is_empty:
             outcome = await self._producer.end(commit=commit)
             if outcome is not Outcome.OK:

@@ -86,7 +86,7 @@ class Member(ABC):
 
 
 class ClassicMember(Member):
-    """Of the classic protocol: the group's leader assigns, whoever must rejoin gives all back."""
+    """Of the classic protocol: the group's leader assigns, a member that rejoins gives all back."""
 
     async def beat(self) -> bool:
         if self.epoch < 0:

@@ -69,7 +69,7 @@ class Mix:
 
     @property
     def still_running(self) -> list[str]:
-        """Who has not ended yet; after ``stop`` and without faults this becomes empty soon."""
+        """What has not ended yet; after ``stop`` and without faults this becomes empty soon."""
         return [
             f"{workload.NAME}: {name}"
             for workload in self.workloads

@@ -1,4 +1,4 @@
-"""Committed offsets of a group: asked for by whoever begins, committed by whoever goes on."""
+"""Committed offsets of a group: a member fetches them when it begins, commits as it goes on."""
 
 from ottla.common.errors import RETRIABLE, ErrorCode
 from ottla.protocol.generated.offset_commit import (
@@ -61,7 +61,7 @@ async def fetch_offset(
 async def commit_offset(
     client: ClusterClient, history: History, member: Member, place: Place, offset: int
 ) -> Outcome:
-    """Commit once: whoever is not sure of it must not commit another with the same identity."""
+    """Commit once: without certainty no other commit is made with the same identity."""
     topic, partition = place
     operation = history.begin(
         CommitOffset(

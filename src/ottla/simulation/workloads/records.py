@@ -103,7 +103,7 @@ class CompactedRecords(Records):
     async def conclude(self) -> None:
         await super().conclude()
         if self.world.clocks_were_skewed:
-            # Who looked at such a clock was right to think that a tombstone had stayed enough.
+            # By such a clock it was right to think that a tombstone had stayed enough.
             self.history.add(UseTopic(process="admin", topic=self.NAME, policy=self.POLICY))
 
     def key(self, lot: int) -> str | None:

@@ -90,7 +90,7 @@ class TransactionalProducer:
         """A request had no answer: it may come late."""
 
     async def init(self) -> None:
-        """Take the transactional id; whoever had it is fenced."""
+        """Take the transactional id; its former holder is fenced."""
         request = InitProducerIdRequest(
             transactional_id=self._id, transaction_timeout_ms=TIMEOUT_MS
         )

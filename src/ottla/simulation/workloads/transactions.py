@@ -17,7 +17,7 @@ from ottla.simulation.workloads.transactional import (
 from ottla.simulation.workloads.workload import Workload
 
 UNENDED_SECONDS: Final = TIMEOUT_MS / 1000 + 8.0
-"""Until the coordinator has ended what those who died have left open."""
+"""Until the coordinator has ended what dead producers have left open."""
 
 
 def options(version: int) -> dict[str, Any]:
@@ -25,9 +25,9 @@ def options(version: int) -> dict[str, Any]:
 
 
 async def end_open(workload: Workload, transactional_ids: Iterable[str]) -> None:
-    """Wait until what those who died have left open is ended by the coordinator.
+    """Wait until the coordinator has ended what dead producers have left open.
 
-    A transaction that began while its clock was ahead gets so much longer. The next who takes its
+    A transaction that began while its clock was ahead gets so much longer. The next that takes its
     id need not wait for that.
     """
     client = workload.client("patient")

@@ -2,9 +2,9 @@
 
 The parts of a table are dealt out to lanes, in order. A lane is the work of one task: it writes its
 parts one after the other, and commits with each how many of its parts are done, as an offset of a
-group. Whoever begins takes over the transactional id of the lane, which ends what another has left
-open, and goes on behind what is done. So a run that is killed is continued by the next, and readers
-of committed records find each row once.
+group. A task that begins takes over the transactional id of the lane, which ends what another has
+left open, and goes on behind what is done. So a run that is killed is continued by the next, and
+readers of committed records find each row once.
 
 With the number stands which parts there are, and of which version of the table. A table that has
 changed in between is refused; of Delta and Iceberg the version of the first run is read again.

@@ -2,11 +2,11 @@
 
 Each partition of the source is copied from its start to its end by one task at a time, in
 transactions. A transaction has some records, the mapping of their offsets (``offset_mapping``), and
-how far the source is copied, as an offset of a consumer group: all of it or nothing. Whoever begins
-takes over the transactional id of the partition, which ends what another has left open, and goes on
-where the group stands then, transaction by transaction: an attempt that stood still may have been
-overtaken. So a run that is killed is continued by the next, and no record is missing, doubled, or
-out of the order of its key.
+how far the source is copied, as an offset of a consumer group: all of it or nothing. A task that
+begins takes over the transactional id of the partition, which ends what another has left open, and
+goes on where the group stands then, transaction by transaction: an attempt that stood still may
+have been overtaken. So a run that is killed is continued by the next, and no record is missing,
+doubled, or out of the order of its key.
 
 The group's offsets say by ids which topics they are about: a copy into a topic that was deleted and
 made anew meanwhile, or that has more partitions by now, is refused.

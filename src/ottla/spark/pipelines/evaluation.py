@@ -71,7 +71,7 @@ class Evaluation:
     def _own_views(self) -> Iterator[None]:
         """Let a flow find no views but its own, so that all that it reads is told.
 
-        Whoever uses the session later must not find them, nor must the flow that this one is
+        Later users of the session must not find them, nor must the flow that this one is
         evaluated for: it has its views back.
         """
         outer, self._views = self._views, {}
@@ -275,5 +275,5 @@ def _missing(error: AnalysisException) -> str | None:
 
 
 def _brief(error: AnalysisException) -> str:
-    """Without the plan, which says little to those who did not write the planner."""
+    """Without the plan, which says little to those that did not write the planner."""
     return str(error).split(";\n")[0].split("\n\nJVM")[0].strip()

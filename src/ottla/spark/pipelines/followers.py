@@ -23,7 +23,7 @@ class Followers:
         self._files = files
 
     def read_by_all(self, dataset: str, table: str) -> int | None:
-        """The version of a table that all who follow a dataset have read; None if nobody does."""
+        """The version of a table that all followers of a dataset have read; None if nobody does."""
         followers = self._graph.followers(dataset)
         return min((self._read_up_to(flow.name, table) for flow in followers), default=None)
 

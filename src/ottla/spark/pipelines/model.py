@@ -94,7 +94,7 @@ class Pipeline:
     static_refresh_seconds: float = 30.0
     """A flow that joins a stream with a table sees what is new in the table after so long."""
     keep_seconds: float = 600.0
-    """Versions of tables that are no longer the newest stay so long, for those who read them."""
+    """Versions of tables that are no longer the newest stay so long, for their readers."""
     table_format: str = "parquet"
     table_options: Mapping[str, str] = field(default_factory=dict)
     spark: Mapping[str, str] = field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 Exactly once: a micro-batch goes to a table under the id of its query and its number, and a table
 takes it once; to a topic it goes in transactions (``exactlyOnce``). The id is that of the
-checkpoint: who deletes a checkpoint begins a new query, whose batches are not taken for old ones.
+checkpoint: without its checkpoint a query is a new one, whose batches are not taken for old ones.
 """
 
 from collections.abc import Callable

@@ -97,7 +97,7 @@ def run(
 
 
 class _Telling:
-    """The state, to the file and to whoever looks."""
+    """The state, to the file and to the callback."""
 
     def __init__(self, directory: Path, state: RunState, show: Show, clock: Clock) -> None:
         self._clock = clock
@@ -158,7 +158,7 @@ class _Run:
         files = Directories(self._spark)
         marker = self._pipeline.address(REFRESHING)
         if refresh or files.exists(marker):
-            files.create(marker)  # who dies here has forgotten one half, which would not fit
+            files.create(marker)  # a crash here has forgotten one half, which would not fit
             self._forget(files)
             files.delete(marker)
         for flow in list(self._graph.flows.values()):

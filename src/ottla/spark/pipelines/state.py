@@ -2,7 +2,7 @@
 
 Whether somebody runs is told by a lock on a file beside it, which the system releases when its
 holder dies, and not by the process id in the state. A run is asked to stop by a third file, which
-names it: who asks needs no right to send signals, nor be on the same machine.
+names it: to ask takes no right to send signals, nor the same machine.
 """
 
 import fcntl

@@ -1,6 +1,6 @@
 """The tables of a pipeline: where each lies, and what follows a view that changes.
 
-A view is replaced whole; who reads it as a stream follows its changes instead: rows that are new or
+A view is replaced whole; a stream that reads it follows its changes instead: rows that are new or
 different since the last time, in a table of their own beside it.
 """
 

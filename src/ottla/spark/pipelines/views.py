@@ -6,7 +6,7 @@ in between: so result and changes are computed and kept aside first (``staging``
 stored under one number, then what was kept aside goes. A later run finishes what it finds there.
 
 Changes that all followers have read give way to the content of the view, which is what a follower
-begins with who comes later.
+begins with a later follower.
 """
 
 from collections.abc import Callable
@@ -53,7 +53,7 @@ class Views:
     def refresh(self, flow: Flow) -> int:
         """Compute a view anew; how many rows it has now."""
         view = self._graph.datasets[flow.target]
-        # Who followed it once may come back: the changes in between are told, too.
+        # A former follower may come back: the changes in between are told, too.
         followed = bool(self._graph.followers(view.name)) or self._tables.changes(view).exists()
         if followed:
             self._finish_staged(view)

@@ -1,4 +1,4 @@
-"""Data files: written out of Arrow by whoever has the rows, executors above all.
+"""Data files: written out of Arrow where the rows are, on executors above all.
 
 A file has a name that no other has, and is of no table until a commit names it: a task that is run
 twice leaves a file that vacuum removes. It is on the disk before anybody hears of it. The footer

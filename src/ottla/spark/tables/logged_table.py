@@ -171,9 +171,9 @@ class LoggedTable:
         return Target(self._store, schema, self.spec.partition_by, self.spec.codec)
 
     def commit(self, base: Snapshot, change: Change) -> bool:
-        """Files that were written by the caller, who goes on from where ``base`` stands.
+        """Files that were written by the caller, which goes on from where ``base`` stands.
 
-        False, and nothing done, when one of the writers stands elsewhere by now: what he has
+        False, and nothing done, when one of the writers stands elsewhere by now: what it has
         written since may be a part of this.
         """
         stands = {writer: base.last_batch(writer) for writer in change.batches}

@@ -2,8 +2,8 @@
 
 ``open_table`` gives one; nothing is made until the first write. Each write belongs to a batch of a
 writer: batches of a writer are numbered upwards, and one that is in the table already (or an
-earlier one) is not written again. A writer is one checkpoint of one query: who begins anew with a
-new checkpoint needs a new name, or his batches are taken for old ones.
+earlier one) is not written again. A writer is one checkpoint of one query: a query with a new
+checkpoint needs a new name, or its batches are taken for old ones.
 """
 
 from collections.abc import Callable, Sequence

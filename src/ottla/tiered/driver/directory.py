@@ -2,8 +2,8 @@
 
 An object is a file, and its key the path below the root. It is written under another name in
 ``.tmp``, synced and renamed, so that under its key it is there whole or not at all, also after the
-power was lost. Whoever opens the store removes what others have left in ``.tmp``: what is still
-being written is locked. Several brokers may share a directory.
+power was lost. The process that opens the store removes what others have left in ``.tmp``: what is
+still being written is locked. Several brokers may share a directory.
 """
 
 # Paths are strings: they are made of keys, and checked as such.

@@ -53,7 +53,7 @@ class FollowerStarts:
     ) -> None:
         """Begin, unless it is under way; ``followed`` gives the log while it is to be changed.
 
-        What fails is asked for again by whoever asked now.
+        What fails is asked for again by the caller.
         """
         key = partition.topic_id, partition.partition
         if key not in self._under_way:

@@ -154,7 +154,7 @@ class LogTasks:
         return local, remote
 
     async def _led(self) -> tuple[Log, RemotePartition] | None:
-        """The same for a leader, who also says where the log begins."""
+        """The same for a leader, which also says where the log begins."""
         known = await self._known()
         if known is not None:
             local, remote = known

@@ -207,7 +207,7 @@ class RemoteLogManager:
     def deleted(self, partition: TopicIdPartition) -> None:
         """Its topic is gone, and so is to be all that the remote store has of it.
 
-        Whoever leads what tells of it sees to that: there is always one, and no second.
+        The leader of the partition that tells of it sees to that: there is just one at a time.
         """
         if self._metadata.is_led(partition):
             self._empty(partition, is_gone=True)
@@ -225,8 +225,8 @@ class RemoteLogManager:
     def _look_for_gone(self) -> None:
         """Empty what belongs to topics that are gone, and that nobody has seen to.
 
-        A topic that is not known here yet may have records already: somebody who knows it leads it.
-        So it is gone only when it is missed again and again, by one who has heard the latest.
+        A topic that is not known here yet may have records already: a broker that knows it leads
+        it. So it is gone only when it is missed again and again, by one that has heard the latest.
         """
         self._looking = self._scheduler.call_later(GONE_SECONDS, self._look_for_gone)
         if not self._is_current():

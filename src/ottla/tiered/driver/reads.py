@@ -2,7 +2,7 @@
 
 A segment may go while it is read: expired, or replaced by a rewritten one. Then it is looked for
 once more, and only what is found neither time is an error. As in Kafka a store that fails is an
-UNKNOWN_SERVER_ERROR for the reader, who tries again.
+UNKNOWN_SERVER_ERROR for the reader, which tries again.
 """
 
 from collections.abc import Callable
@@ -126,7 +126,7 @@ class RemoteReads:
                 if committed and not is_complete:
                     aborted = local.aborted_transactions(offset, data.next_offset)
                     data = data._replace(aborted=[*data.aborted, *aborted])
-            except Exception as error:  # noqa: BLE001 - it belongs to whoever reads the promise
+            except Exception as error:  # noqa: BLE001 - it belongs to the promise
                 done.fail(error)
             else:
                 done.fulfil(data)

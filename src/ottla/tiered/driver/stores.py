@@ -17,7 +17,7 @@ KNOWN: Final = ("file", *SCHEMES)
 def open_store(url: str, settings: Mapping[str, str], *, writable: bool = True) -> RemoteStore:
     """``settings`` are those of the broker, by their full names; only ``ottla.remote.store.*``.
 
-    Who only reads says so, and then nothing is made or cleaned up when it is opened.
+    A caller that only reads says so, and then nothing is made or cleaned up when it is opened.
     InvalidConfig for an address that cannot be right, RemoteStoreError when the store is not there.
     """
     parts = urlsplit(url)

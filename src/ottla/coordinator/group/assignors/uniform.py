@@ -71,7 +71,7 @@ class _Draft:
                     self._load[member_id] -= 1
 
     def hand_out(self) -> None:
-        """Give what nobody has to those who have least; crowded topics have the least choice."""
+        """Give what nobody has to members that have least; crowded topics have the least choice."""
         for topic_id in sorted(self._subscribers, key=self._scarcity):
             owners = self._owners[topic_id]
             heap = [(self._load[each], each) for each in self._subscribers[topic_id]]
@@ -94,7 +94,7 @@ class _Draft:
                 return
 
     def _balance_topic(self, topic_id: bytes) -> int:
-        """Move partitions from who has most to who has least; return how many were moved."""
+        """Move partitions from the fullest to the emptiest member; return how many were moved."""
         owned: dict[str, list[int]] = {}
         for partition, member_id in sorted(self._owners[topic_id].items()):
             owned.setdefault(member_id, []).append(partition)

@@ -284,7 +284,7 @@ class ClassicGroup:
     def check_partition_commit(
         self, member_id: str, generation_id: int, topic: str, topic_id: bytes, partition: int
     ) -> None:
-        """Whoever is of this generation may commit what it likes."""
+        """A member of this generation may commit what it likes."""
 
     def check_offset_fetch(self, member_id: str | None, epoch: int) -> None:
         """Anybody may ask."""

@@ -71,7 +71,7 @@ class ClassicJoin:
             case ClassicState.EMPTY | ClassicState.DEAD:
                 return True
             case ClassicState.PREPARING_REBALANCE:
-                # those who wait count, not all members: so the last to rejoin a group that has
+                # members that wait count, not all members: so the last to rejoin a group that has
                 # become too large are the ones that are turned away
                 if member is not None and member.awaiting_join is not None:
                     return True

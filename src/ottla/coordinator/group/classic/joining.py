@@ -1,7 +1,8 @@
 """A JoinGroup request on its way, with all that belongs to it.
 
 What can be answered at once is the answer of the :class:`Outcome`, which the runtime gives when the
-records that it rests on are committed. Who must wait for others waits by ``Joining.answer``.
+records that it rests on are committed. A member that must wait for others waits by
+``Joining.answer``.
 """
 
 from typing import Final

@@ -84,7 +84,7 @@ class ClassicMember:
 
     @property
     def is_excused(self) -> bool:
-        """Whether it need not send heartbeats, because we are the ones who owe it an answer.
+        """Whether it need not send heartbeats, because we owe it an answer.
 
         Not so while it is new: it may have given up its connection without our knowing.
         """

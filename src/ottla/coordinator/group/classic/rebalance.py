@@ -3,9 +3,9 @@
 1. ``prepare``: members must join again. An empty group waits a while for its first members
    (``group.initial.rebalance.delay.ms``), any other until all have joined or the longest rebalance
    timeout of its members is over.
-2. ``complete_join``: who has not joined is out, unless it is a static member; a protocol is chosen,
-   and everybody learns the generation, the leader also the members.
-3. The leader's SyncGroup brings the assignment (see ``sync``). Who does not send SyncGroup within
+2. ``complete_join``: a member that has not joined is out, unless it is static; a protocol is
+   chosen, and everybody learns the generation, the leader also the members.
+3. The leader's SyncGroup brings the assignment (see ``sync``). A member without SyncGroup within
    the rebalance timeout is out, and the group begins again.
 
 All that a rebalance changes lives in memory, and so do its timers: they last when a write fails.
@@ -80,7 +80,7 @@ class ClassicRebalance:
         return nothing()
 
     def begin_again(self, group: ClassicGroup, now_ms: int) -> None:
-        """Members were sent away who must join, and the group's timers may be gone."""
+        """Members that must join were sent away, and the group's timers may be gone."""
         if group.state is ClassicState.PREPARING_REBALANCE:
             self._wait_for_members(group)
         elif group.can_rebalance and not group.is_empty:
@@ -259,7 +259,7 @@ class ClassicRebalance:
     # Groups and members that go
 
     def dissolve(self, group: ClassicGroup, error: ErrorCode, now_ms: int) -> None:
-        """The group is not there any more: whoever waits in it must come again."""
+        """The group is not there any more: members that wait in it must come again."""
         group.transition_to(ClassicState.DEAD, now_ms)
         self.timers.cancel(("join", group.group_id))
         self.timers.cancel(("sync", group.group_id))

@@ -117,7 +117,7 @@ class Migration:
         )
 
     def _send_back(self, classic: ClassicGroup) -> None:
-        """Whoever waits for the rebalance that was under way must come again."""
+        """Members that wait for the rebalance that was under way must come again."""
         code = ErrorCode.REBALANCE_IN_PROGRESS
         for member in list(classic.members.values()):
             self._rebalance.answer_join(member, join_refused(code, member.member_id))
@@ -155,7 +155,7 @@ class Migration:
         *,
         rebalance: bool = True,
     ) -> Outcome[GroupRecord, T]:
-        """Make a classic group of who is left, and of ``joining``, which takes a static place."""
+        """Make a classic group of the rest, and of ``joining``, which takes a static place."""
         group_id = group.group_id
         records = group.tombstones()
         classic = self._classic(group, {member.member_id for member in gone}, joining)

@@ -99,7 +99,7 @@ def old_metadata_tombstone(group_id: str) -> GroupRecord:
 
 
 def removed_member(group_id: str, member_id: str) -> list[GroupRecord]:
-    """What it owns goes first, itself last: whoever reads only a part sees a whole member."""
+    """What it owns goes first, itself last: a reader of only a part sees a whole member."""
     return [
         assignment_tombstone(group_id, member_id),
         target_tombstone(group_id, member_id),

@@ -161,7 +161,7 @@ def _slices(found: dict[str, set[str]], names: list[str]) -> Iterator[bool]:
         try:
             matcher = Matcher(expression)
         except InvalidRegularExpression:
-            continue  # it came from a record, and was valid for whoever wrote it
+            continue  # it came from a record, and was valid for its writer
         for name in names:
             before = matcher.work
             if matcher.matches(name):
