@@ -22,6 +22,9 @@ from ottla.protocol.generated.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from ottla.protocol.generated.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+)
 from ottla.protocol.message import from_bytes, to_bytes
 from ottla.protocol.primitives import ITEMS_MAX, uvarint
 
@@ -176,6 +179,16 @@ def test_a_request_goes_to_the_controller_with_the_time_that_its_client_gives_it
     elsewhere = dispatched.broker.services.forwarding = ControllerElsewhere()
     dispatched.send(WHOLE)
     assert elsewhere.timeouts == [CREATE.timeout_ms]
+
+
+def test_what_no_time_at_all_means_the_controller_says() -> None:
+    dispatched = Dispatched()
+    elsewhere = dispatched.broker.services.forwarding = ControllerElsewhere()
+    for timeout_ms in (0, -1):
+        dispatched.send(header(19, 7) + to_bytes(CreateTopicsRequest(timeout_ms=timeout_ms), 7))
+    unread = ListPartitionReassignmentsRequest(timeout_ms=1)
+    dispatched.send(header(46, 0) + to_bytes(unread, 0))
+    assert elsewhere.timeouts == [None, None, None]
 
 
 def test_a_mistake_of_ours_is_told_and_the_client_hears_of_it() -> None:

@@ -142,6 +142,17 @@ FORWARDED: list[tuple[ModuleType, Message, Message]] = [
     (list_partition_reassignments, LIST, LISTED),
 ]
 NAMES = [module.__name__.rpartition(".")[2] for module, _, _ in FORWARDED]
+UNTIMED = [row for row in FORWARDED if row[0] in (update_features, list_partition_reassignments)]
+TIMED = [row for row in FORWARDED if row not in UNTIMED]
+NAMES_TIMED = [module.__name__.rpartition(".")[2] for module, _, _ in TIMED]
+NAMES_UNTIMED = [module.__name__.rpartition(".")[2] for module, _, _ in UNTIMED]
+
+
+def within(request: Message, timeout_ms: int) -> Message:
+    """The same request with another timeout."""
+    names: Any = type(request).__slots__
+    fields = {name: getattr(request, name) for name in names}
+    return type(request)(**{**fields, "timeout_ms": timeout_ms})
 
 
 def codes(answer: Message) -> list[int]:
@@ -166,7 +177,7 @@ def test_the_controllers_answer_is_the_answer(
     assert broker.controller.asked == [request_]
 
 
-@pytest.mark.parametrize(("handler", "request_", "answer"), FORWARDED, ids=NAMES)
+@pytest.mark.parametrize(("handler", "request_", "answer"), TIMED, ids=NAMES_TIMED)
 def test_the_answer_waits_for_the_controller_but_not_longer_than_the_client(
     handler: ModuleType, request_: Message, answer: Message
 ) -> None:
@@ -181,7 +192,7 @@ def test_the_answer_waits_for_the_controller_but_not_longer_than_the_client(
     broker.controller.waiting[0].fulfil(answer)  # too late, and nobody minds
 
 
-@pytest.mark.parametrize(("handler", "request_", "answer"), FORWARDED, ids=NAMES)
+@pytest.mark.parametrize(("handler", "request_", "answer"), TIMED, ids=NAMES_TIMED)
 def test_an_answer_in_time_leaves_no_timer_behind(
     handler: ModuleType, request_: Message, answer: Message
 ) -> None:
@@ -193,19 +204,29 @@ def test_an_answer_in_time_leaves_no_timer_behind(
     broker.scheduler.run_for(2.0)
 
 
-@pytest.mark.parametrize(("handler", "request_", "answer"), FORWARDED, ids=NAMES)
+@pytest.mark.parametrize(("handler", "request_", "answer"), TIMED, ids=NAMES_TIMED)
 @pytest.mark.parametrize("timeout_ms", [0, -1])
 def test_a_client_that_gives_no_time_gets_nothing_done(
-    handler: ModuleType, request_: Any, answer: Message, timeout_ms: int
+    handler: ModuleType, request_: Message, answer: Message, timeout_ms: int
 ) -> None:
     broker = Broker()
-    hasty = type(request_)(
-        **{name: getattr(request_, name) for name in request_.__slots__ if name != "timeout_ms"},
-        timeout_ms=timeout_ms,
-    )
+    hasty = within(request_, timeout_ms)
     refused = broker.ask(handler, hasty, handler.VERSIONS[1], type(answer))
     assert codes(refused) == [ErrorCode.REQUEST_TIMED_OUT]
     assert broker.controller.asked == []
+
+
+@pytest.mark.parametrize(("handler", "request_", "answer"), UNTIMED, ids=NAMES_UNTIMED)
+@pytest.mark.parametrize("timeout_ms", [0, -1, 1])
+def test_where_kafka_does_not_look_at_the_time_that_a_client_gives_neither_do_we(
+    handler: ModuleType, request_: Message, answer: Message, timeout_ms: int
+) -> None:
+    broker = Broker()
+    version = handler.VERSIONS[1]
+    promise = broker.start(handler, within(request_, timeout_ms), version)
+    broker.scheduler.run_for(2.0)
+    broker.controller.waiting[0].fulfil(answer)
+    assert promise.result() == answer
 
 
 @pytest.mark.parametrize(("handler", "request_", "answer"), FORWARDED, ids=NAMES)

@@ -405,7 +405,7 @@ class Cluster:
         (endpoint,) = voter(node_id).endpoints
         request = AddRaftVoterRequest(
             cluster_id=CLUSTER_ID,
-            timeout_ms=1_000,
+            timeout_ms=0,  # which Kafka does not look at
             voter_id=node_id,
             voter_directory_id=key_of(node_id).directory_id,
             listeners=[AddListener(name=endpoint.name, host=endpoint.host, port=endpoint.port)],

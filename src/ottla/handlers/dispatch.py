@@ -121,6 +121,10 @@ CONTROLLER_HANDLERS: Final[dict[ApiKey, str]] = {
 
 _BY_BROKER_FIRST: Final = frozenset({ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS})
 """The broker does its part of these, and asks the controller for the rest itself."""
+_TIMEOUT_UNUSED: Final = frozenset(
+    {ApiKey.LIST_PARTITION_REASSIGNMENTS, ApiKey.UPDATE_FEATURES, ApiKey.ADD_RAFT_VOTER}
+)
+"""These have a timeout that the controller does not look at."""
 
 
 def served(*, of_controller: bool) -> list[ApiKey]:
@@ -289,6 +293,8 @@ class Dispatcher:
     ) -> Answer:
         """Ask the controller in this process, or, when another is active, that one."""
         timeout_ms: int | None = getattr(request, "timeout_ms", None)
+        if entry.api.key in _TIMEOUT_UNUSED or (timeout_ms is not None and timeout_ms <= 0):
+            timeout_ms = None  # what no time at all means, the controller says
         for _ in range(_TURNS_MAX):
             local = services.forwarding.local
             if local is not None:

@@ -1,13 +1,13 @@
 """ListPartitionReassignments (key 46): which partitions are on the move, and whither (KIP-455).
 
-v0 flexible from the start. Without a list of topics all are meant.
+v0 flexible from the start. Without a list of topics all are meant. The controller does not look at
+the request's timeout, however short.
 """
 
 from typing import Final
 
 from ottla.common.errors import ErrorCode
 from ottla.handlers.context import ControllerServices, RequestContext
-from ottla.handlers.deadlines import within
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -27,11 +27,7 @@ async def handle(
 ) -> ListPartitionReassignmentsResponse:
     if request.topics == []:
         return ListPartitionReassignmentsResponse(error_message=None)
-    return await within(
-        services.scheduler,
-        request.timeout_ms,
-        lambda: services.controller.list_partition_reassignments(request),
-    )
+    return await services.controller.list_partition_reassignments(request)
 
 
 def refuse(

@@ -1,13 +1,13 @@
 """UpdateFeatures (key 57): raise or lower what the whole cluster has agreed to use (KIP-584).
 
 All updates are made or none. v0 says by a flag that a level may be lowered; v1 by an upgrade type,
-and can be asked what would happen (KIP-778); v2 answers with one error for all.
+and can be asked what would happen (KIP-778); v2 answers with one error for all. The controller does
+not look at the request's timeout, however short.
 """
 
 from typing import Final
 
 from ottla.handlers.context import ControllerServices, RequestContext
-from ottla.handlers.deadlines import within
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.update_features import (
     UpdateFeaturesRequest,
@@ -26,10 +26,6 @@ async def handle(
         for update in request.feature_updates:
             if update.allow_downgrade:
                 update.upgrade_type = _SAFE_DOWNGRADE
-    response = await within(
-        services.scheduler,
-        request.timeout_ms,
-        lambda: services.controller.update_features(request),
-    )
+    response = await services.controller.update_features(request)
     response.error_message = response.error_message or None
     return response

@@ -89,8 +89,8 @@ class VoterChanges:
         except ApiError as error:
             done(error)
             return answer
-        timeout_ms = min(request.timeout_ms, self._driver.settings.request_timeout_ms)
-        change = self._begin(done, max(timeout_ms, 1))
+        # The request's own timeout is not looked at, as in Kafka.
+        change = self._begin(done, self._driver.settings.request_timeout_ms)
         endpoint = endpoint_of(endpoints, self._driver.settings.listener_name)
         assert endpoint is not None
         asked = self._driver.channel.send(
