@@ -12,6 +12,8 @@
 import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
+from tests.raft.quorums import DIRECTORY
+
 from ottla.config.broker import BrokerConfig
 from ottla.metadata.records import encode_record
 from ottla.metadata.snapshot import SnapshotContent
@@ -296,9 +298,17 @@ class Checker:
         """All have the same log, as far as they still have it, and the same state."""
         for node in self._cluster.nodes.values():
             assert node.listener.end_offset == self.high_watermark, self.describe()
-            for entry in self._logs[node.node_id].entries:
+            log = self._logs[node.node_id]
+            for entry in log.entries:
                 known = self._committed_at(entry.base_offset)
                 assert known is None or known == entry
+            ids = node.driver.snapshots.ids()
+            assert all(each.end_offset >= log.start_offset for each in ids), (
+                f"{ids} lie before the log"
+            )
+            names = self._cluster.disks[node.node_id].list_directory(DIRECTORY)
+            left = [name for name in names if name.endswith(".part")]
+            assert not left, f"node {node.node_id} has left {left}"
 
     def describe(self) -> str:
         lines = [f"high watermark {self.high_watermark}, leaders {self._leaders}"]

@@ -1,11 +1,14 @@
 """A quorum of real drivers on disks in memory, in virtual time, with a network that fails.
 
 Everything follows from one seed. Messages are lost, late, doubled and overtaken; nodes are cut from
-one another, lose power with what they had not synced, and come back; voters come and go. Every
-message goes through its bytes. ``Checker`` (:mod:`checker`) looks on and fails what must not be.
+one another, lose power with what they had not synced, and come back; voters come and go. Snapshots
+may be written and checked slowly, and some writes fail. Every message goes through its bytes.
+``Checker`` (:mod:`checker`) looks on and fails what must not be.
 """
 
-from collections.abc import Callable
+import errno
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -35,6 +38,7 @@ from ottla.protocol.generated.vote import VoteRequest
 from ottla.protocol.message import Message, from_bytes, to_bytes
 from ottla.raft.channel import Destination
 from ottla.raft.driver import RaftDriver
+from ottla.raft.lanes import SNAPSHOT_LANE
 from ottla.raft.replies import Asker
 from ottla.raft.service import RaftService
 from ottla.raft.settings import RaftSettings
@@ -50,6 +54,8 @@ CONFIG = settings(internal_metadata_log_segment_bytes="2048")
 FIRST_PORT = 9_000
 DELAY_SECONDS = (0.0005, 0.02)
 SLOW_SECONDS = (0.0005, 0.6)
+SNAPSHOT_SECONDS = (0.01, 6.0)
+"""How long it takes to write or check a snapshot while the disk is slow."""
 
 
 def key_of(node_id: int) -> ReplicaKey:
@@ -68,8 +74,9 @@ REPLAY_BYTES = (1, 150, 1 << 18)
 class MortalScheduler:
     """The scheduler of one life of a node: with the node ends whatever it had planned."""
 
-    def __init__(self, scheduler: SimulatedScheduler) -> None:
-        self._scheduler = scheduler
+    def __init__(self, cluster: "Cluster") -> None:
+        self._cluster = cluster
+        self._scheduler = cluster.scheduler
         self.is_alive = True
 
     def monotonic(self) -> float:
@@ -102,9 +109,15 @@ class MortalScheduler:
             else:
                 promise.fulfil(result)  # type: ignore[arg-type]
 
-        self._scheduler.run_in_background(lambda: work() if self.is_alive else None).when_done(
-            finish
-        )
+        def begin() -> None:
+            done = self._scheduler.run_in_background(lambda: work() if self.is_alive else None)
+            done.when_done(finish)
+
+        slowness = self._cluster.slowness
+        if lane == SNAPSHOT_LANE and slowness is not None and slowness.below(3) == 0:
+            self._scheduler.call_later(slowness.between(*SNAPSHOT_SECONDS), begin)
+        else:
+            begin()
         return promise
 
 
@@ -116,7 +129,7 @@ class Node:
         self.cluster = cluster
         self.may_fail = False
         """Whether a test has broken its disk."""
-        self.scheduler = MortalScheduler(cluster.scheduler)
+        self.scheduler = MortalScheduler(cluster)
         filesystem = cluster.disks[node_id]
         log = CheckedLog.opened(filesystem, LOG_DIR, CONFIG, self.scheduler.wall_ms())
         log.watch(cluster.checker, node_id)
@@ -172,7 +185,7 @@ class Node:
         if snapshot_id <= (self.driver.snapshots.latest() or BOOTSTRAP_SNAPSHOT):
             return
         change = self.driver.control.at(snapshot_id.end_offset)
-        batches = list(
+        batches: Iterable[bytes | bytearray] = list(
             container(
                 [self.listener.state_record()],
                 epoch=snapshot_id.epoch,
@@ -183,10 +196,15 @@ class Node:
             )
         )
 
-        def written(_: Promise[None]) -> None:
-            if not self.driver.is_down:
-                self.driver.clean(SnapshotRetention(1_500, -1))
+        def written(done: Promise[None]) -> None:
+            with suppress(OSError):
+                done.result()
+                if not self.driver.is_down:
+                    self.driver.clean(SnapshotRetention(1_500, -1))
 
+        slowness = self.cluster.slowness
+        if slowness is not None and slowness.below(4) == 0:
+            batches = without_space(batches)
         self.driver.write_snapshot(snapshot_id, batches).when_done(written)
 
     # Requests
@@ -289,6 +307,7 @@ class Cluster:
         dynamic: bool = True,
         driver_class: type[RaftDriver] | None = None,
         auto_join: bool = False,
+        has_slow_snapshots: bool = False,
     ) -> None:
         self.auto_join = auto_join
         self.has_older_versions = True
@@ -298,6 +317,10 @@ class Cluster:
         if driver_class is not None:
             self.driver_class = driver_class
         self.chance = Chance(seed)
+        self.slowness: Chance | None = None
+        """When snapshots are slow to write and check, or fail; None for never."""
+        if has_slow_snapshots:
+            self.slowness = Chance(int.from_bytes(f"{seed}/snapshots".encode()))
         self.scheduler = SimulatedScheduler(self.chance)
         self.checker = Checker(self)
         self.initial = list(range(1, voters + 1))
@@ -445,6 +468,8 @@ class Cluster:
         self.elect(seconds)
         self.append()
         assert self.run_until(self._is_converged, seconds), self.checker.describe()
+        if self.slowness is not None:
+            self.run_for(SNAPSHOT_SECONDS[1] + 1)
         self.checker.converged()
 
     def _is_converged(self) -> bool:
@@ -456,6 +481,12 @@ class Cluster:
             node.driver.high_watermark == end and node.driver.epoch == leader.driver.epoch
             for node in self.nodes.values()
         )
+
+
+def without_space(batches: Iterable[bytes | bytearray]) -> Iterator[bytes | bytearray]:
+    """A disk that becomes full while the snapshot is written."""
+    yield next(iter(batches))
+    raise OSError(errno.ENOSPC, "no space left on device")
 
 
 def formatted(voters: VoterSet | None) -> MemoryFilesystem:

@@ -3,8 +3,11 @@
 from collections.abc import Iterable
 
 from ottla.common.chance import Chance
+from ottla.common.promise import Promise
 from ottla.config.broker import BrokerConfig
 from ottla.metadata.snapshot import SnapshotContent, container
+from ottla.protocol.message import Message
+from ottla.raft.channel import Destination, RaftChannel
 from ottla.raft.driver import RaftDriver
 from ottla.raft.log import LogBatch, MetadataLog, metadata_directory
 from ottla.raft.settings import RaftSettings
@@ -91,6 +94,13 @@ class Notes:
         self.high_watermark = high_watermark
 
 
+class Silence:
+    """A channel to nodes that never answer."""
+
+    def send(self, destination: Destination, request: Message) -> Promise[Message]:
+        return Promise()
+
+
 class Quorum:
     """One life of a node."""
 
@@ -101,6 +111,7 @@ class Quorum:
         seed: int = 1,
         config: BrokerConfig | None = None,
         replay_bytes: int = 1 << 18,
+        channel: RaftChannel | None = None,
     ) -> None:
         self.filesystem = filesystem
         self.scheduler = SimulatedScheduler(Chance(seed))
@@ -118,6 +129,7 @@ class Quorum:
             chance=Chance(seed),
             listener=self.notes,
             on_failure=self.failures.append,
+            channel=channel,
         )
 
     def lead(self) -> "Quorum":

@@ -15,7 +15,7 @@ class QuorumMachine(RuleBasedStateMachine):
 
     @initialize(seed=st.integers(0, 1 << 32), dynamic=st.booleans())
     def begin(self, seed: int, dynamic: bool) -> None:
-        self.cluster = Cluster(seed, 3, observers=1, dynamic=dynamic)
+        self.cluster = Cluster(seed, 3, observers=1, dynamic=dynamic, has_slow_snapshots=True)
 
     @rule(tenths=st.integers(1, 30))
     def wait(self, tenths: int) -> None:

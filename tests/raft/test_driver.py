@@ -9,6 +9,7 @@ from tests.raft.quorums import (
     VOTERS,
     Notes,
     Quorum,
+    Silence,
     formatted,
     settings,
     snapshot_batches,
@@ -16,14 +17,16 @@ from tests.raft.quorums import (
 
 from ottla.common.errors import NotController
 from ottla.raft.control import QuorumUnknown
+from ottla.raft.divergence import Agreement, compare, truncation_point
 from ottla.raft.effects import FetchLog, FetchSnapshot
 from ottla.raft.events import EpochBegun, FetchAnswered, SnapshotAnswered
-from ottla.raft.log import LogBatch
+from ottla.raft.log import LogBatch, OffsetAndEpoch
 from ottla.raft.quorum_state import decode_quorum_state
 from ottla.raft.replaying import Replaying
 from ottla.raft.snapshots import SnapshotId, SnapshotRetention
 from ottla.raft.voters import LeaderInfo
 from ottla.records.batch import batches
+from ottla.records.builder import BatchBuilder
 from ottla.records.control import ControlType, read_control_type
 from ottla.storage.directories import LogDirFailed
 from ottla.testing.files import MemoryFilesystem
@@ -211,28 +214,51 @@ def test_what_a_crash_left_unfinished_is_removed() -> None:
     assert [n for n in filesystem.list_directory(DIRECTORY) if "checkpoint." in n] == []
 
 
-def download(quorum: Quorum, snapshot_id: SnapshotId, leader: LeaderInfo) -> None:
-    """Begin to follow ``leader``, and get a snapshot from it; nothing more happens yet."""
+def download(
+    quorum: Quorum, snapshot_id: SnapshotId, leader: LeaderInfo, *, end: int | None = None
+) -> list[FetchSnapshot]:
+    """Begin to follow ``leader``, and get a snapshot from it; nothing more happens yet.
+
+    It comes up to ``end``; return what is asked for next.
+    """
     driver = quorum.driver
     effects = driver.step(EpochBegun(driver.now, leader))
     (fetch,) = (effect for effect in effects if isinstance(effect, FetchLog))
     effects = driver.step(FetchAnswered(driver.now, fetch, 0, leader, snapshot_id=snapshot_id))
     (asked,) = (effect for effect in effects if isinstance(effect, FetchSnapshot))
+    return receive(quorum, asked, leader, 0, end)
+
+
+def receive(
+    quorum: Quorum, asked: FetchSnapshot, leader: LeaderInfo, start: int, end: int | None
+) -> list[FetchSnapshot]:
     data = b"".join(snapshot_batches([NO_OP], epoch=1))
-    driver.step(
-        SnapshotAnswered(driver.now, asked, 0, leader, snapshot_id, len(data), 0, data),
+    now, part = quorum.driver.now, data[start:end]
+    effects = quorum.driver.step(
+        SnapshotAnswered(now, asked, 0, leader, asked.snapshot_id, len(data), start, part)
     )
+    return [effect for effect in effects if isinstance(effect, FetchSnapshot)]
+
+
+def parts(quorum: Quorum) -> list[str]:
+    names = quorum.filesystem.list_directory(DIRECTORY)
+    return [name for name in names if name.endswith(".part")]
+
+
+def voter_of_three(seed: int = 1) -> Quorum:
+    config = settings(
+        controller_quorum_voters="1@localhost:9093,2@localhost:9094,3@localhost:9095",
+        controller_quorum_bootstrap_servers="",
+    )
+    quorum = Quorum(formatted(dynamic=False), seed=seed, config=config, channel=Silence())
+    quorum.driver.start()
+    return quorum
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_snapshot_that_comes_again_while_it_is_checked_is_installed_once(seed: int) -> None:
     """Seed 52 of the simulation: the later of two checks found no file, and the node ended."""
-    config = settings(
-        controller_quorum_voters="1@localhost:9093,2@localhost:9094,3@localhost:9095",
-        controller_quorum_bootstrap_servers="",
-    )
-    quorum = Quorum(formatted(dynamic=False), seed=seed, config=config)
-    quorum.driver.start()
+    quorum = voter_of_three(seed)
     snapshot_id = SnapshotId(1000, 1)
     download(quorum, snapshot_id, LeaderInfo(1, 2))
     download(quorum, snapshot_id, LeaderInfo(2, 3))
@@ -240,6 +266,51 @@ def test_a_snapshot_that_comes_again_while_it_is_checked_is_installed_once(seed:
     assert quorum.failures == []
     assert quorum.notes.snapshot == snapshot_id
     assert quorum.driver.end_offset == 1000
+
+
+def test_a_download_that_has_begun_anew_is_not_judged_by_the_check_of_the_first() -> None:
+    quorum = voter_of_three()
+    snapshot_id = SnapshotId(1000, 1)
+    download(quorum, snapshot_id, LeaderInfo(1, 2))
+    (asked,) = download(quorum, snapshot_id, LeaderInfo(2, 3), end=70)
+    quorum.scheduler.run_for(0.1)
+    assert quorum.notes.snapshot is None
+    receive(quorum, asked, LeaderInfo(2, 3), 70, None)
+    quorum.scheduler.run_for(0.1)
+    assert quorum.failures == []
+    assert quorum.notes.snapshot == snapshot_id
+
+
+def test_what_has_come_of_a_download_goes_when_it_is_given_up() -> None:
+    quorum = voter_of_three()
+    for epoch, end in ((1, 70), (31, None)):
+        download(quorum, SnapshotId(1000 * epoch, 1), LeaderInfo(epoch, 2), end=end)
+        assert len(parts(quorum)) == 1
+        quorum.driver.step(EpochBegun(quorum.driver.now, LeaderInfo(epoch + 10, 3)))
+        quorum.driver.step(EpochBegun(quorum.driver.now, LeaderInfo(epoch + 20, 2)))
+        quorum.scheduler.run_for(0.1)
+        assert parts(quorum) == []
+    assert quorum.failures == []
+
+
+def test_a_snapshot_that_is_written_late_goes_where_the_log_begins_with_a_later_one() -> None:
+    quorum = voter_of_three()
+    driver = quorum.driver
+    late, newer = SnapshotId(10, 1), SnapshotId(1000, 2)
+    written = driver.write_snapshot(late, snapshot_batches([NO_OP], epoch=1))
+    download(quorum, newer, LeaderInfo(2, 3))
+    quorum.scheduler.run_for(0.1)
+    driver.snapshots.write(late, snapshot_batches([NO_OP], epoch=1))
+    assert (written.done, driver.snapshots.ids()) == (True, [late, newer])
+    # A replica that has exactly what lies before the log needs nothing but the log.
+    assert compare(driver.log, driver.snapshots.ids(), 1000, 2) == Agreement()
+    builder = BatchBuilder()
+    builder.append(1, None, NO_OP)
+    driver.log.append(builder.build(base_offset=1000, leader_epoch=3), 1)
+    point = truncation_point(driver.log, driver.snapshots.ids(), OffsetAndEpoch(990, 1))
+    assert point == OffsetAndEpoch(1000, 2)
+    driver.clean(SnapshotRetention(-1, -1))
+    assert driver.snapshots.ids() == [newer]
 
 
 def test_a_long_log_is_replayed_in_turns_and_led_when_all_is() -> None:

@@ -8,6 +8,7 @@ from ottla.raft.events import Resign
 SEEDS = 100
 SLOW_SEEDS = 2_000
 UPGRADE_SEEDS = 20
+SNAPSHOT_SEEDS = 60
 STEPS = 25
 
 
@@ -16,7 +17,9 @@ class Walk:
 
     def __init__(self, seed: int, cluster: Cluster | None = None) -> None:
         size = (3, 3, 5, 3, 1, 3, 2, 4, 3, 3)[seed % 10]
-        self.cluster = cluster or Cluster(seed, size, observers=1 + seed % 2, dynamic=seed % 4 != 3)
+        self.cluster = cluster or Cluster(
+            seed, size, observers=1 + seed % 2, dynamic=seed % 4 != 3, has_slow_snapshots=True
+        )
         self.chance = self.cluster.chance
 
     def run(self) -> None:
@@ -76,6 +79,30 @@ class UpgradingWalk(Walk):
         super().act()
 
 
+class SnapshotWalk(Walk):
+    """Nodes are away for long, and all that is left for them is a snapshot."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed, Cluster(seed, 3, observers=1, has_slow_snapshots=True))
+
+    def act(self) -> None:
+        cluster, chance = self.cluster, self.chance
+        dice = chance.below(12)
+        if dice < 5:
+            for _ in range(4 + chance.below(12)):
+                cluster.append()
+        elif dice < 9:
+            for node in cluster.nodes.values():
+                if chance.below(3):
+                    node.take_snapshot()
+        elif dice == 9:
+            cluster.partition({chance.choose(cluster.ids)})
+        elif dice == 10:
+            cluster.heal()
+        else:
+            super().act()
+
+
 def run(first_seed: int, last_seed: int, kind: type[Walk] = Walk) -> None:
     committed = 0
     for seed in range(first_seed, last_seed):
@@ -108,6 +135,10 @@ def test_the_same_seed_is_the_same_story() -> None:
         walk.run()
         stories.append((walk.cluster.checker.describe(), walk.cluster.scheduler.steps))
     assert stories[0] == stories[1]
+
+
+def test_a_quorum_is_safe_while_snapshots_take_the_place_of_its_log() -> None:
+    run(0, SNAPSHOT_SEEDS, SnapshotWalk)
 
 
 def test_a_quorum_is_safe_while_it_becomes_a_dynamic_one() -> None:

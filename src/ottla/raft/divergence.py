@@ -22,8 +22,9 @@ class Agreement(NamedTuple):
 def compare(log: RaftLog, snapshots: list[SnapshotId], offset: int, epoch: int) -> Agreement:
     """What to tell a replica whose log ends at ``offset`` with a record of ``epoch``.
 
-    ``snapshots`` are ours, the oldest first.
+    ``snapshots`` are ours, the oldest first; one that lies before our log counts for nothing.
     """
+    snapshots = joining(log, snapshots)
     latest = snapshots[-1] if snapshots else None
     if offset == 0:
         if latest is not None and latest != BOOTSTRAP_SNAPSHOT:
@@ -44,6 +45,11 @@ def compare(log: RaftLog, snapshots: list[SnapshotId], offset: int, epoch: int) 
     return Agreement()
 
 
+def joining(log: RaftLog, snapshots: list[SnapshotId]) -> list[SnapshotId]:
+    """Those that the log follows without a gap: one may have been written late."""
+    return [each for each in snapshots if each.end_offset >= log.start_offset]
+
+
 def end_of_epoch(log: RaftLog, snapshots: list[SnapshotId], epoch: int) -> OffsetAndEpoch:
     found = log.end_of_epoch(epoch)
     if found is None:
@@ -58,7 +64,7 @@ def truncation_point(
     log: RaftLog, snapshots: list[SnapshotId], diverging: OffsetAndEpoch
 ) -> OffsetAndEpoch:
     """Where a replica that was told of ``diverging`` cuts its own log."""
-    end = end_of_epoch(log, snapshots, diverging.epoch)
+    end = end_of_epoch(log, joining(log, snapshots), diverging.epoch)
     if end.epoch == diverging.epoch:
         return OffsetAndEpoch(min(end.offset, diverging.offset), end.epoch)
     return end

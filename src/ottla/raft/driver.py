@@ -230,9 +230,7 @@ class RaftDriver:
         if (latest.epoch, latest.end_offset) > (self.log.last_epoch, self.log.end_offset):
             # It was installed, and the log not yet made to begin with it.
             self.log.restart_at(latest.end_offset, latest.epoch, self.scheduler.wall_ms())
-        for older in self.snapshots.ids():
-            if older.end_offset < self.log.start_offset:
-                self.snapshots.remove(older)
+        self.snapshots.remove_before(self.log.start_offset)
         self.log.begins_after(self.snapshots.ids()[0].epoch)
         self._replaying.next_offset = latest.end_offset
         if latest == BOOTSTRAP_SNAPSHOT:
@@ -435,6 +433,8 @@ class RaftDriver:
     def clean(self, retention: SnapshotRetention) -> None:
         """Remove snapshots that are too old or too many, and the log before those that stay."""
         now_ms = self.scheduler.wall_ms()
+        # What was written may be late: the log begins with one that was downloaded meanwhile.
+        self.snapshots.remove_before(self.log.start_offset)
         snapshots = self.snapshots.described()
         removed = snapshots_to_remove(
             snapshots, log_bytes=self.log.size, now_ms=now_ms, retention=retention
@@ -456,17 +456,15 @@ class RaftDriver:
 
     def _snapshot_checked(self, snapshot_id: SnapshotId, checked: Promise[SnapshotContent]) -> None:
         # Under another leader the same snapshot may have come once more meanwhile.
-        if self.is_down or checked is not self._checking:
+        is_wanted = checked is self._checking and self.node.following.is_wanted(snapshot_id)
+        if self.is_down or not is_wanted:
             return
         try:
             content = checked.result()
-            if not self.node.following.is_wanted(snapshot_id):
-                return
             self.snapshots.install_download(snapshot_id)
             self.log.restart_at(snapshot_id.end_offset, snapshot_id.epoch, self.scheduler.wall_ms())
         except (CorruptMessage, ValueError) as error:
             log.warning("snapshot refused", snapshot=snapshot_id, reason=str(error))
-            self.snapshots.discard_download(snapshot_id)
             self.step(SnapshotRefused(self.now, snapshot_id))
             return
         except (OSError, LogDirFailed) as error:
@@ -480,9 +478,7 @@ class RaftDriver:
         self._replaying.next_offset = snapshot_id.end_offset
         self.step(SnapshotInstalled(self.now, snapshot_id))
         self._voters_changed()
-        for older in self.snapshots.ids():
-            if older < snapshot_id:
-                self.snapshots.remove(older)
+        self.snapshots.remove_before(snapshot_id.end_offset)
 
     # Driving the core
 
@@ -496,6 +492,7 @@ class RaftDriver:
             self.node.check()
             for effect in effects:
                 self._execute(effect)
+            self.snapshots.keep_download(self.node.following.download)
         except (OSError, LogDirFailed, CommittedTruncation) as error:
             self._fail(error)
             return []

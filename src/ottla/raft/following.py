@@ -20,6 +20,7 @@ from ottla.raft.events import (
     Truncated,
 )
 from ottla.raft.roles import Download, Follower
+from ottla.raft.snapshots import SnapshotId
 
 if TYPE_CHECKING:
     from ottla.raft.node import RaftNode
@@ -140,7 +141,15 @@ class Following:
             role.download = None
             node.connections.rest(role.leader_id, event.now)
 
-    def is_wanted(self, snapshot_id: object) -> bool:
+    @property
+    def download(self) -> SnapshotId | None:
+        """What is being downloaded or checked."""
+        role = self._node.role
+        if not isinstance(role, Follower) or role.download is None:
+            return None
+        return role.download.snapshot_id
+
+    def is_wanted(self, snapshot_id: SnapshotId) -> bool:
         """Whether a download that has been checked is still what we wait for."""
         role = self._node.role
         return (

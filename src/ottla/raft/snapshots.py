@@ -7,6 +7,7 @@ read-only. Formatting writes the first, of offset 0 and epoch 0, which holds onl
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from ottla.common.errors import CorruptMessage
@@ -45,7 +46,7 @@ class Snapshot(NamedTuple):
 class SnapshotStore:
     """The snapshots of one metadata log, oldest first."""
 
-    __slots__ = ("_described", "_directory", "_filesystem", "_listed", "_state")
+    __slots__ = ("_described", "_directory", "_downloading", "_filesystem", "_listed", "_state")
 
     def __init__(self, filesystem: Filesystem, directory: str) -> None:
         self._filesystem = filesystem
@@ -56,6 +57,8 @@ class SnapshotStore:
         """Another one after each change, which may be made in the background."""
         self._listed: tuple[object, list[SnapshotId]] | None = None
         """What the directory had, and in which state: each fetch of a replica asks for it."""
+        self._downloading: SnapshotId | None = None
+        """Of which there is a part."""
 
     def ids(self) -> list[SnapshotId]:
         state, listed = self._state, self._listed
@@ -103,6 +106,15 @@ class SnapshotStore:
         """Write a whole snapshot; may run in the background."""
         path = self._path(snapshot_id.file_name)
         part = f"{path}.part"
+        try:
+            self._write(part, batches)
+            self._rename(part, path)
+        except Exception:
+            with suppress(OSError):
+                self._filesystem.remove(part)
+            raise
+
+    def _write(self, part: str, batches: Iterable[bytes | bytearray]) -> None:
         file = self._filesystem.open(part, create=True)
         try:
             file.truncate(0)
@@ -114,7 +126,6 @@ class SnapshotStore:
         finally:
             file.close()
         self._filesystem.set_mode(part, _READ_ONLY)
-        self._rename(part, path)
 
     def _rename(self, part: str, path: str) -> None:
         try:
@@ -127,6 +138,8 @@ class SnapshotStore:
 
     def write_chunk(self, snapshot_id: SnapshotId, position: int, data: bytes) -> None:
         """Write what follows ``position``; at 0 the download begins anew."""
+        self.keep_download(snapshot_id)
+        self._downloading = snapshot_id
         file = self._filesystem.open(self._download(snapshot_id), create=True)
         try:
             file.truncate(position)
@@ -151,13 +164,17 @@ class SnapshotStore:
     def install_download(self, snapshot_id: SnapshotId) -> None:
         """Make a checked download the newest snapshot; those before it go."""
         path = self._path(snapshot_id.file_name)
+        self._downloading = None
         self._filesystem.set_mode(self._download(snapshot_id), _READ_ONLY)
         self._rename(self._download(snapshot_id), path)
 
-    def discard_download(self, snapshot_id: SnapshotId) -> None:
-        path = self._download(snapshot_id)
-        if self._filesystem.exists(path):
-            self._filesystem.remove(path)
+    def keep_download(self, wanted: SnapshotId | None) -> None:
+        """Remove what has come of a download, unless it is the one that is wanted."""
+        if self._downloading not in (None, wanted):
+            path = self._download(self._downloading)
+            self._downloading = None
+            if self._filesystem.exists(path):
+                self._filesystem.remove(path)
 
     def _download(self, snapshot_id: SnapshotId) -> str:
         return self._path(snapshot_id.file_name.replace(".", "-download.") + ".part")
@@ -173,6 +190,12 @@ class SnapshotStore:
             return file.read_at(position, size)
         finally:
             file.close()
+
+    def remove_before(self, start_offset: int) -> None:
+        """Those that end before the log begins: with what follows in it they are of no use."""
+        for snapshot_id in self.ids():
+            if snapshot_id.end_offset < start_offset:
+                self.remove(snapshot_id)
 
     def remove(self, snapshot_id: SnapshotId) -> None:
         try:
