@@ -250,6 +250,31 @@ def test_version_2_from_the_beginning_to_the_end(pair: Pair) -> None:
     tell(pair, "version-two", story)
 
 
+def test_an_abort_whose_additions_were_lost(pair: Pair) -> None:
+    """They went to a coordinator that stood still; the abort comes to its successor."""
+
+    def story(one: Story) -> None:
+        for version in range(6):
+            one.init(f"begins, {version}")
+            one.end(f"abort of what is empty, {version}", version, committed=False)
+            one.describe(f"was empty, {version}")
+            one.add(f"late, {version}")
+            one.describe(f"added late, {version}")
+            one.end(f"commit, {version}", version)
+            one.describe(f"committed, {version}")
+            one.end(f"abort after a commit, {version}", version, committed=False)
+            one.describe(f"was committed, {version}")
+            one.add(f"added, {version}")
+            one.end(f"abort, {version}", version, committed=False)
+            one.end(f"abort after an abort, {version}", version, committed=False)
+            one.describe(f"was aborted, {version}")
+            one.init(f"goes on, {version}", producer_id=one.producer_id, producer_epoch=one.epoch)
+            one.end(f"abort after going on, {version}", version, committed=False)
+            one.describe(f"went on, {version}")
+
+    tell(pair, "lost-additions", story)
+
+
 def test_fencing(pair: Pair) -> None:
     def story(one: Story) -> None:
         for version in range(3, 6):

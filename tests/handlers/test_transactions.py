@@ -323,6 +323,20 @@ def test_what_did_not_begin_cannot_be_ended(
     assert refused is ErrorCode.INVALID_TXN_STATE
 
 
+@pytest.mark.parametrize("version", range(5))
+def test_version_1_cannot_abort_what_was_added_to_a_coordinator_that_stood_still(
+    broker: TransactionBroker, version: int
+) -> None:
+    # Kafka refuses it with the same code, which librdkafka takes as fatal.
+    producer = broker.producer()
+    assert broker.end(producer, commit=False, version=version) is ErrorCode.INVALID_TXN_STATE
+    assert state(broker) is TransactionState.EMPTY
+    assert broker.send(producer, b"a") is NONE
+    assert broker.end(producer, version=version) is NONE
+    assert broker.end(producer, commit=False, version=version) is ErrorCode.INVALID_TXN_STATE
+    assert state(broker) is TransactionState.COMPLETE_COMMIT
+
+
 def test_version_2_may_abort_what_it_does_not_know_to_have_begun(
     broker: TransactionBroker,
 ) -> None:
