@@ -20,8 +20,8 @@ from benchmarks.spark_stage import Stage
 from confluent_kafka import Producer
 from tools.kafka_peer.broker_process import cpu_seconds
 
-from ottla.spark.sink_options import SinkOptions
-from ottla.spark.writer import write
+from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.writer import write
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

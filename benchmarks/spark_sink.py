@@ -16,9 +16,9 @@ from benchmarks.spark_stage import PARQUET, PARTITIONS, Shape, Stage, sums_of
 
 from ottla.spark.jobs.export import COLUMNS, Target, export_range
 from ottla.spark.jobs.tasks import run_on_spark
-from ottla.spark.options import SourceOptions
-from ottla.spark.reader import plan_batch
-from ottla.spark.sink_options import BATCH_BYTES
+from ottla.spark.sink.options import BATCH_BYTES
+from ottla.spark.source.options import SourceOptions
+from ottla.spark.source.reader import plan_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -28,10 +28,10 @@ from ottla.client.descriptions import ConfigChange, ConfigResource, NewTopic, Re
 from ottla.client.offsets import LATEST, LATEST_TIERED
 from ottla.common.topic_partition import TopicPartition
 from ottla.spark.jobs.export import Target, export_range
-from ottla.spark.options import SourceOptions
-from ottla.spark.reader import plan_batch
-from ottla.spark.sink_options import SinkOptions
-from ottla.spark.writer import write
+from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.writer import write
+from ottla.spark.source.options import SourceOptions
+from ottla.spark.source.reader import plan_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -17,7 +17,7 @@ from tools.installed import IMPORT_PATH
 from tools.kafka_peer.broker_process import BrokerProcess, apache_kafka
 from tools.kafka_peer.spark_connector import jars
 
-from ottla.spark.broker_reads import disconnect
+from ottla.spark.source.broker_reads import disconnect
 from ottla.spark.worker_directory import quick_workers
 from ottla.testing.broker import Broker
 

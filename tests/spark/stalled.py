@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from ottla.client.errors import BrokerUnavailable
 from ottla.client.system_time import SystemTime
 from ottla.common.errors import ApiError
-from ottla.spark.sink_options import SinkOptions
+from ottla.spark.sink.options import SinkOptions
 
 R = TypeVar("R")
 

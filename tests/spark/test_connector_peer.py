@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark.topics import Row, Topics, numbered
 from tools.kafka_peer.spark_connector import jars
 
-from ottla.spark.offsets import from_json, topic_ids_of
+from ottla.spark.source.offsets import from_json, topic_ids_of
 
 pytestmark = [
     pytest.mark.peer,

@@ -6,10 +6,10 @@ from tests.spark.topics import Row, Topics
 from ottla.client.consumer import Consumer
 from ottla.common.topic_partition import TopicPartition
 from ottla.records.record import Record
+from ottla.spark.codec.schema import Columns
 from ottla.spark.dead_letters import BadRecord, TooManyDeadLetters
-from ottla.spark.options import SourceOptions
-from ottla.spark.reader import plan_batch, read_range
-from ottla.spark.schema import Columns
+from ottla.spark.source.options import SourceOptions
+from ottla.spark.source.reader import plan_batch, read_range
 
 
 def options(topics: Topics, topic: str, **more: str) -> SourceOptions:

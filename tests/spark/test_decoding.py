@@ -16,8 +16,8 @@ from ottla.records.batch import read_header, seal
 from ottla.records.builder import build_batch
 from ottla.records.control import transaction_marker_batch
 from ottla.records.record import Record, iterate
-from ottla.spark.decoding import AbortedTransaction, BatchDecoder
-from ottla.spark.schema import TYPES, Columns
+from ottla.spark.codec.decoding import AbortedTransaction, BatchDecoder
+from ottla.spark.codec.schema import TYPES, Columns
 
 ALL = Columns(list(TYPES))
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

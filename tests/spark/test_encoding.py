@@ -28,10 +28,10 @@ from ottla.common.topic_partition import TopicPartition
 from ottla.records.batch import read_header
 from ottla.records.builder import BatchBuilder
 from ottla.records.record import Record, iterate
-from ottla.spark import encoding_kernels as k
-from ottla.spark.encoding import BatchEncoder, Batching, EncodedBatch, ProducerIdentity
-from ottla.spark.rows import Rows, UnwritableTable
-from ottla.spark.schema import HEADERS
+from ottla.spark.codec import encoding_kernels as k
+from ottla.spark.codec.encoding import BatchEncoder, Batching, EncodedBatch, ProducerIdentity
+from ottla.spark.codec.rows import Rows, UnwritableTable
+from ottla.spark.codec.schema import HEADERS
 
 DAY_0 = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 NOW = 1_700_000_000_000

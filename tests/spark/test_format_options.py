@@ -16,8 +16,8 @@ from ottla.spark.errors import BadOption
 from ottla.spark.format_options import NO_FORMATS, FormatOptions, format_option_names
 from ottla.spark.formats.arrow_types import parse_columns
 from ottla.spark.formats.values import decode_values, decoded_type, encode_column
-from ottla.spark.options import SourceOptions
 from ottla.spark.registry import RegistryError
+from ottla.spark.source.options import SourceOptions
 
 
 @pytest.fixture

@@ -19,16 +19,16 @@ from tests.spark.topics import Row, Topics, numbered, until
 from ottla.cli.job_runs import reason
 from ottla.cli.main import cli
 from ottla.client.remote_segments import RemoteSegments
-from ottla.spark.broker_reads import connected
 from ottla.spark.errors import DataLoss
 from ottla.spark.jobs import export as export_jobs
 from ottla.spark.jobs.export import Target
 from ottla.spark.jobs.tasks import run_on_spark
 from ottla.spark.jobs.verify_tier import find_segments, verify, verify_segment
 from ottla.spark.kafka_settings import KafkaSettings
-from ottla.spark.options import SourceOptions
-from ottla.spark.reader import plan_batch, read_range
-from ottla.spark.segment_files import RemoteSegment
+from ottla.spark.source.broker_reads import connected
+from ottla.spark.source.options import SourceOptions
+from ottla.spark.source.reader import plan_batch, read_range
+from ottla.spark.source.segment_files import RemoteSegment
 from ottla.spark.tables.commits import Snapshot
 from ottla.spark.tables.delta_log import DeltaLog
 from ottla.spark.tables.iceberg_log import IcebergLog

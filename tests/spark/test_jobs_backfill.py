@@ -25,13 +25,13 @@ from ottla.client.system_time import SystemTime
 from ottla.common.topic_partition import TopicPartition
 from ottla.spark.jobs.backfill import Backfill, Shape, deal, fill_lane, plan_sum
 from ottla.spark.jobs.file_tables import FileTable, find_table, parts_of, read_part
-from ottla.spark.sink import fitted_to
-from ottla.spark.sink_options import SinkOptions
+from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.spark_writer import fitted_to
+from ottla.spark.sink.writer import disconnect
 from ottla.spark.tables.commits import Change
 from ottla.spark.tables.data_files import WrittenFile
 from ottla.spark.tables.logs import open_log
 from ottla.spark.tables.spec import TableSpec
-from ottla.spark.writer import disconnect
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -18,11 +18,11 @@ from ottla.client.consumer import Consumer
 from ottla.client.remote_segments import RemoteSegments
 from ottla.common.chance import Chance
 from ottla.common.errors import InvalidRequest
-from ottla.spark.broker_reads import connected
 from ottla.spark.jobs.compact_tier import Compacted, Compaction, Tier, compact_steps
 from ottla.spark.jobs.tier_plan import TierRun, find_runs, groups_of
 from ottla.spark.jobs.verify_tier import find_segments, verify
 from ottla.spark.kafka_settings import KafkaSettings
+from ottla.spark.source.broker_reads import connected
 from ottla.tiered.layout import parse_key
 from ottla.tiered.machine import RemotePartition
 

@@ -13,8 +13,8 @@ from tests.spark.topics import Row, Topics, until
 
 from ottla.cli.main import cli
 from ottla.client.partitioner import partition_of_key
-from ottla.spark.broker_reads import disconnect as end_reads
-from ottla.spark.writer import disconnect as end_writes
+from ottla.spark.sink.writer import disconnect as end_writes
+from ottla.spark.source.broker_reads import disconnect as end_reads
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,18 +12,18 @@ from tests.spark.stalled import stalled
 from tests.spark.topics import Row, Topics
 
 from ottla.common.topic_partition import TopicPartition
-from ottla.spark.broker_reads import connected
-from ottla.spark.broker_reads import disconnect as end_reads
 from ottla.spark.jobs.backfill import Backfill, Shape, deal, fill_lane
 from ottla.spark.jobs.cut_over import read_mapping
 from ottla.spark.jobs.file_tables import find_table, parts_of
 from ottla.spark.jobs.repartition import PartitionCopy, Repartition, copy_partition
 from ottla.spark.jobs.repartition_plan import Wanted, find_topics, make_topics, next_round
 from ottla.spark.jobs.repartition_plan import repartition as prepared
-from ottla.spark.options import SourceOptions
-from ottla.spark.sink_options import SinkOptions
-from ottla.spark.stream_writer import MicroBatch, commit_batch, write_task
-from ottla.spark.writer import disconnect as end_writes
+from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.stream_writer import MicroBatch, commit_batch, write_task
+from ottla.spark.sink.writer import disconnect as end_writes
+from ottla.spark.source.broker_reads import connected
+from ottla.spark.source.broker_reads import disconnect as end_reads
+from ottla.spark.source.options import SourceOptions
 
 RECORDS = 50
 STRIDE = 3

@@ -4,10 +4,10 @@ import pytest
 from tests.spark.topics import Topics, numbered
 
 from ottla.client.descriptions import NewTopic
-from ottla.spark.broker_reads import disconnect
-from ottla.spark.options import SourceOptions
-from ottla.spark.reader import plan_batch, read_range
-from ottla.spark.schema import Columns
+from ottla.spark.codec.schema import Columns
+from ottla.spark.source.broker_reads import disconnect
+from ottla.spark.source.options import SourceOptions
+from ottla.spark.source.reader import plan_batch, read_range
 from ottla.testing.broker import Broker
 from ottla.testing.cluster import Cluster
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.common.topic_partition import TopicPartition
-from ottla.spark.offsets import from_json, to_json, topic_ids_of
-from ottla.spark.ranges import OffsetRange, plan
+from ottla.spark.source.offsets import from_json, to_json, topic_ids_of
+from ottla.spark.source.ranges import OffsetRange, plan
 
 names = st.text("abcXYZ._-09", min_size=1, max_size=6)
 offsets = st.dictionaries(

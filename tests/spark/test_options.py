@@ -7,8 +7,8 @@ import pytest
 from ottla.client.offsets import EARLIEST, LATEST, READ_COMMITTED
 from ottla.common.topic_partition import TopicPartition
 from ottla.spark.errors import BadOption
-from ottla.spark.offsets import AtTimestamp, AtTimestamps, Everywhere, OfGroup, Specific
-from ottla.spark.options import SPLIT_BYTES, SourceOptions, Subscription
+from ottla.spark.source.offsets import AtTimestamp, AtTimestamps, Everywhere, OfGroup, Specific
+from ottla.spark.source.options import SPLIT_BYTES, SourceOptions, Subscription
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 T = {**SERVERS, "subscribe": "t"}

@@ -21,8 +21,8 @@ from ottla.protocol.api import ApiKey
 from ottla.protocol.message import Message
 from ottla.records.batch import read_header
 from ottla.records.builder import BatchBuilder
-from ottla.spark.encoding import EncodedBatch
-from ottla.spark.produce import Delivery, RawProducer
+from ottla.spark.codec.encoding import EncodedBatch
+from ottla.spark.sink.produce import Delivery, RawProducer
 
 T0 = TopicPartition("t", 0)
 NOT_LEADER = produced(ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -15,7 +15,9 @@ from ottla.client.producer import Producer
 from ottla.common.errors import ErrorCode, OffsetOutOfRange
 from ottla.common.topic_partition import TopicPartition
 from ottla.protocol.generated.metadata import MetadataResponse
-from ottla.spark.broker_reads import (
+from ottla.spark.codec.schema import TYPES, Columns
+from ottla.spark.errors import BadOption, DataLoss
+from ottla.spark.source.broker_reads import (
     BrokerReads,
     Fetched,
     PartitionFetch,
@@ -23,13 +25,11 @@ from ottla.spark.broker_reads import (
     connected,
     disconnect,
 )
-from ottla.spark.errors import BadOption, DataLoss
-from ottla.spark.offsets import Offsets
-from ottla.spark.options import SourceOptions
-from ottla.spark.positions import Positions
-from ottla.spark.ranges import OffsetRange
-from ottla.spark.reader import plan_batch, read_range
-from ottla.spark.schema import TYPES, Columns
+from ottla.spark.source.offsets import Offsets
+from ottla.spark.source.options import SourceOptions
+from ottla.spark.source.positions import Positions
+from ottla.spark.source.ranges import OffsetRange
+from ottla.spark.source.reader import plan_batch, read_range
 
 
 def options_of(topics: Topics, topic: str, **more: str) -> SourceOptions:

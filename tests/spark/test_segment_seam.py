@@ -5,10 +5,10 @@ from itertools import pairwise
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ottla.spark.ranges import OffsetRange
-from ottla.spark.segment_files import LocalSegment
-from ottla.spark.segment_placement import divergence, fill
-from ottla.spark.segments import Placement, SegmentRange, Stretch, split_past_brokers
+from ottla.spark.source.ranges import OffsetRange
+from ottla.spark.source.segment_files import LocalSegment
+from ottla.spark.source.segment_placement import divergence, fill
+from ottla.spark.source.segments import Placement, SegmentRange, Stretch, split_past_brokers
 from ottla.storage.leader_epochs import EpochEntry, LeaderEpochs
 from ottla.tiered.lineage import Lineage
 

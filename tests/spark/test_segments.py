@@ -11,16 +11,16 @@ from tests.spark.topics import Row, Topics, numbered, until
 
 from ottla.client.descriptions import ConfigChange, ConfigResource
 from ottla.common.topic_partition import TopicPartition
-from ottla.spark.broker_reads import BrokerReads, Refused
+from ottla.spark.codec.schema import TYPES, Columns
 from ottla.spark.errors import BadOption, DataLoss
-from ottla.spark.offsets import Offsets
-from ottla.spark.options import SourceOptions
-from ottla.spark.ranges import OffsetRange
-from ottla.spark.reader import plan_batch, read_range
-from ottla.spark.schema import TYPES, Columns
-from ottla.spark.segment_files import LocalSegment, RemoteSegment
-from ottla.spark.segment_placement import place_ranges
-from ottla.spark.segments import SegmentRange
+from ottla.spark.source.broker_reads import BrokerReads, Refused
+from ottla.spark.source.offsets import Offsets
+from ottla.spark.source.options import SourceOptions
+from ottla.spark.source.ranges import OffsetRange
+from ottla.spark.source.reader import plan_batch, read_range
+from ottla.spark.source.segment_files import LocalSegment, RemoteSegment
+from ottla.spark.source.segment_placement import place_ranges
+from ottla.spark.source.segments import SegmentRange
 from ottla.tiered.segments import EpochStart
 
 TOPIC = 2

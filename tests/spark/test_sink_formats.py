@@ -16,17 +16,17 @@ from tests.spark.test_formats import ORDERS, ROW
 from tests.spark.topics import Row, Topics
 
 from ottla.records.record import Record
+from ottla.spark.codec.rows import UnwritableTable
+from ottla.spark.codec.schema import Columns
 from ottla.spark.dead_letters import BadRecord, TooManyDeadLetters
 from ottla.spark.formats.arrow_types import parse_columns
 from ottla.spark.formats.avro_types import schema_of
 from ottla.spark.formats.values import decoded_type
-from ottla.spark.formatted_writes import formatted_rows
-from ottla.spark.options import SourceOptions
-from ottla.spark.reader import plan_batch, read_range
-from ottla.spark.rows import UnwritableTable
-from ottla.spark.schema import Columns
-from ottla.spark.sink_options import SinkOptions
-from ottla.spark.writer import write
+from ottla.spark.sink.formatted_writes import formatted_rows
+from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.writer import write
+from ottla.spark.source.options import SourceOptions
+from ottla.spark.source.reader import plan_batch, read_range
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.records.compression import ZSTD
 from ottla.spark.errors import BadOption
-from ottla.spark.sink_options import BATCH_BYTES, SinkOptions
+from ottla.spark.sink.options import BATCH_BYTES, SinkOptions
 
 HERE = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
 

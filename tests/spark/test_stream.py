@@ -13,14 +13,14 @@ from tests.spark.topics import HAS_LIMITS, Row, Topics, numbered, until
 
 from ottla.client.system_time import SystemTime
 from ottla.common.topic_partition import TopicPartition
-from ottla.spark.broker_reads import connected
+from ottla.spark.codec.schema import Columns
 from ottla.spark.errors import DataLoss
-from ottla.spark.offsets import OffsetsJson, from_json, to_json, topic_ids_of
-from ottla.spark.options import SourceOptions
-from ottla.spark.reader import read_range
-from ottla.spark.schema import Columns
-from ottla.spark.segments import SegmentRange
-from ottla.spark.stream_reader import TopicStream
+from ottla.spark.source.broker_reads import connected
+from ottla.spark.source.offsets import OffsetsJson, from_json, to_json, topic_ids_of
+from ottla.spark.source.options import SourceOptions
+from ottla.spark.source.reader import read_range
+from ottla.spark.source.segments import SegmentRange
+from ottla.spark.source.stream_reader import TopicStream
 
 QUICK = {"kafka.metadata.max.age.ms": "0", "fetchOffset.retryIntervalMs": "10"}
 

@@ -19,15 +19,15 @@ from tests.spark.topics import Topics
 
 from ottla.client.connection import Connection
 from ottla.common.errors import ApiError
-from ottla.spark.sink_options import SinkOptions
-from ottla.spark.stream_writer import (
+from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.stream_writer import (
     MicroBatch,
     OtherRows,
     abort_batch,
     commit_batch,
     write_task,
 )
-from ottla.spark.writer import Written, disconnect
+from ottla.spark.sink.writer import Written, disconnect
 
 TASKS = 2
 ROWS = 6

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ottla.common.errors import CorruptMessage
 from ottla.records.compression import GZIP, LZ4, SNAPPY, ZSTD, DecompressedTooLarge, compress
-from ottla.spark.unpacking import Unpacked
+from ottla.spark.codec.unpacking import Unpacked
 
 CODECS = [GZIP, SNAPPY, LZ4, ZSTD]
 contents = st.builds(lambda part, times: part * times, st.binary(max_size=40), st.integers(0, 9000))

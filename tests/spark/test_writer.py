@@ -17,9 +17,9 @@ from ottla.common.errors import (
 )
 from ottla.common.topic_partition import TopicPartition
 from ottla.records.compression import CODECS
-from ottla.spark.schema import HEADERS
-from ottla.spark.sink_options import SinkOptions
-from ottla.spark.writer import (
+from ottla.spark.codec.schema import HEADERS
+from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.writer import (
     JobOver,
     Written,
     abort,

@@ -9,9 +9,9 @@ from tests.spark.committed import committed_records
 from tests.spark.test_writer import options, table
 
 from ottla.client.descriptions import NewTopic
-from ottla.spark.sink_options import SinkOptions
-from ottla.spark.stream_writer import MicroBatch, commit_batch, task_id, write_task
-from ottla.spark.writer import disconnect, write
+from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.stream_writer import MicroBatch, commit_batch, task_id, write_task
+from ottla.spark.sink.writer import disconnect, write
 from ottla.testing.cluster import Cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ottla.client.cluster import Cluster
     from ottla.spark.jobs.backfill import Filled, Lane, Shape
     from ottla.spark.jobs.file_tables import FileTable, Part
-    from ottla.spark.sink_options import SinkOptions
+    from ottla.spark.sink.options import SinkOptions
 
 _FORMATS: Final = ("parquet", "csv", "json", "delta", "iceberg")
 
@@ -79,7 +79,7 @@ def backfill(
     need_cluster(client)
     from ottla.cli.files import parse_assignments
     from ottla.spark.jobs.backfill import Shape
-    from ottla.spark.writer import links
+    from ottla.spark.sink.writer import links
 
     keys = tuple(name.strip() for name in (key or "").split(",") if name.strip())
     shape = Shape(keys, value, timestamp, partition, headers)
@@ -112,7 +112,7 @@ def _job_name(kind: str, table: str, topic: str) -> str:
 
 def _sink(topic: str, given: "Mapping[str, str]", client: ClientSettings) -> "SinkOptions":
     from ottla.spark.errors import BadOption
-    from ottla.spark.sink_options import SinkOptions
+    from ottla.spark.sink.options import SinkOptions
 
     fixed = {"kafka.bootstrap.servers": client.bootstrap_servers, "topic": topic}
     try:
@@ -154,7 +154,7 @@ def _lanes(
     from ottla.common.topic_partition import TopicPartition
     from ottla.spark.jobs.backfill import Backfill, deal, plan_sum
     from ottla.spark.jobs.file_tables import parts_of
-    from ottla.spark.sink import fitted_to
+    from ottla.spark.sink.spark_writer import fitted_to
 
     try:  # whatever is wrong with columns is told before anything is written
         sink = fitted_to(sink, shape.shaped(pa.RecordBatch.from_pylist([], schema=found.columns)))

@@ -64,10 +64,10 @@ def compact_tier(
     """
     need_spark()
     need_cluster(client)
-    from ottla.spark.broker_reads import connected
     from ottla.spark.jobs.compact_tier import Compaction, compact_partition
     from ottla.spark.jobs.tier_plan import find_runs
     from ottla.spark.kafka_settings import KafkaSettings
+    from ottla.spark.source.broker_reads import connected
 
     reads = connected(KafkaSettings(client.bootstrap_servers, client.client_id))
     runs = find_runs(reads, remote_store, named_settings(store_settings), topics)

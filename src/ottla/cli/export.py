@@ -18,7 +18,7 @@ from ottla.cli.settings import ClientSettings, connection_options
 
 if TYPE_CHECKING:
     from ottla.spark.jobs.export import Exported
-    from ottla.spark.options import SourceOptions
+    from ottla.spark.source.options import SourceOptions
     from ottla.spark.tables.spec import TableSpec
 
 FORMATS: Final = ("parquet", "delta", "iceberg")
@@ -112,7 +112,7 @@ def _to_files(
     progress: Progress,
 ) -> list["Exported"]:
     from ottla.spark.jobs.export import Target, export_range
-    from ottla.spark.reader import plan_batch
+    from ottla.spark.source.reader import plan_batch
 
     planned = plan_batch(options)
     if dry_run:
@@ -137,7 +137,7 @@ def _to_table(
     progress: Progress,
 ) -> list["Exported"]:
     from ottla.spark.jobs import export_table
-    from ottla.spark.reader import plan_batch
+    from ottla.spark.source.reader import plan_batch
     from ottla.spark.tables.table import open_table
 
     table = open_table(spec)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ottla.cli.settings import ClientSettings
-    from ottla.spark.options import SourceOptions
+    from ottla.spark.source.options import SourceOptions
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -92,9 +92,9 @@ class Jobs(click.Group):
 
 def _is_told(error: Exception) -> bool:
     """Whether it was made for people; loaded only now, since most jobs end without."""
+    from ottla.spark.codec.rows import UnwritableTable
     from ottla.spark.errors import BadOption, DataLoss
     from ottla.spark.java import JavaMissing
-    from ottla.spark.rows import UnwritableTable
 
     return isinstance(error, (BadOption, DataLoss, JavaMissing, UnwritableTable))
 
@@ -169,8 +169,8 @@ def source_options(
 ) -> "SourceOptions":
     """The options of the Spark source, for a job on one topic; schemas are found, too."""
     from ottla.spark.errors import BadOption
-    from ottla.spark.options import SourceOptions
     from ottla.spark.registry import RegistryError
+    from ottla.spark.source.options import SourceOptions
 
     given = parse_assignments(named, "--option")
     kept = {"kafka.bootstrap.servers": client.bootstrap_servers, "subscribe": topic, **fixed}

@@ -63,9 +63,9 @@ def verify_tier(
     """Verify every remote segment: checksums, offsets, leader epochs, indexes, and gaps."""
     need_spark()
     need_cluster(client)
-    from ottla.spark.broker_reads import connected
     from ottla.spark.jobs.verify_tier import Verdict, find_segments, verify_segment
     from ottla.spark.kafka_settings import KafkaSettings
+    from ottla.spark.source.broker_reads import connected
 
     named = named_settings(store_settings)
     reads = connected(KafkaSettings(client.bootstrap_servers, client.client_id))

@@ -13,10 +13,10 @@ from ottla.cli.refusals import finish
 from ottla.cli.settings import ClientSettings, connection_options
 
 if TYPE_CHECKING:
-    from ottla.spark.broker_reads import BrokerReads
     from ottla.spark.jobs.cut_over import GroupPosition
     from ottla.spark.jobs.repartition import Copied, Repartition
     from ottla.spark.jobs.repartition_plan import Topics, Wanted
+    from ottla.spark.source.broker_reads import BrokerReads
 
 ALL = "all"
 
@@ -93,8 +93,8 @@ def repartition(
     need_spark()
     need_cluster(client)
     from ottla.cli.files import parse_assignments
-    from ottla.spark.broker_reads import connected
     from ottla.spark.jobs.repartition_plan import MAPPING_SUFFIX, Wanted, find_topics
+    from ottla.spark.source.broker_reads import connected
 
     if source == target:
         raise click.UsageError("SOURCE and TARGET must differ")

@@ -34,19 +34,19 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from ottla.spark.codec.schema import Columns
 from ottla.spark.errors import BadOption
 from ottla.spark.format_options import FormatOptions
 from ottla.spark.formats.values import decoded_type
-from ottla.spark.offsets import OffsetsJson, from_json
-from ottla.spark.options import SourceOptions
-from ottla.spark.ranges import OffsetRange
-from ottla.spark.schema import Columns
+from ottla.spark.source.offsets import OffsetsJson, from_json
+from ottla.spark.source.options import SourceOptions
+from ottla.spark.source.ranges import OffsetRange
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ottla.spark.sink import OttlaStreamWriter, OttlaWriter
-    from ottla.spark.stream_reader import TopicStream
+    from ottla.spark.sink.spark_writer import OttlaStreamWriter, OttlaWriter
+    from ottla.spark.source.stream_reader import TopicStream
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -107,16 +107,16 @@ class OttlaDataSource(DataSource):
         return OttlaStreamReader(options, columns_of(schema, types_of(options.formats)))
 
     def writer(self, schema: StructType, overwrite: bool) -> "OttlaWriter":
-        from ottla.spark.sink import OttlaWriter, fitted
-        from ottla.spark.sink_options import SinkOptions
+        from ottla.spark.sink.options import SinkOptions
+        from ottla.spark.sink.spark_writer import OttlaWriter, fitted
 
         if overwrite:
             raise BadOption('a topic cannot be overwritten: use mode("append")')
         return OttlaWriter(fitted(SinkOptions.parse(dict(self.options)), schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> "OttlaStreamWriter":  # noqa: ARG002
-        from ottla.spark.sink import OttlaStreamWriter, fitted
-        from ottla.spark.sink_options import SinkOptions
+        from ottla.spark.sink.options import SinkOptions
+        from ottla.spark.sink.spark_writer import OttlaStreamWriter, fitted
 
         return OttlaStreamWriter(fitted(SinkOptions.parse(dict(self.options)), schema))
 
@@ -157,13 +157,13 @@ class OttlaReader(DataSourceReader):
         self._columns = columns
 
     def partitions(self) -> list[InputPartition]:
-        from ottla.spark.reader import plan_batch
+        from ottla.spark.source.reader import plan_batch
         from ottla.spark.worker_heap import settled
 
         return [RangePartition(each) for each in settled(plan_batch(self._options))]
 
     def read(self, partition: InputPartition | None) -> Iterator["pa.RecordBatch"]:
-        from ottla.spark.reader import read_range
+        from ottla.spark.source.reader import read_range
         from ottla.spark.worker_heap import settled
 
         # A query over nothing still has one task: its partition holds None, or is it in Spark 4.1.
@@ -185,7 +185,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _stream(self) -> "TopicStream":
-        from ottla.spark.stream_reader import TopicStream
+        from ottla.spark.source.stream_reader import TopicStream
 
         if self._opened is None:
             self._opened = TopicStream(self._options)
@@ -222,7 +222,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [RangePartition(each) for each in tasks]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
-        from ottla.spark.reader import read_task
+        from ottla.spark.source.reader import read_task
         from ottla.spark.worker_heap import settled
 
         return settled(read_task(partition.value, self._options, self._columns))

@@ -8,7 +8,7 @@ empty object takes its line. What lies between the brackets is the reader's to j
 
 from typing import Final
 
-from ottla.spark.kernels import Bytes, Ints, compiled
+from ottla.spark.codec.kernels import Bytes, Ints, compiled
 
 FINE: Final = 0
 NO_OBJECT: Final = 1

@@ -16,12 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json as arrow_json
 
+from ottla.spark.codec.kernels import Bytes, Ints
 from ottla.spark.formats import json_kernels as k
 from ottla.spark.formats.framing import BadFrame, frame, read_frame
 from ottla.spark.formats.json_rows import RowReader
 from ottla.spark.formats.json_schema import columns_of
 from ottla.spark.formats.spec import DecodedColumn, EncodeError, Fault, FormatError, FormatSpec
-from ottla.spark.kernels import Bytes, Ints
 from ottla.spark.registry import BadSchema, Registry, registry
 
 BYTES_AT_ONCE: Final = 1 << 28

@@ -21,12 +21,12 @@ from ottla.client.cluster import Cluster
 from ottla.common.checksum import crc32c
 from ottla.common.errors import InvalidRequest
 from ottla.common.topic_partition import TopicPartition
+from ottla.spark.codec.rows import UnwritableTable
 from ottla.spark.formats.arrow_types import struct_of
 from ottla.spark.jobs.file_tables import FileTable, Part, read_part
-from ottla.spark.rows import UnwritableTable
-from ottla.spark.sink_options import SinkOptions
-from ottla.spark.transactions import Marker, Transaction, end, read_marker
-from ottla.spark.writer import fill, links, taken_apart
+from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.transactions import Marker, Transaction, end, read_marker
+from ottla.spark.sink.writer import fill, links, taken_apart
 
 LANES: Final = 32
 """At most so many tasks write at a time, each with a transactional id."""

@@ -26,7 +26,7 @@ from ottla.common.chance import Chance
 from ottla.common.errors import ApiError, InvalidRequest
 from ottla.common.identifiers import random_uuid
 from ottla.spark.jobs.tier_plan import TierRun, groups_of
-from ottla.spark.segment_files import RemoteSegment
+from ottla.spark.source.segment_files import RemoteSegment
 from ottla.storage import time_index
 from ottla.storage.cleaned_segment import cleaned_path, create_cleaned_files
 from ottla.storage.cleaner import Cleaner

@@ -13,9 +13,9 @@ from ottla.client.groups import list_groups
 from ottla.client.offsets import EARLIEST
 from ottla.common.errors import GroupIdNotFound, InvalidRequest
 from ottla.common.topic_partition import TopicPartition
-from ottla.spark.broker_reads import BrokerReads
 from ottla.spark.jobs.offset_mapping import Placed, Reach, cut_over, reach, read_again
 from ottla.spark.jobs.repartition import Repartition
+from ottla.spark.source.broker_reads import BrokerReads
 
 POLL_MS: Final = 1_000
 

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from ottla.spark.formatted_reads import formatted_schema
-from ottla.spark.options import SourceOptions
-from ottla.spark.ranges import OffsetRange
-from ottla.spark.reader import read_range
-from ottla.spark.schema import Columns
+from ottla.spark.codec.schema import Columns
+from ottla.spark.source.formatted_reads import formatted_schema
+from ottla.spark.source.options import SourceOptions
+from ottla.spark.source.ranges import OffsetRange
+from ottla.spark.source.reader import read_range
 
 COLUMNS = ("key", "value", "offset", "timestamp", "timestampType", "headers")
 """Topic and partition stand in the path."""

@@ -12,12 +12,12 @@ from typing import NamedTuple
 from pyspark.sql.types import StructField, StructType
 
 from ottla.common.identifiers import uuid_text
+from ottla.spark.codec.schema import Columns
 from ottla.spark.datasource import types_of
 from ottla.spark.jobs.export import Exported
-from ottla.spark.options import SourceOptions
-from ottla.spark.ranges import OffsetRange
-from ottla.spark.reader import read_range
-from ottla.spark.schema import Columns
+from ottla.spark.source.options import SourceOptions
+from ottla.spark.source.ranges import OffsetRange
+from ottla.spark.source.reader import read_range
 from ottla.spark.tables.commits import Change, Snapshot
 from ottla.spark.tables.data_files import Target, WrittenFile, write_batches
 from ottla.spark.tables.logged_table import LoggedTable

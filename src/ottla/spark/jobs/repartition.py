@@ -26,18 +26,18 @@ from ottla.client.errors import BrokerUnavailable
 from ottla.common.chance import Chance
 from ottla.common.errors import ApiError, InvalidRequest, KafkaStorageError
 from ottla.common.topic_partition import TopicPartition
-from ottla.spark.encoding import BatchEncoder, EncodedBatch
+from ottla.spark.codec.encoding import BatchEncoder, EncodedBatch
+from ottla.spark.codec.rows import Rows
+from ottla.spark.codec.schema import Columns
 from ottla.spark.jobs.offset_mapping import Longs, Placed
 from ottla.spark.jobs.spreading import spread
-from ottla.spark.options import SourceOptions
-from ottla.spark.produce import RawProducer
-from ottla.spark.ranges import OffsetRange
-from ottla.spark.reader import read_range
-from ottla.spark.rows import Rows
-from ottla.spark.schema import Columns
-from ottla.spark.sink_options import SinkOptions
-from ottla.spark.transactions import Marker, Transaction, end, read_marker
-from ottla.spark.writer import Links, links
+from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.produce import RawProducer
+from ottla.spark.sink.transactions import Marker, Transaction, end, read_marker
+from ottla.spark.sink.writer import Links, links
+from ottla.spark.source.options import SourceOptions
+from ottla.spark.source.ranges import OffsetRange
+from ottla.spark.source.reader import read_range
 
 COLUMNS: Final = Columns(("key", "value", "offset", "timestamp", "headers"))
 TRANSACTION_BYTES: Final = 64 << 20

@@ -20,12 +20,12 @@ from ottla.common.errors import (
 )
 from ottla.common.identifiers import uuid_text
 from ottla.common.topic_partition import TopicPartition
-from ottla.spark.broker_reads import BrokerReads
 from ottla.spark.jobs.repartition import PartitionCopy, Repartition
-from ottla.spark.options import SourceOptions
-from ottla.spark.ranges import OffsetRange
-from ottla.spark.reader import plan_ranges
-from ottla.spark.sink_options import SinkOptions
+from ottla.spark.sink.options import SinkOptions
+from ottla.spark.source.broker_reads import BrokerReads
+from ottla.spark.source.options import SourceOptions
+from ottla.spark.source.ranges import OffsetRange
+from ottla.spark.source.reader import plan_ranges
 
 ROUND_RECORDS: Final = 1_000_000
 """Of each partition in one round: people want to see that it goes on."""

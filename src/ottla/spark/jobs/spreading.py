@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ottla.spark.encoding_kernels import murmur2
-from ottla.spark.kernels import Bytes, Ints, Longs, compiled
-from ottla.spark.rows import Rows
+from ottla.spark.codec.encoding_kernels import murmur2
+from ottla.spark.codec.kernels import Bytes, Ints, Longs, compiled
+from ottla.spark.codec.rows import Rows
 
 
 def spread(rows: Rows, offsets: Longs, partitions: int) -> Ints:

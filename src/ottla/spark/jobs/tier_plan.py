@@ -18,8 +18,8 @@ from ottla.client.offsets import EARLIEST, EARLIEST_LOCAL
 from ottla.client.remote_segments import RemoteSegments
 from ottla.common.errors import InvalidRequest, UnknownTopicOrPartition
 from ottla.common.topic_partition import TopicPartition
-from ottla.spark.broker_reads import BrokerReads
-from ottla.spark.segment_files import RemoteSegment
+from ottla.spark.source.broker_reads import BrokerReads
+from ottla.spark.source.segment_files import RemoteSegment
 from ottla.storage.producer_snapshots import decode_snapshot
 from ottla.storage.segment import SNAPSHOT_SUFFIX
 from ottla.tiered.cache import SegmentCache

@@ -18,8 +18,8 @@ from ottla.common.errors import CorruptMessage, UnknownTopicOrPartition
 from ottla.common.identifiers import uuid_text
 from ottla.common.topic_partition import TopicPartition
 from ottla.records.batch import LENGTH_POSITION, MAGIC, MAGIC_POSITION, batches, read_header
-from ottla.spark.broker_reads import BrokerReads
-from ottla.spark.segment_files import WINDOW, RemoteSegment, aborted_transactions
+from ottla.spark.source.broker_reads import BrokerReads
+from ottla.spark.source.segment_files import WINDOW, RemoteSegment, aborted_transactions
 from ottla.storage import offset_index, time_index
 from ottla.storage.checkpoints import CorruptCheckpoint, decode_epochs
 from ottla.storage.producer_snapshots import CorruptSnapshot, decode_snapshot

@@ -18,18 +18,18 @@ from ottla.common.errors import (
     UnknownTopicId,
 )
 from ottla.common.topic_partition import TopicPartition
-from ottla.spark.broker_reads import BrokerReads, Fetched, PartitionFetch, connected
+from ottla.spark.codec.decoding import BatchDecoder
+from ottla.spark.codec.schema import Columns
 from ottla.spark.dead_letters import DeadLetters
-from ottla.spark.decoding import BatchDecoder
 from ottla.spark.errors import UNREADABLE_ADVICE, DataLoss
-from ottla.spark.formatted_reads import columns_to_read, formatted
-from ottla.spark.offsets import Offsets, TopicIds
-from ottla.spark.options import SourceOptions
-from ottla.spark.positions import Positions, report_loss
-from ottla.spark.ranges import OffsetRange, plan
-from ottla.spark.schema import Columns
-from ottla.spark.segment_placement import place_ranges
-from ottla.spark.segments import SegmentRange, read_segment_range
+from ottla.spark.source.broker_reads import BrokerReads, Fetched, PartitionFetch, connected
+from ottla.spark.source.formatted_reads import columns_to_read, formatted
+from ottla.spark.source.offsets import Offsets, TopicIds
+from ottla.spark.source.options import SourceOptions
+from ottla.spark.source.positions import Positions, report_loss
+from ottla.spark.source.ranges import OffsetRange, plan
+from ottla.spark.source.segment_placement import place_ranges
+from ottla.spark.source.segments import SegmentRange, read_segment_range
 
 _POLL_TIMEOUT_MS = 120_000
 UNREADABLE: Final = (

@@ -28,9 +28,9 @@ from ottla.common.topic_partition import TopicPartition
 from ottla.protocol.api import ApiKey
 from ottla.protocol.fetch_answer import TOPIC_IDS, FetchedRecords, read_fetch_answer
 from ottla.protocol.generated.fetch import FetchPartition, FetchRequest, FetchTopic
-from ottla.spark.decoding import AbortedTransaction
+from ottla.spark.codec.decoding import AbortedTransaction
 from ottla.spark.kafka_settings import KafkaSettings
-from ottla.spark.offsets import Offsets
+from ottla.spark.source.offsets import Offsets
 
 Refused = dict[TopicPartition, ApiError]
 _BYTES_MAX: Final = 100 << 20

@@ -17,14 +17,14 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import DataType, NullType, StructType
 
 from ottla.common.chance import Chance
+from ottla.spark.codec.rows import COLUMNS, Rows
 from ottla.spark.formats.arrow_types import arrow_type
 from ottla.spark.formats.values import check_writable
-from ottla.spark.formatted_writes import encoded, gathered
-from ottla.spark.rows import COLUMNS, Rows
-from ottla.spark.sink_options import SinkOptions
-from ottla.spark.stream_writer import MicroBatch, abort_batch, commit_batch, write_task
+from ottla.spark.sink.formatted_writes import encoded, gathered
+from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.stream_writer import MicroBatch, abort_batch, commit_batch, write_task
+from ottla.spark.sink.writer import Written, abort_job, commit, write, write_prepared
 from ottla.spark.worker_heap import settled
-from ottla.spark.writer import Written, abort_job, commit, write, write_prepared
 
 # Set by Spark for the tasks of a micro-batch. The query's id is that of its checkpoint.
 _QUERY_ID = "sql.streaming.queryId"

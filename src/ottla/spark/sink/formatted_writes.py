@@ -15,6 +15,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from ottla.spark.codec.rows import COLUMNS, Rows, UnwritableTable
+from ottla.spark.codec.schema import HEADERS
 from ottla.spark.dead_letters import (
     CLASS_HEADER,
     OMITTED_HEADER,
@@ -26,9 +28,7 @@ from ottla.spark.dead_letters import (
 from ottla.spark.formats.arrow_types import struct_of
 from ottla.spark.formats.spec import Fault
 from ottla.spark.formats.values import ValuesSpec, encode_column
-from ottla.spark.rows import COLUMNS, Rows, UnwritableTable
-from ottla.spark.schema import HEADERS
-from ottla.spark.sink_options import SinkOptions
+from ottla.spark.sink.options import SinkOptions
 
 _log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ import zstandard
 from ottla.common.errors import CorruptMessage
 from ottla.records import lz4_frame, zstd_frame
 from ottla.records.compression import LZ4, NAMES, ZSTD, DecompressedTooLarge, decompress
-from ottla.spark.kernels import Bytes
+from ottla.spark.codec.kernels import Bytes
 
 _ROOM_MIN: Final = 1 << 20
 

@@ -34,8 +34,8 @@ from ottla.protocol.produce_parts import (
     TopicBatches,
     produce_request_parts,
 )
-from ottla.spark.encoding import EncodedBatch, ProducerIdentity
-from ottla.spark.transactions import PRODUCE_HIGHEST, Transaction
+from ottla.spark.codec.encoding import EncodedBatch, ProducerIdentity
+from ottla.spark.sink.transactions import PRODUCE_HIGHEST, Transaction
 
 IN_FLIGHT_MAX: Final = 5
 """A leader recognizes as many batches of a producer when they come again."""

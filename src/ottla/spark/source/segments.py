@@ -22,11 +22,11 @@ import pyarrow as pa
 
 from ottla.common.errors import CorruptMessage
 from ottla.records.batch import CODEC_MASK, LEADER_EPOCH_POSITION, LOG_OVERHEAD, MAGIC
-from ottla.spark import kernels as k
-from ottla.spark.decoding import TABLE_BYTES, AbortedTransaction, BatchDecoder, Scanned
-from ottla.spark.ranges import OffsetRange
-from ottla.spark.schema import Columns
-from ottla.spark.segment_files import (
+from ottla.spark.codec import kernels as k
+from ottla.spark.codec.decoding import TABLE_BYTES, AbortedTransaction, BatchDecoder, Scanned
+from ottla.spark.codec.schema import Columns
+from ottla.spark.source.ranges import OffsetRange
+from ottla.spark.source.segment_files import (
     WINDOW,
     LocalSegment,
     RemoteSegment,

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.common.errors import InvalidRecord, InvalidTopicException
-from ottla.spark import encoding_kernels as k
-from ottla.spark.kernels import Bytes, Ints, Longs
+from ottla.spark.codec import encoding_kernels as k
+from ottla.spark.codec.kernels import Bytes, Ints, Longs
 
 COLUMNS: Final = ("key", "value", "headers", "topic", "partition", "timestamp")
 _NOTHING: Final = np.frombuffer(b"\0", np.uint8)

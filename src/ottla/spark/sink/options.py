@@ -12,12 +12,12 @@ from typing import Final
 from ottla.client.cluster import Cluster, Timing
 from ottla.client.system_time import SystemTime
 from ottla.records.compression import CODECS
-from ottla.spark.encoding import Batching
+from ottla.spark.codec.encoding import Batching
 from ottla.spark.errors import BadOption
 from ottla.spark.format_options import NO_FORMATS, FormatOptions, format_option_names
+from ottla.spark.given_options import GivenOptions
 from ottla.spark.kafka_settings import PATIENCE, PREFIX, TIMING, check_name
-from ottla.spark.options import Given
-from ottla.spark.produce import IN_FLIGHT_MAX, Delivery
+from ottla.spark.sink.produce import IN_FLIGHT_MAX, Delivery
 
 KNOWN: Final = ("topic", "exactlyOnce", "transactionalIdPrefix")
 OF_SPARK: Final = ("checkpointLocation", "path", "queryName")
@@ -99,7 +99,7 @@ class SinkOptions:
 
     @staticmethod
     def parse(options: Mapping[str, str]) -> "SinkOptions":
-        given = Given(options, KNOWN + OF_SPARK + format_option_names())
+        given = GivenOptions(options, KNOWN + OF_SPARK + format_option_names())
         for name in given.values:
             if name.startswith(PREFIX):
                 check_name(
@@ -158,19 +158,19 @@ class SinkOptions:
         )
 
 
-def _number(given: Given, name: str, default: int, *, least: int = 1) -> int:
+def _number(given: GivenOptions, name: str, default: int, *, least: int = 1) -> int:
     """Of 32 bits, as they are sent."""
     return given.number(f"{PREFIX}{name}", default, least=least, most=0x7FFF_FFFF)
 
 
-def _topic(given: Given) -> str | None:
+def _topic(given: GivenOptions) -> str | None:
     topic = given.text("topic")
     if topic is not None and not topic.strip():
         raise BadOption("topic: no topic is named")
     return topic.strip() if topic is not None else None
 
 
-def _batching(given: Given, request_bytes_max: int) -> Batching:
+def _batching(given: GivenOptions, request_bytes_max: int) -> Batching:
     codec = (given.text("kafka.compression.type") or "none").strip().lower()
     if codec not in CODECS:
         known = ", ".join(CODECS)

@@ -24,10 +24,10 @@ import pyarrow as pa
 
 from ottla.client.cluster import Cluster
 from ottla.common.topic_partition import TopicPartition
-from ottla.spark.rows import Rows
-from ottla.spark.sink_options import SinkOptions
-from ottla.spark.transactions import Marker, Transaction, end, read_marker, write_marker
-from ottla.spark.writer import Fingerprint, Written, abort, fill, links, taken_apart
+from ottla.spark.codec.rows import Rows
+from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.transactions import Marker, Transaction, end, read_marker, write_marker
+from ottla.spark.sink.writer import Fingerprint, Written, abort, fill, links, taken_apart
 
 ADVICE: Final = (
     "The rows of each task must be the same in every run of a micro-batch: go on with as many "

@@ -28,9 +28,9 @@ from ottla.records.batch import (
 from ottla.records.builder import build_batch
 from ottla.records.compression import ACCEPTED_MAX
 from ottla.records.record import iterate
-from ottla.spark import kernels as k
-from ottla.spark.schema import HEADERS, TYPES, Columns
-from ottla.spark.unpacking import Unpacked
+from ottla.spark.codec import kernels as k
+from ottla.spark.codec.schema import HEADERS, TYPES, Columns
+from ottla.spark.codec.unpacking import Unpacked
 
 BATCHES_AT_ONCE: Final = 1_024
 UNPACKED_MAX: Final = ACCEPTED_MAX

@@ -14,8 +14,8 @@ from ottla.client.offsets import EARLIEST, LATEST
 from ottla.client.system_time import Deadline
 from ottla.common.errors import ApiError
 from ottla.common.topic_partition import TopicPartition
-from ottla.spark.broker_reads import BrokerReads, connected
-from ottla.spark.offsets import (
+from ottla.spark.source.broker_reads import BrokerReads, connected
+from ottla.spark.source.offsets import (
     Offsets,
     OffsetsJson,
     TopicIds,
@@ -23,10 +23,10 @@ from ottla.spark.offsets import (
     to_json,
     topic_ids_of,
 )
-from ottla.spark.options import SourceOptions
-from ottla.spark.positions import Positions
-from ottla.spark.ranges import OffsetRange
-from ottla.spark.reader import plan_tasks
+from ottla.spark.source.options import SourceOptions
+from ottla.spark.source.positions import Positions
+from ottla.spark.source.ranges import OffsetRange
+from ottla.spark.source.reader import plan_tasks
 
 _log = logging.getLogger(__name__)
 

@@ -28,9 +28,9 @@ from ottla.records.batch import (
     seal,
 )
 from ottla.records.compression import NONE, compress
-from ottla.spark import encoding_kernels as k
-from ottla.spark.kernels import Bytes, Longs
-from ottla.spark.rows import Rows
+from ottla.spark.codec import encoding_kernels as k
+from ottla.spark.codec.kernels import Bytes, Longs
+from ottla.spark.codec.rows import Rows
 
 _SEQUENCE_MASK: Final = 0x7FFFFFFF
 

@@ -12,9 +12,9 @@ from ottla.client.errors import SomeRefused
 from ottla.client.offsets import EARLIEST, LATEST
 from ottla.common.errors import ErrorCode
 from ottla.common.topic_partition import TopicPartition
-from ottla.spark.broker_reads import BrokerReads
 from ottla.spark.errors import ADVICE, BadOption, DataLoss
-from ottla.spark.offsets import (
+from ottla.spark.source.broker_reads import BrokerReads
+from ottla.spark.source.offsets import (
     AtTimestamp,
     AtTimestamps,
     Everywhere,
@@ -24,7 +24,7 @@ from ottla.spark.offsets import (
     Specific,
     TopicIds,
 )
-from ottla.spark.options import SourceOptions
+from ottla.spark.source.options import SourceOptions
 
 _log = logging.getLogger(__name__)
 

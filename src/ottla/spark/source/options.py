@@ -1,21 +1,17 @@
-"""The options of the source, by the names of spark-sql-kafka, and some of our own.
+"""The options of the source, by the names of spark-sql-kafka, and some of our own."""
 
-Names are the same in any case of letters, as everywhere in Spark. A name that nobody knows is
-refused: an option that is silently without effect costs its user more than one that is refused.
-"""
-
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, overload
+from typing import Final
 
 from ottla.client.offsets import EARLIEST, LATEST
 from ottla.common.topic_partition import TopicPartition
 from ottla.spark.errors import BadOption
 from ottla.spark.format_options import NO_FORMATS, FormatOptions, format_option_names
-from ottla.spark.kafka_settings import PREFIX, KafkaSettings
-from ottla.spark.offsets import (
+from ottla.spark.given_options import GivenOptions
+from ottla.spark.kafka_settings import KafkaSettings
+from ottla.spark.source.offsets import (
     NAMES,
     AtTimestamp,
     AtTimestamps,
@@ -73,99 +69,6 @@ SPLIT_BYTES: Final = 256 << 20
 """What one task of a batch query reads at most, as far as sizes are known."""
 
 _STRATEGIES: Final = ("error", "latest")
-_TRUTHS: Final = {"true": True, "false": False}
-_MILLISECONDS: Final = {
-    "us": 0.001,
-    "ms": 1,
-    "s": 1_000,
-    "m": 60_000,
-    "min": 60_000,
-    "h": 3_600_000,
-    "d": 86_400_000,
-}
-_BYTES: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-
-
-class Given:
-    """Options as they were given, taken out by name and kind."""
-
-    def __init__(self, options: Mapping[str, str], known: tuple[str, ...]) -> None:
-        self.values = {name.lower(): value for name, value in options.items()}
-        names = {name.lower(): name for name in known}
-        for name in options:
-            if name.lower() not in names and not name.lower().startswith(PREFIX):
-                raise BadOption(f"the option {name} is unknown{_meant(name, known)}")
-
-    def __contains__(self, name: str) -> bool:
-        return name.lower() in self.values
-
-    def text(self, name: str) -> str | None:
-        return self.values.get(name.lower())
-
-    def truth(self, name: str, default: bool) -> bool:
-        text = self.text(name)
-        if text is None:
-            return default
-        if text.strip().lower() not in _TRUTHS:
-            raise BadOption(f"{name}: expected true or false, got {text!r}")
-        return _TRUTHS[text.strip().lower()]
-
-    @overload
-    def number(
-        self, name: str, default: int, *, least: int = 1, most: int | None = None
-    ) -> int: ...
-
-    @overload
-    def number(
-        self, name: str, default: None = None, *, least: int = 1, most: int | None = None
-    ) -> int | None: ...
-
-    def number(
-        self, name: str, default: int | None = None, *, least: int = 1, most: int | None = None
-    ) -> int | None:
-        text = self.text(name)
-        if text is None:
-            return default
-        number = int(text) if re.fullmatch(r"-?\d{1,18}", text.strip()) else None
-        if number is None or number < least or (most is not None and number > most):
-            wanted = f"of at least {least}" if most is None else f"from {least} to {most}"
-            raise BadOption(f"{name}: expected a number {wanted}, got {text!r}")
-        return number
-
-    def milliseconds(self, name: str, default: str) -> int:
-        """A time as Spark writes it: ``15m``, ``30s``; a number alone is of milliseconds."""
-        text = self.text(name)
-        text = default if text is None else text
-        found = re.fullmatch(r"(\d{1,15})\s*([a-z]*)", text.strip().lower())
-        if found is None or (found[2] or "ms") not in _MILLISECONDS:
-            raise BadOption(f"{name}: expected a time such as 30s or 15m, got {text!r}")
-        return int(int(found[1]) * _MILLISECONDS[found[2] or "ms"])
-
-    def bytes(self, name: str) -> int | None:
-        """A size as Spark writes it: ``64m``, ``1g``; a number alone is of bytes."""
-        text = self.text(name)
-        if text is None:
-            return None
-        found = re.fullmatch(r"(\d{1,15})\s*([bkmgt]?)b?", text.strip().lower())
-        if found is None or int(found[1]) == 0:
-            raise BadOption(f"{name}: expected a size such as 64m or 1g, got {text!r}")
-        return int(found[1]) * _BYTES[found[2]]
-
-    def word(self, name: str, words: tuple[str, ...]) -> str:
-        """One of ``words``; the first when nothing is said."""
-        text = self.text(name)
-        if text is None:
-            return words[0]
-        if text.strip().lower() not in words:
-            raise BadOption(f"{name}: expected {' or '.join(words)}, got {text!r}")
-        return text.strip().lower()
-
-
-def _meant(name: str, known: tuple[str, ...]) -> str:
-    lower = {each.lower(): each for each in known}
-    lower["kafka.bootstrap.servers"] = "kafka.bootstrap.servers"
-    close = difflib.get_close_matches(name.lower(), lower, 1, 0.6)
-    return f"; did you mean {lower[close[0]]}?" if close else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +113,7 @@ class SourceOptions:
 
     @staticmethod
     def parse(options: Mapping[str, str], *, streaming: bool = False) -> "SourceOptions":
-        given = Given(options, OF_CONNECTOR + OUR_OWN + format_option_names())
+        given = GivenOptions(options, OF_CONNECTOR + OUR_OWN + format_option_names())
         starting = _limit(given, "starting", LATEST if streaming else EARLIEST)
         ending = _limit(given, "ending", LATEST)
         if streaming:
@@ -273,7 +176,7 @@ def _paths(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def _subscription(given: Given) -> Subscription:
+def _subscription(given: GivenOptions) -> Subscription:
     named = [name for name in SUBSCRIPTIONS if name in given]
     if len(named) != 1:
         listed = ", ".join(SUBSCRIPTIONS)
@@ -300,7 +203,7 @@ def _subscription(given: Given) -> Subscription:
     return Subscription(pattern=text)
 
 
-def _limit(given: Given, which: str, default: int) -> Limit:
+def _limit(given: GivenOptions, which: str, default: int) -> Limit:
     """One time for all goes before a time for each partition, and that before offsets."""
     name = f"{which}Timestamp"
     stamp = given.number(name, least=0)
@@ -318,7 +221,7 @@ def _limit(given: Given, which: str, default: int) -> Limit:
     return limit
 
 
-def _check_streaming(given: Given) -> None:
+def _check_streaming(given: GivenOptions) -> None:
     for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
         if name in given:
             raise BadOption(f"{name}: a streaming query has no end")

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ottla.spark.kernels import Bytes, Ints, Longs, compiled, copy, inlined
+from ottla.spark.codec.kernels import Bytes, Ints, Longs, compiled, copy, inlined
 
 # Columns of what is known of the open batch of a target.
 USED: Final = 0

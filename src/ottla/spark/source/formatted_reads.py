@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from ottla.spark.codec.schema import TYPES, Columns
 from ottla.spark.dead_letters import NEEDED, DeadLetters
 from ottla.spark.formats.values import ValuesSpec, decode_values, decoded_type
-from ottla.spark.schema import TYPES, Columns
 
 
 def columns_to_read(columns: Columns) -> Columns:

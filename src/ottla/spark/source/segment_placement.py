@@ -24,18 +24,18 @@ from ottla.client.offsets import EARLIEST, LATEST, READ_COMMITTED
 from ottla.client.remote_segments import RemoteSegments
 from ottla.common.errors import ApiError, CorruptMessage, OffsetOutOfRange
 from ottla.common.topic_partition import TopicPartition
-from ottla.spark.broker_reads import BrokerReads, connected
 from ottla.spark.errors import BadOption
 from ottla.spark.kafka_settings import KafkaSettings
-from ottla.spark.options import SourceOptions
-from ottla.spark.ranges import OffsetRange
-from ottla.spark.segment_files import (
+from ottla.spark.source.broker_reads import BrokerReads, connected
+from ottla.spark.source.options import SourceOptions
+from ottla.spark.source.ranges import OffsetRange
+from ottla.spark.source.segment_files import (
     LocalSegment,
     RemoteSegment,
     local_segment,
     local_topic_id,
 )
-from ottla.spark.segments import (
+from ottla.spark.source.segments import (
     OPEN_END,
     Aborted,
     Placement,

@@ -20,13 +20,13 @@ from ottla.client.errors import BrokerUnavailable
 from ottla.common.chance import Chance
 from ottla.common.errors import ApiError
 from ottla.common.topic_partition import TopicPartition
-from ottla.spark import encoding_kernels as k
-from ottla.spark.encoding import BatchEncoder
-from ottla.spark.formatted_writes import formatted_rows
-from ottla.spark.produce import RawProducer
-from ottla.spark.rows import Rows
-from ottla.spark.sink_options import SinkOptions
-from ottla.spark.transactions import (
+from ottla.spark.codec import encoding_kernels as k
+from ottla.spark.codec.encoding import BatchEncoder
+from ottla.spark.codec.rows import Rows
+from ottla.spark.sink.formatted_writes import formatted_rows
+from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.produce import RawProducer
+from ottla.spark.sink.transactions import (
     Marker,
     Prepared,
     Transaction,

@@ -1,0 +1,1 @@
+"""Record batches and tables of Arrow, each made from the other: no Python for any record."""

@@ -1,0 +1,1 @@
+"""Reading: what a query of Spark asks for, split into ranges, from brokers or from segments."""
