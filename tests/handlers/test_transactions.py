@@ -332,7 +332,7 @@ def test_version_1_cannot_abort_what_was_added_to_a_coordinator_that_stood_still
     assert broker.end(producer, commit=False, version=version) is ErrorCode.INVALID_TXN_STATE
     assert state(broker) is TransactionState.EMPTY
     assert broker.send(producer, b"a") is NONE
-    assert broker.end(producer, version=version) is NONE
+    assert broker.ended(producer, version=version) == producer
     assert broker.end(producer, commit=False, version=version) is ErrorCode.INVALID_TXN_STATE
     assert state(broker) is TransactionState.COMPLETE_COMMIT
 
