@@ -74,12 +74,13 @@ $(WHEEL_READY): $(READY) $(SOURCES)
 		> "$$($(WHEEL_BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/dependencies.pth"
 	@touch $@
 
-check: $(READY) ## ruff, mypy --strict, import contracts, generated code is current
+check: $(READY) ## ruff, mypy --strict, import contracts, generated code is current, no dead names
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/protocolgen --check
+	$(BIN)/python tools/dead_names.py
 
 generate: $(READY) ## protocol/generated from protocol/schema
 	$(BIN)/python tools/protocolgen

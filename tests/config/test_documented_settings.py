@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.config.properties import parse_properties
 
 from ottla.config.broker import BrokerConfig
 from ottla.config.notices import has_comment, notices
-from ottla.config.properties import parse_properties
 
 PROJECT = Path(__file__).resolve().parents[2]
 PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]

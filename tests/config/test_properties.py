@@ -6,8 +6,9 @@ import javaproperties
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from tests.config.properties import parse_properties
 
-from ottla.config.properties import format_properties, located_properties, parse_properties
+from ottla.config.properties import format_properties, located_properties
 
 CHARACTERS = st.characters(codec="utf-8", exclude_characters="\x00")
 PROPERTIES = st.dictionaries(st.text(CHARACTERS), st.text(CHARACTERS), max_size=8)

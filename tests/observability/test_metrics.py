@@ -155,13 +155,11 @@ def test_the_rate_of_a_meter_moves_towards_what_happens_now() -> None:
     one, five, fifteen = meter.rates(220.0)  # nothing happened for a minute
     assert 0 < one < five < fifteen < 10
     assert meter.rates(220.0) == (one, five, fifteen)
-    assert meter.mean_rate(220.0) == 5.0
 
 
 def test_a_meter_that_was_just_made_has_no_rate() -> None:
     meter = Meter(now=1.0)
     assert meter.rates(1.0) == (0.0, 0.0, 0.0)
-    assert meter.mean_rate(1.0) == 0.0
 
 
 @given(st.lists(st.integers(0, 1 << 40), min_size=1), st.floats(0.01, 1))

@@ -24,7 +24,7 @@ def test_defaults_are_the_connectors() -> None:
     batch, stream = SourceOptions.parse(T), SourceOptions.parse(T, streaming=True)
     assert (batch.starting, batch.ending) == (Everywhere(EARLIEST), Everywhere(LATEST))
     assert stream.starting == Everywhere(LATEST)
-    assert (batch.fail_on_data_loss, batch.include_headers) == (True, False)
+    assert batch.fail_on_data_loss
     assert stream.trigger_delay_max_ms == 15 * 60_000
     assert (stream.retries, stream.retry_interval_ms) == (3, 1_000)
     assert (batch.bytes_per_partition_max, stream.bytes_per_partition_max) == (SPLIT_BYTES, None)

@@ -308,21 +308,11 @@ def test_a_topic_made_again_inherits_nothing(broker: Broker) -> None:
 # Strays
 
 
-def test_a_stray_is_set_aside_and_kept(broker: Broker, files: MemoryFilesystem) -> None:
-    logs.append(broker.create(), b"value")
-    broker.manager.mark_stray(logs.TOPIC)
-    (path,) = broker.manager.strays
-    assert parse_directory_name(path.rpartition("/")[2]) == (("topic", 0), Kind.STRAY)
-    manager = broker.restart()
-    assert manager.strays == {path: logs.TOPIC}
-    assert manager.logs == {}
-    assert len(manager.removals) == 0
-    assert files.size(f"{path}/00000000000000000000.log") > 0
-
-
-def test_strays_are_found_at_the_start(broker: Broker) -> None:
+def test_strays_are_found_at_the_start_set_aside_and_kept(
+    broker: Broker, files: MemoryFilesystem
+) -> None:
     broker.create()
-    broker.create(1, OTHER_ID)
+    logs.append(broker.create(1, OTHER_ID), b"value")
     broker.manager.stop()
     manager = LogManager(
         broker.files,
@@ -334,6 +324,14 @@ def test_strays_are_found_at_the_start(broker: Broker) -> None:
     manager.start(is_stray=lambda log: log.topic_id == OTHER_ID)
     assert list(manager.logs) == [("topic", 0)]
     assert list(manager.strays.values()) == [("topic", 1)]
+    (path,) = manager.strays
+    assert parse_directory_name(path.rpartition("/")[2]) == (("topic", 1), Kind.STRAY)
+    manager.stop()
+    manager = broker.restart()
+    assert manager.strays == {path: ("topic", 1)}
+    assert list(manager.logs) == [("topic", 0)]
+    assert len(manager.removals) == 0
+    assert files.size(f"{path}/00000000000000000000.log") > 0
 
 
 # Moves

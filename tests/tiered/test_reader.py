@@ -22,6 +22,7 @@ from ottla.storage.time_search import TimestampAndOffset
 from ottla.tiered import reader
 from ottla.tiered.chunks import AHEAD, Windows
 from ottla.tiered.layout import SUFFIXES, object_key
+from ottla.tiered.manifest import SIZE_MAX
 from ottla.tiered.reader import RemoteReader
 from ottla.tiered.segments import RemoteLogSegment
 from ottla.tiered.store import RemoteStoreError
@@ -162,7 +163,7 @@ def test_small_steps_cost_a_request_per_chunks_and_not_one_each() -> None:
     seen = requests_of(tier)
     steps = len(list(all_of(tier, 300)))
     assert steps > 50
-    assert seen[:3] == ["get .json", "get_range .index", "get_range .log"]
+    assert seen[:3] == ["get_range .json", "get_range .index", "get_range .log"]
     assert len(seen) <= 3 + -(-chunks // (1 + AHEAD))
     assert set(seen[3:]) == {"get_range .log"}
 
@@ -335,6 +336,15 @@ def test_the_manifest_of_another_segment_is_not_believed() -> None:
         read(tier, first.start_offset)
 
 
+def test_a_manifest_is_bounded() -> None:
+    """Not more than its bound is fetched, whatever lies there."""
+    tier = tiered(fill, internal_segment_bytes=6_000)
+    segment = tier.segments[0]
+    tier.store.put(object_key(segment, ".json"), bytes(SIZE_MAX + 2))
+    with pytest.raises(CorruptMessage, match="is over 4194304 bytes"):
+        read(tier, segment.start_offset)
+
+
 def test_an_object_that_was_cut_is_not_served() -> None:
     tier = tiered(fill, internal_segment_bytes=12_000)
     segment = tier.segments[0]
@@ -411,4 +421,4 @@ def test_what_is_forgotten_is_asked_for_again() -> None:
     assert tier.indexes.size == 0
     seen = requests_of(tier)
     read(tier, 3)
-    assert seen == ["get .json", "get_range .index", "get_range .log"]
+    assert seen == ["get_range .json", "get_range .index", "get_range .log"]

@@ -6,7 +6,6 @@ The server makes one of the operating system and an event loop, the simulator on
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from ottla.common.chance import Chance
 from ottla.common.clock import Clock
 from ottla.common.promise import Promise
 
@@ -33,11 +32,3 @@ class Scheduler(Clock, Protocol):
         disk that hangs holds up nobody else, or a name of another thing that may.
         """
         ...
-
-
-class Environment(Protocol):
-    @property
-    def scheduler(self) -> Scheduler: ...
-
-    @property
-    def chance(self) -> Chance: ...

@@ -14,8 +14,3 @@ class TopicPartition(NamedTuple):
 class TopicIdPartition(NamedTuple):
     topic_id: bytes
     partition: int
-
-
-class LeaderAndEpoch(NamedTuple):
-    leader: int
-    epoch: int

@@ -15,11 +15,6 @@ _WRITTEN: Final = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f", "\\": "\\
 _SPECIAL: Final = frozenset("=:#!")
 
 
-def parse_properties(text: str) -> dict[str, str]:
-    """What a file with this text holds; of a key that is written twice, the last value."""
-    return {key: value for key, (value, _) in located_properties(text).items()}
-
-
 def located_properties(text: str) -> dict[str, tuple[str, int]]:
     """Each key with its value and the number of the line that it begins on."""
     properties: dict[str, tuple[str, int]] = {}

@@ -64,12 +64,6 @@ class Heartbeats:
             if self._expired(session, now)
         )
 
-    def next_expiry(self) -> float | None:
-        """When the first session ends if nothing is heard."""
-        if not self._sessions:
-            return None
-        return min(s.last_heartbeat for s in self._sessions.values()) + self._timeout
-
     def lowest_offset(self, is_active: Callable[[int], bool]) -> int:
         """How far every active broker has read; very far when there is none."""
         return min(

@@ -119,10 +119,6 @@ def register_broker_record_version(metadata_version: int) -> int:
     return 2 if metadata_version >= 8 else 1
 
 
-def scram_supported(metadata_version: int) -> bool:
-    return metadata_version >= 11
-
-
 def leader_epoch_grows_on_isr_shrink(metadata_version: int) -> bool:
     return metadata_version < 12
 
@@ -137,10 +133,6 @@ def controller_registration_supported(metadata_version: int) -> bool:
 
 def directory_assignment_supported(metadata_version: int) -> bool:
     return metadata_version >= 17
-
-
-def elr_supported(metadata_version: int) -> bool:
-    return metadata_version >= 23
 
 
 def cordoned_log_dirs_supported(metadata_version: int) -> bool:

@@ -60,10 +60,6 @@ class Logger:
         """An error, with the traceback of the exception that is being handled."""
         self._log(logging.ERROR, message, fields, trace=True)
 
-    def enabled_for_debug(self) -> bool:
-        """Whether it is worth the trouble to prepare a debug line."""
-        return self._logger.isEnabledFor(logging.DEBUG)
-
     def _log(
         self, level: int, message: str, fields: dict[str, object], *, trace: bool = False
     ) -> None:

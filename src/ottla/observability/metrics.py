@@ -55,13 +55,12 @@ class Meter:
     The averages move when they are read, by the time that has passed since; nobody needs to tick.
     """
 
-    __slots__ = ("_averages", "_counted", "_read_at", "_started", "count")
+    __slots__ = ("_averages", "_counted", "_read_at", "count")
 
     MINUTES: Final = (1, 5, 15)
 
     def __init__(self, now: float) -> None:
         self.count = 0
-        self._started = now
         self._read_at = now
         self._counted = 0
         self._averages: tuple[float, ...] | None = None
@@ -81,10 +80,6 @@ class Meter:
             )
         self._read_at, self._counted = now, self.count
         return self._averages
-
-    def mean_rate(self, now: float) -> float:
-        elapsed = now - self._started
-        return self.count / elapsed if elapsed > 0 else 0.0
 
 
 class Histogram:

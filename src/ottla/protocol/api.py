@@ -64,9 +64,6 @@ class Api:
     def highest_stable_version(self) -> int:
         return self.highest_version - self.latest_version_unstable
 
-    def has_version(self, version: int) -> bool:
-        return self.lowest_version <= version <= self.highest_version
-
     def _load(self, kind: str) -> type[Message]:
         module = import_module(f"ottla.protocol.generated.{self._module}")
         return cast("type[Message]", getattr(module, self.name + kind))

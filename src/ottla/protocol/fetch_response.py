@@ -11,7 +11,6 @@ from ottla.common.buffers import Answer, Region
 
 _INT32 = Struct(">i")
 _INT16 = Struct(">h")
-_INT64 = Struct(">q")
 _INT64_PAIR = Struct(">qq")
 _LEADER = Struct(">BBiiB")
 _DIVERGING = Struct(">BBiqB")

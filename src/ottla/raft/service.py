@@ -43,7 +43,6 @@ from ottla.raft.voters import LeaderInfo, ReplicaKey, VoterEndpoint
 FETCHES_WAITING_MAX: Final = 10_000
 _KEYS_FROM: Final = 1
 """Vote and BeginQuorumEpoch name the voter they are meant for."""
-_LAST_FETCHED_EPOCH_FROM: Final = 12
 _TOPIC_IDS_FROM: Final = 13
 _REPLICA_STATE_FROM: Final = 15
 

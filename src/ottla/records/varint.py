@@ -7,12 +7,7 @@ compiled, interpreted and Apache's readers agree on every input.
 Compiled by mypyc: plain functions over ``bytes`` and ints.
 """
 
-from typing import Final
-
 from ottla.common.errors import InvalidRecord
-
-VARINT_SIZE_MAX: Final = 5
-VARLONG_SIZE_MAX: Final = 10
 
 
 def read_varint(data: bytes, pos: int) -> tuple[int, int]:

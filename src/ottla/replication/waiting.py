@@ -110,11 +110,6 @@ class WaitingRequests:
             if at is not None:
                 self._schedule(at)
 
-    def finish_soon(self, requests: Iterable[WaitingRequest]) -> None:
-        """Answer them in a turn of their own: what they wait for will not come."""
-        self.ready += requests
-        self._scheduler.call_soon(self.finish_ready)
-
     def wake(self) -> None:
         """Answer what has got enough, in a turn of its own; for what no request has brought."""
         if self.ready:

@@ -402,12 +402,6 @@ class LogManager:
         self.removals.add_directory(log.config.file_delete_delay_ms, log.directory)
         self.on_work()
 
-    def mark_stray(self, topic_partition: TopicPartition) -> None:
-        """Set a log aside that the cluster does not know; nothing is deleted."""
-        log = self.logs.take(topic_partition)
-        if log is not None:
-            self._set_aside(log)
-
     def _set_aside(self, log: Log) -> None:
         self.cleaner.forget(log)
         log.close(self._clock.wall_ms())

@@ -315,10 +315,6 @@ class ProducerState:
             return unreplicated if first is None else min(first, unreplicated)
         return first
 
-    @property
-    def first_undecided_offset(self) -> int | None:
-        return next(iter(self.ongoing), None)
-
     def replicated_to(self, high_watermark: int) -> None:
         """Transactions whose marker lies below are settled."""
         if self.unreplicated:

@@ -78,7 +78,10 @@ def encode_manifest(manifest: Manifest) -> bytes:
         },
     }
     body = ",\n".join(f" {json.dumps(key)}: {json.dumps(value)}" for key, value in fields.items())
-    return _sealed(f"{{\n{body}".encode())
+    data = _sealed(f"{{\n{body}".encode())
+    if len(data) > SIZE_MAX:
+        raise CorruptMessage(f"a manifest of {len(data)} bytes: no reader would take it")
+    return data
 
 
 def _sealed(body: bytes) -> bytes:

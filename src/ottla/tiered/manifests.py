@@ -5,7 +5,7 @@ from typing import Final
 from ottla.common.errors import CorruptMessage
 from ottla.storage.files import Mutex
 from ottla.tiered.layout import MANIFEST_SUFFIX, SegmentName, object_key, segment_prefix
-from ottla.tiered.manifest import Manifest, decode_manifest
+from ottla.tiered.manifest import SIZE_MAX, Manifest, decode_manifest
 from ottla.tiered.store import RemoteStore
 
 COUNT_MAX: Final = 256
@@ -44,7 +44,10 @@ class Manifests:
 
 def read_manifest(store: RemoteStore, segment: SegmentName) -> Manifest:
     """CorruptMessage when it is damaged, or another segment's."""
-    manifest = decode_manifest(store.get(object_key(segment, MANIFEST_SUFFIX)))
+    data = store.get_range(object_key(segment, MANIFEST_SUFFIX), 0, SIZE_MAX + 1)
+    if len(data) > SIZE_MAX:
+        raise CorruptMessage(f"the manifest of {segment_prefix(segment)} is over {SIZE_MAX} bytes")
+    manifest = decode_manifest(data)
     found = manifest.segment
     if (found.partition, found.start_offset, found.segment_id) != (
         segment.partition,

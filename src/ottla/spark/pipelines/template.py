@@ -8,7 +8,6 @@ from typing import Final
 
 from ottla.spark.pipelines.model import PipelineError
 
-TEMPLATES: Final = ("minimal", "shop")
 ADDRESS: Final = "localhost:9092"
 DIRECTORY: Final = "@DIRECTORY@"
 

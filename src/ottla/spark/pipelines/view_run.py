@@ -83,10 +83,6 @@ class ViewRun:
         return rows
 
     @property
-    def is_working(self) -> bool:
-        return self._working is not None
-
-    @property
     def gave_up(self) -> bool:
         return self._failures >= ONCE_ATTEMPTS or self.state.status == FAILED
 

@@ -91,7 +91,6 @@ class SourceOptions:
     latest_if_no_match: bool
     """Where a starting timestamp has no record: from the end, instead of an error."""
     fail_on_data_loss: bool
-    include_headers: bool
     read_from: str
     log_dirs: tuple[str, ...]
     remote_store: str | None
@@ -116,6 +115,7 @@ class SourceOptions:
         given = GivenOptions(options, OF_CONNECTOR + OUR_OWN + format_option_names())
         starting = _limit(given, "starting", LATEST if streaming else EARLIEST)
         ending = _limit(given, "ending", LATEST)
+        given.truth("includeHeaders", default=False)  # the schema has them; here it is checked
         if streaming:
             _check_streaming(given)
         else:
@@ -136,7 +136,6 @@ class SourceOptions:
             latest_if_no_match=given.word("startingOffsetsByTimestampStrategy", _STRATEGIES)
             == "latest",
             fail_on_data_loss=given.truth("failOnDataLoss", default=True),
-            include_headers=given.truth("includeHeaders", default=False),
             read_from=read_from,
             log_dirs=_paths(given.text("logDirs") or ""),
             remote_store=given.text("remoteStore"),

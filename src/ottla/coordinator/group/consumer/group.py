@@ -313,10 +313,6 @@ class ConsumerGroup:
 
     # Classic members
 
-    @property
-    def classic_members(self) -> list[ConsumerMember]:
-        return [member for member in self.members.values() if member.is_classic]
-
     def supports_classic(self, protocol_type: str, names: Iterable[str]) -> bool:
         """Whether all classic members know one of these protocols."""
         if protocol_type != self.protocol_type:
