@@ -5,12 +5,18 @@ from typing import TypeAlias
 
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
+from ottla.observability.logging import logger
+
+log = logger(__name__)
 
 ImageListener: TypeAlias = Callable[[MetadataImage, MetadataDelta], None]
 
 
 class MetadataCache:
-    """``image`` is replaced as a whole; listeners are called after it, in order of arrival."""
+    """``image`` is replaced as a whole; listeners are called after it, in order of arrival.
+
+    A mistake of one of them is reported, and ends nothing.
+    """
 
     __slots__ = ("_listeners", "image")
 
@@ -25,4 +31,8 @@ class MetadataCache:
         assert image.offset >= self.image.offset
         self.image = image
         for listener in self._listeners:
-            listener(image, delta)
+            try:
+                listener(image, delta)
+            except Exception:
+                # As Kafka's publishers do: the others go on, and so does the metadata log.
+                log.exception("metadata was not taken in whole", offset=image.offset)

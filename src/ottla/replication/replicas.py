@@ -5,6 +5,7 @@ partitions.
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import islice
 from typing import Final, Protocol
 
@@ -17,6 +18,7 @@ from ottla.common.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
+from ottla.common.mistakes import call_all
 from ottla.common.promise import Promise
 from ottla.common.topic_partition import TopicPartition
 from ottla.replication.fetch_sessions import SESSION_EVICTION_MS, FetchSessions
@@ -187,15 +189,20 @@ class Replicas:
             partition = Partition(self._node_id, topic, topic_id, index, log, self.surroundings)
             partitions[index] = partition
         before = self._followed(partition)
-        # Together: one that led until now must not commit by the new minimum and the old ISR.
-        partition.apply_state(state, min_insync_replicas)
-        partition.min_insync_replicas = min_insync_replicas
+        try:
+            # Together: one that led until now must not commit by the new minimum and the old ISR.
+            partition.apply_state(state, min_insync_replicas)
+            partition.min_insync_replicas = min_insync_replicas
+        finally:
+            self._follow(partition, before)
+        return partition
+
+    def _follow(self, partition: Partition, before: tuple[int, int] | None) -> None:
         now = self._followed(partition)
         if before is not None and before != now:
             self.on_unfollow(partition)
         if now is not None and before != now:
             self.on_follow(partition)
-        return partition
 
     def _followed(self, partition: Partition) -> tuple[int, int] | None:
         """Whom a partition follows, and in which epoch."""
@@ -228,6 +235,10 @@ class Replicas:
             del self._offline[offline]
         for name in [name for name, known in self._ids.items() if known == topic_id]:
             del self._by_name[name], self._ids[name]
-        for partition in partitions.values():
+        call_all(partial(self._remove, partition) for partition in partitions.values())
+
+    def _remove(self, partition: Partition) -> None:
+        try:
             self._stopped(partition, UnknownTopicOrPartition())
+        finally:
             self._logs.delete(TopicPartition(partition.topic, partition.index))

@@ -5,13 +5,14 @@ another process. Order within one change: settings first, since new logs are mad
 topics that are gone, then those that are new or changed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
 from ottla.common.environment import Scheduler
 from ottla.common.errors import KafkaStorageError
 from ottla.common.identifiers import is_damaged_copy
+from ottla.common.mistakes import call_all
 from ottla.common.topic_partition import TopicPartition
 from ottla.config.broker import BrokerConfig
 from ottla.coordinator.group.service import GROUP_METADATA_TOPIC, GroupService
@@ -20,6 +21,7 @@ from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.topics import PartitionImage, TopicDelta
 from ottla.observability.logging import logger
+from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
 from ottla.server.settings import Settings
 from ottla.storage.directories import LogUnavailable
@@ -92,28 +94,38 @@ class MetadataFollower:
         return partition is None or self._node_id not in partition.replicas
 
     def changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """The metadata log has moved on."""
+        """The metadata log has moved on; a mistake with a part of it is raised when all is told."""
+        call_all(self._changes(image, delta))
+
+    def _changes(
+        self, image: MetadataImage, delta: MetadataDelta
+    ) -> Iterator[Callable[[], object]]:
         changed_broker, changed_topics = self._settings.apply(image, delta)
         if changed_broker:
-            self._reconfigured(self._settings.broker)
+            yield partial(self._reconfigured, self._settings.broker)
         for topic_id, gone in delta.topics.deleted.items():
-            self._removed(topic_id, gone.name, list(gone.partitions))
+            yield from self._removed(topic_id, gone.name, list(gone.partitions))
         if changed_topics:
-            self._logs.configure(changed_topics)
-            self.on_topics_reconfigured()
+            yield partial(self._logs.configure, changed_topics)
+            yield self.on_topics_reconfigured
         for topic_id, topic in delta.topics.changed.items():
             new = {index for index in topic.changed if self._is_new_here(topic, index)}
             later = len(new) > MADE_AT_ONCE_MAX and self._may_postpone
             later = later and topic.name not in INTERNAL
             if later:
-                self._postpone(topic, topic_id, sorted(new))
+                yield partial(self._postpone, topic, topic_id, sorted(new))
             for index, state in topic.changed.items():
                 if not later or index not in new:
-                    self._apply(topic.name, topic_id, index, state, is_new=index in new)
+                    name, is_new = topic.name, index in new
+                    yield partial(self._apply, name, topic_id, index, state, is_new=is_new)
         # Last: who leads, and who is in sync, is as new as the minimum.
         for name in sorted(changed_topics):
             for partition in (self._replicas.topic(name) or {}).values():
-                partition.min_insync_replicas = self._settings.topic(name).min_insync_replicas
+                yield partial(self._set_minimum, partition)
+
+    def _set_minimum(self, partition: Partition) -> None:
+        config = self._settings.topic(partition.topic)
+        partition.min_insync_replicas = config.min_insync_replicas
 
     def _is_new_here(self, topic: TopicDelta, index: int) -> bool:
         """Whether this broker gets a replica that it did not have."""
@@ -193,10 +205,13 @@ class MetadataFollower:
             if coordinator is not None:
                 coordinator.resigned(index)
 
-    def _removed(self, topic_id: bytes, name: str, partitions: list[int]) -> None:
+    def _removed(
+        self, topic_id: bytes, name: str, partitions: list[int]
+    ) -> Iterator[Callable[[], object]]:
         coordinator = self._coordinators.get(name)
         if coordinator is not None:
             for index in partitions:
-                coordinator.resigned(index)
-        self._replicas.remove(topic_id)
-        self._groups.partitions_deleted([TopicPartition(name, index) for index in partitions])
+                yield partial(coordinator.resigned, index)
+        yield partial(self._replicas.remove, topic_id)
+        deleted = [TopicPartition(name, index) for index in partitions]
+        yield partial(self._groups.partitions_deleted, deleted)
