@@ -102,8 +102,8 @@ class Node:
             log_dirs=[self.directory_id],
             previous_broker_epoch=previous_epoch,
         )
-        self.broker_epoch = self.wait(self.driver.register_broker(request)).broker_epoch
-        assert not self.wait(self.driver.broker_heartbeat(self.heartbeat())).is_fenced
+        self.broker_epoch = self.wait(self.driver.submit(request)).broker_epoch
+        assert not self.wait(self.driver.submit(self.heartbeat())).is_fenced
 
     def heartbeat(self, *, want_shut_down: bool = False) -> BrokerHeartbeatRequest:
         return BrokerHeartbeatRequest(
@@ -115,4 +115,4 @@ class Node:
 
     def create(self, name: str, partitions: int = 1) -> Promise[CreateTopicsResponse]:
         topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
-        return self.driver.create_topics(CreateTopicsRequest(topics=[topic]))
+        return self.driver.submit(CreateTopicsRequest(topics=[topic]))

@@ -87,7 +87,7 @@ def test_a_request_sees_what_the_one_before_it_did_although_that_is_not_committe
     node = Node(formatted()).start()
     node.start_broker()
     first, second = node.create("t"), node.create("t")
-    deleted = node.driver.delete_topics(DeleteTopicsRequest(topic_names=["t"]))
+    deleted = node.driver.submit(DeleteTopicsRequest(topic_names=["t"]))
     assert node.wait(first).topics[0].error_code == 0
     assert node.wait(second).topics[0].error_code == 36
     assert node.wait(deleted).responses[0].error_code == 0
@@ -98,14 +98,14 @@ def test_an_answer_without_records_waits_for_what_it_tells_of() -> None:
     node = Node(formatted()).start()
     node.start_broker()
     created = node.create("t")
-    listed = node.driver.list_partition_reassignments(ListPartitionReassignmentsRequest())
+    listed = node.driver.submit(ListPartitionReassignmentsRequest())
     done = []
     listed.when_done(lambda _: done.append("listed"))
     created.when_done(lambda _: done.append("created"))
     assert done == []
     node.wait(created)
     assert sorted(done) == ["created", "listed"]
-    again = node.driver.list_partition_reassignments(ListPartitionReassignmentsRequest())
+    again = node.driver.submit(ListPartitionReassignmentsRequest())
     assert again.done, "nothing is open, nothing is waited for"
 
 
@@ -189,7 +189,7 @@ def test_a_broker_that_falls_silent_is_fenced() -> None:
     image = node.metadata.image
     assert image.brokers[1].fenced
     assert image.topics.by_name["t"].partitions[0].leader == -1
-    assert not node.wait(node.driver.broker_heartbeat(node.heartbeat())).is_fenced
+    assert not node.wait(node.driver.submit(node.heartbeat())).is_fenced
     assert node.metadata.image.topics.by_name["t"].partitions[0].leader == 1
 
 
@@ -263,7 +263,7 @@ def test_the_quorum_is_described() -> None:
             topics=[DescribeQuorumRequestTopicData(topic_name=topic, partitions=[partition])]
         )
 
-    response = node.wait(node.driver.describe_quorum(ask("__cluster_metadata")))
+    response = node.wait(node.driver.submit(ask("__cluster_metadata")))
     (partition,) = response.topics[0].partitions
     assert (partition.error_code, partition.leader_id, partition.leader_epoch) == (0, 1, 1)
     assert partition.high_watermark == node.driver.raft.high_watermark
@@ -272,10 +272,10 @@ def test_the_quorum_is_described() -> None:
     assert [(each.name, each.port) for each in response.nodes[0].listeners] == [
         ("CONTROLLER", 9093)
     ]
-    other = node.wait(node.driver.describe_quorum(ask("x"))).topics[0].partitions[0]
+    other = node.wait(node.driver.submit(ask("x"))).topics[0].partitions[0]
     assert other.error_code == 3
     node.wait(node.driver.stop())
-    stopped = node.wait(node.driver.describe_quorum(ask("__cluster_metadata")))
+    stopped = node.wait(node.driver.submit(ask("__cluster_metadata")))
     assert stopped.topics[0].partitions[0].error_code == 6
 
 
@@ -318,7 +318,7 @@ def test_a_process_that_stood_still_does_not_fence_its_broker() -> None:
     node.scheduler.now += 60.0  # stopped, or the machine was asleep
     node.scheduler.run_for(0.001)
     assert not node.metadata.image.brokers[1].fenced
-    assert not node.wait(node.driver.broker_heartbeat(node.heartbeat())).is_fenced
+    assert not node.wait(node.driver.submit(node.heartbeat())).is_fenced
     node.scheduler.run_for(11)
     assert node.metadata.image.brokers[1].fenced
 
@@ -328,7 +328,7 @@ def test_a_broker_asks_a_controller_without_knowing_where_it_is() -> None:
     client: ControllerClient = node.driver
     request = UnregisterBrokerRequest(broker_id=7)
     with pytest.raises(BrokerIdNotRegistered):
-        node.wait(client.unregister_broker(request))
+        node.wait(client.submit(request))
 
 
 def test_a_thousand_partitions_are_one_batch() -> None:

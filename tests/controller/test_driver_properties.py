@@ -79,7 +79,7 @@ class Walk:
             name = self.chance.choose(sorted(self.existing))
             self.existing.discard(name)
             self.unknown.add(name)
-            node.driver.delete_topics(DeleteTopicsRequest(topic_names=[name])).when_done(
+            node.driver.submit(DeleteTopicsRequest(topic_names=[name])).when_done(
                 lambda done: self._deleted(name, done)
             )
         else:

@@ -58,7 +58,7 @@ def alter(node: Node, kind: int, name: str, key: str, value: str) -> None:
     change = AlterableConfig(name=key, config_operation=0, value=value)
     resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[change])
     request = IncrementalAlterConfigsRequest(resources=[resource])
-    (answer,) = node.wait(node.driver.incremental_alter_configs(request)).responses
+    (answer,) = node.wait(node.driver.submit(request)).responses
     assert answer.error_code == 0, answer
 
 

@@ -8,6 +8,7 @@ from collections.abc import Coroutine, Mapping
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
+from ottla.common.authorization import Client
 from ottla.common.chance import Chance
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.common.identifiers import UNASSIGNED_DIRECTORY
@@ -105,23 +106,18 @@ class ControllerOnOrder:
         self.answers: list[Message | ApiError] = []
         self.waiting: list[Promise[Message]] = []
 
-    def __getattr__(self, name: str) -> Any:
-        def ask(request: Message) -> Promise[Message]:
-            self.asked.append(request)
-            promise: Promise[Message] = Promise()
-            if not self.answers:
-                self.waiting.append(promise)
-                return promise
-            answer = self.answers.pop(0)
-            if isinstance(answer, ApiError):
-                promise.fail(answer)
-            else:
-                promise.fulfil(answer)
+    def submit(self, request: Message, _client: Client | None = None) -> Promise[Message]:
+        self.asked.append(request)
+        promise: Promise[Message] = Promise()
+        if not self.answers:
+            self.waiting.append(promise)
             return promise
-
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return ask
+        answer = self.answers.pop(0)
+        if isinstance(answer, ApiError):
+            promise.fail(answer)
+        else:
+            promise.fulfil(answer)
+        return promise
 
 
 def registered(

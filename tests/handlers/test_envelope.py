@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.handlers.broker import Peer
 
+from ottla.common.authorization import ANONYMOUS, Principal
 from ottla.common.errors import InvalidRequest
 from ottla.handlers.context import RequestContext
 from ottla.handlers.envelope import seal, unseal
@@ -29,7 +30,7 @@ def request_bytes(message: Message, version: int, client_id: str | None = "c") -
     return bytes(header.getvalue() + to_bytes(message, version))
 
 
-def context(host: str = "10.0.0.9", principal: str = "User:ANONYMOUS") -> RequestContext:
+def context(host: str = "10.0.0.9", principal: Principal = ANONYMOUS) -> RequestContext:
     found = RequestContext(version=0, peer=Peer(), principal=principal)
     found.peer_host = host
     return found
@@ -47,11 +48,11 @@ def test_what_is_sealed_is_found_again(
 ) -> None:
     message = CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=1)])
     data = request_bytes(message, version, client_id)
-    sealed = to_bytes(seal(data, context(host, f"User:{principal}")), 0)
+    sealed = to_bytes(seal(data, context(host, Principal("User", principal))), 0)
     envelope = from_bytes(EnvelopeRequest, sealed, 0)
     found = unseal(envelope)
     assert found[:4] == (ApiKey.CREATE_TOPICS, version, 77, client_id)
-    assert (found.principal, found.client_host) == (f"User:{principal}", host)
+    assert (found.principal, found.client_host) == (Principal("User", principal), host)
     inner, _ = from_buffer(CreateTopicsRequest, envelope.request_data, found.body_at, version)
     assert inner == message
 

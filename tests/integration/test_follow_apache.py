@@ -28,7 +28,7 @@ from ottla.protocol.generated.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
 )
-from ottla.protocol.message import Message
+from ottla.protocol.message import Message, Request, Response
 from ottla.replication.fetchers import Fetchers
 from ottla.replication.fetching import FetchSettings
 from ottla.replication.partition import Partition
@@ -46,6 +46,7 @@ SETTINGS = FetchSettings(
     min_bytes=1, max_bytes=1 << 16, response_max_bytes=1 << 20, wait_max_ms=200, backoff_ms=200
 )
 T = TypeVar("T")
+R = TypeVar("R", bound=Response)
 
 
 class ToLeader:
@@ -54,7 +55,7 @@ class ToLeader:
     def __init__(self, client: NodeClient) -> None:
         self.client = client
 
-    def send(self, _node_id: int, request: Message) -> Promise[Message]:
+    def send(self, _node_id: int, request: Request[R]) -> Promise[R]:
         return self.client.send(request)
 
     def ask(

@@ -1,5 +1,7 @@
 """The client of another node: versions, order, reconnection, and everything that breaks it."""
 
+from typing import TypeVar
+
 import pytest
 
 from ottla.common.chance import Chance
@@ -11,12 +13,14 @@ from ottla.network.sockets import StreamSocket
 from ottla.protocol.generated.api_versions import ApiVersion, ApiVersionsResponse
 from ottla.protocol.generated.vote import VoteRequest, VoteResponse
 from ottla.protocol.headers import decode_request_header, encode_response_header
-from ottla.protocol.message import Message, to_bytes
+from ottla.protocol.message import Message, Response, to_bytes
 from ottla.protocol.primitives import Writer
 from ottla.raft.channel import Destination
 from ottla.simulation.network import SimulatedNetwork
 from ottla.simulation.scheduler import SimulatedScheduler
 from ottla.simulation.sockets import SimulatedSocket
+
+R = TypeVar("R", bound=Response)
 
 PORT = 9093
 VOTE, API_VERSIONS = 52, 18
@@ -89,7 +93,7 @@ class World:
             limits=NodeClientLimits(timeout_seconds=2.0, backoff_seconds=0.05),
         )
 
-    def wait(self, answer: Promise[Message]) -> Message:
+    def wait(self, answer: Promise[R]) -> R:
         assert self.scheduler.run_until(lambda: answer.done, 10)
         return answer.result()
 

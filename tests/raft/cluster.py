@@ -35,7 +35,7 @@ from ottla.protocol.generated.fetch_snapshot import FetchSnapshotRequest
 from ottla.protocol.generated.remove_raft_voter import RemoveRaftVoterRequest
 from ottla.protocol.generated.update_raft_voter import UpdateRaftVoterRequest
 from ottla.protocol.generated.vote import VoteRequest
-from ottla.protocol.message import Message, from_bytes, to_bytes
+from ottla.protocol.message import Message, Request, Response, from_bytes, response_class, to_bytes
 from ottla.raft.channel import Destination
 from ottla.raft.driver import RaftDriver
 from ottla.raft.lanes import SNAPSHOT_LANE
@@ -49,6 +49,7 @@ from ottla.simulation.scheduler import SimulatedScheduler
 from ottla.testing.files import MemoryFilesystem
 
 T = TypeVar("T")
+R = TypeVar("R", bound=Response)
 CLUSTER_ID = "simulated cluster id"
 CONFIG = settings(internal_metadata_log_segment_bytes="2048")
 FIRST_PORT = 9_000
@@ -253,9 +254,9 @@ class Wire:
         self._cluster = cluster
         self._node = node
 
-    def send(self, destination: Destination, request: Message) -> Promise[Message]:
+    def send(self, destination: Destination, request: Request[R]) -> Promise[R]:
         cluster, sender = self._cluster, self._node
-        promise: Promise[Message] = Promise()
+        promise: Promise[R] = Promise()
         api = APIS[request.API_KEY]
         version = api.highest_stable_version
         is_older = cluster.chance.below(4) == 0 and cluster.has_older_versions
@@ -287,7 +288,7 @@ class Wire:
 
         def received(encoded: bytes) -> None:
             if sender.scheduler.is_alive and not promise.done:
-                promise.fulfil(from_bytes(api.response_class(), encoded, version))
+                promise.fulfil(from_bytes(response_class(type(request)), encoded, version))
 
         cluster.deliver(sender.node_id, to, arrived)
         return promise

@@ -1,12 +1,13 @@
 """A quorum of one on a disk in memory: the real driver and log, and a listener that takes notes."""
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 from ottla.common.chance import Chance
 from ottla.common.promise import Promise
 from ottla.config.broker import BrokerConfig
 from ottla.metadata.snapshot import SnapshotContent, container
-from ottla.protocol.message import Message
+from ottla.protocol.message import Request, Response
 from ottla.raft.channel import Destination, RaftChannel
 from ottla.raft.driver import RaftDriver
 from ottla.raft.log import LogBatch, MetadataLog, metadata_directory
@@ -94,10 +95,13 @@ class Notes:
         self.high_watermark = high_watermark
 
 
+R = TypeVar("R", bound=Response)
+
+
 class Silence:
     """A channel to nodes that never answer."""
 
-    def send(self, destination: Destination, request: Message) -> Promise[Message]:
+    def send(self, destination: Destination, request: Request[R]) -> Promise[R]:
         return Promise()
 
 

@@ -36,7 +36,7 @@ class Controller:
         """So many of the next requests meet a mistake of ours."""
         self.asked: list[tuple[AlterPartitionRequest, Promise[AlterPartitionResponse]]] = []
 
-    def alter_partition(self, request: AlterPartitionRequest) -> Promise[AlterPartitionResponse]:
+    def submit(self, request: AlterPartitionRequest) -> Promise[AlterPartitionResponse]:
         if self.mistakes:
             self.mistakes -= 1
             raise KeyError("a mistake")

@@ -13,7 +13,7 @@ from ottla.common.topic_partition import TopicPartition
 from ottla.observability.metrics import Meter, Registry
 from ottla.protocol.fetch_answer import FetchAnswer
 from ottla.protocol.generated.fetch import FetchRequest
-from ottla.protocol.message import Message
+from ottla.protocol.message import Message, Request, Response
 from ottla.replication import metrics
 from ottla.replication.fetchers import Fetchers
 from ottla.replication.partition import Partition
@@ -23,6 +23,7 @@ from ottla.storage.log import Log
 from ottla.testing.files import MemoryFilesystem
 
 T = TypeVar("T")
+R = TypeVar("R", bound=Response)
 TOPIC_ID = bytes(range(16))
 
 
@@ -33,7 +34,7 @@ class Channel:
         self.asked: list[tuple[int, FetchRequest, Callable[[FetchAnswer | OSError], None]]] = []
         self.is_closed = False
 
-    def send(self, node_id: int, request: Message) -> Promise[Message]:
+    def send(self, node_id: int, request: Request[R]) -> Promise[R]:
         raise AssertionError(f"{node_id} is asked {request}")
 
     def ask(

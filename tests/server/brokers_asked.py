@@ -1,18 +1,20 @@
 """The way to other brokers, of which a test decides what comes back."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ottla.common.promise import Promise
 from ottla.metadata.brokers import BrokerImage
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.topics import PartitionImage, TopicImage, TopicsImage
-from ottla.protocol.message import Message
+from ottla.protocol.message import Message, Request, Response
+
+R = TypeVar("R", bound=Response)
 
 
 class Asked(NamedTuple):
     node_id: int
     request: Message
-    answer: Promise[Message]
+    answer: Promise[Any]
 
 
 class BrokersAsked:
@@ -21,9 +23,10 @@ class BrokersAsked:
     def __init__(self) -> None:
         self.asked: list[Asked] = []
 
-    def send(self, node_id: int, request: Message) -> Promise[Message]:
-        self.asked.append(Asked(node_id, request, Promise()))
-        return self.asked[-1].answer
+    def send(self, node_id: int, request: Request[R]) -> Promise[R]:
+        answer: Promise[R] = Promise()
+        self.asked.append(Asked(node_id, request, answer))
+        return answer
 
     def take(self, node_id: int) -> Asked:
         """The oldest request to a broker, which is no longer kept."""

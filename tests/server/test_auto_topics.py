@@ -24,7 +24,7 @@ class ControllerThatWaits:
         self.at_once: ErrorCode | None = None
         self._promises: list[Promise[CreateTopicsResponse]] = []
 
-    def create_topics(self, request: CreateTopicsRequest) -> Promise[CreateTopicsResponse]:
+    def submit(self, request: CreateTopicsRequest) -> Promise[CreateTopicsResponse]:
         self.requests.append(request)
         promise: Promise[CreateTopicsResponse] = Promise()
         self._promises.append(promise)

@@ -12,7 +12,6 @@ from ottla.protocol.generated.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from ottla.protocol.message import Message
 from ottla.server.broker_batches import WAITING_MAX, BrokerBatches
 from ottla.simulation.scheduler import SimulatedScheduler
 
@@ -25,7 +24,7 @@ class World:
         self.scheduler = SimulatedScheduler(Chance(3))
         self.channel = BrokersAsked()
         self.answered: list[tuple[Question, bool]] = []
-        self.batches = BrokerBatches[Question](
+        self.batches = BrokerBatches[Question, FindCoordinatorResponse](
             self.channel,
             self.scheduler,
             key=lambda question: question[0],
@@ -34,11 +33,11 @@ class World:
         )
         self.requests: list[list[Question]] = []
 
-    def _make(self, questions: list[Question]) -> Message:
+    def _make(self, questions: list[Question]) -> FindCoordinatorRequest:
         self.requests.append(questions)
         return FindCoordinatorRequest(coordinator_keys=[key for key, _ in questions])
 
-    def _answered(self, questions: list[Question], answer: Message | None) -> None:
+    def _answered(self, questions: list[Question], answer: FindCoordinatorResponse | None) -> None:
         self.answered += [(question, answer is not None) for question in questions]
 
 

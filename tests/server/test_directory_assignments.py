@@ -37,9 +37,7 @@ class ControllerThatListens:
         self.requests: list[AssignReplicasToDirsRequest] = []
         self._promises: list[Promise[AssignReplicasToDirsResponse]] = []
 
-    def assign_replicas_to_dirs(
-        self, request: AssignReplicasToDirsRequest
-    ) -> Promise[AssignReplicasToDirsResponse]:
+    def submit(self, request: AssignReplicasToDirsRequest) -> Promise[AssignReplicasToDirsResponse]:
         self.requests.append(request)
         self._promises.append(Promise())
         return self._promises[-1]

@@ -7,6 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from ottla.common.authorization import Client
 from ottla.common.chance import Chance
 from ottla.common.errors import (
     ApiError,
@@ -17,6 +18,7 @@ from ottla.common.errors import (
     StaleBrokerEpoch,
 )
 from ottla.common.promise import Promise, fulfilled, run
+from ottla.controller.answers import Answers
 from ottla.metadata.features import FeaturesImage
 from ottla.metadata.image import MetadataImage
 from ottla.protocol.generated.broker_heartbeat import (
@@ -27,10 +29,12 @@ from ottla.protocol.generated.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
 )
+from ottla.protocol.message import Request, Response
 from ottla.server.lifecycle import BrokerLifecycle, LifecycleTimes
 from ottla.simulation.scheduler import SimulatedScheduler
 
 R = TypeVar("R")
+A = TypeVar("A", bound=Response)
 EPOCH = 42
 DIRECTORY = b"d" * 16
 SESSION_SECONDS = 9.0
@@ -53,21 +57,25 @@ class Controller:
         self.under_way = 0
         self.fenced = True
         self.leaderships = 1
+        self._answers = Answers()
+        self._answers.to(BrokerRegistrationRequest, self._register)
+        self._answers.to(BrokerHeartbeatRequest, self._heartbeat)
+
+    def submit(self, request: Request[A], _client: Client | None = None) -> Promise[A]:
+        return self._answers(request)
 
     @property
     def registrations(self) -> int:
         return len(self.registered)
 
-    def register_broker(
-        self, request: BrokerRegistrationRequest
-    ) -> Promise[BrokerRegistrationResponse]:
+    def _register(self, request: BrokerRegistrationRequest) -> Promise[BrokerRegistrationResponse]:
         self.registered.append(request)
         epoch = self.next_epoch
         if self.refusal is None and not self.is_silent:
             self.next_epoch += 1
         return self._answered(BrokerRegistrationResponse(broker_epoch=epoch))
 
-    def broker_heartbeat(self, request: BrokerHeartbeatRequest) -> Promise[BrokerHeartbeatResponse]:
+    def _heartbeat(self, request: BrokerHeartbeatRequest) -> Promise[BrokerHeartbeatResponse]:
         self.heartbeats.append((self.scheduler.now, request))
         if self.mistakes:
             self.mistakes -= 1

@@ -25,9 +25,7 @@ class ControllerWithBlocks:
         self._promises: list[Promise[AllocateProducerIdsResponse]] = []
         self._next = 5000
 
-    def allocate_producer_ids(
-        self, request: AllocateProducerIdsRequest
-    ) -> Promise[AllocateProducerIdsResponse]:
+    def submit(self, request: AllocateProducerIdsRequest) -> Promise[AllocateProducerIdsResponse]:
         self.requests.append(request)
         self._promises.append(Promise())
         return self._promises[-1]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.common.promise import Promise, run
+from ottla.common.promise import run
 from ottla.network.node_client import NodeClient, NodeClientLimits
 from ottla.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
@@ -16,7 +16,6 @@ from ottla.protocol.generated.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from ottla.protocol.message import Message
 from ottla.simulation.checkers.metadata import MetadataChecker
 from ottla.simulation.cluster import CONTROLLER_PORT, SimulatedCluster
 from ottla.simulation.membership import leave_and_join
@@ -59,9 +58,7 @@ def client(cluster: SimulatedCluster, node: SimulatedNode, timeout: float = 5.0)
 
 
 def answered(cluster: SimulatedCluster, asked: NodeClient) -> bool:
-    promise: Promise[Message] = asked.send(
-        ApiVersionsRequest(client_software_name="t", client_software_version="1")
-    )
+    promise = asked.send(ApiVersionsRequest(client_software_name="t", client_software_version="1"))
     assert cluster.run_until(lambda: promise.done, 120)
     try:
         return isinstance(promise.result(), ApiVersionsResponse)

@@ -15,7 +15,6 @@ from ottla.config.changes import Resource
 from ottla.protocol.generated import incremental_alter_configs as ire
 from ottla.protocol.generated.delete_topics import (
     DeleteTopicsRequest,
-    DeleteTopicsResponse,
     DeleteTopicState,
 )
 from ottla.simulation.cluster import SimulatedCluster
@@ -85,7 +84,7 @@ def test_what_changes_meanwhile_holds_afterwards() -> None:
     async def change() -> None:
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name=TOPIC)], timeout_ms=5000)
         await client.renew((TOPIC, 0))
-        answer = await client.ask(other.node_id, request, DeleteTopicsResponse)
+        answer = await client.ask(other.node_id, request)
         assert answer.responses[0].error_code == 0
         await client.create_topic(TOPIC, 2, 3, {})
         setting = ire.AlterableConfig(name="segment.bytes", value="2000000")
@@ -93,7 +92,7 @@ def test_what_changes_meanwhile_holds_afterwards() -> None:
             resource_type=Resource.TOPIC, resource_name=OTHER, configs=[setting]
         )
         changes = ire.IncrementalAlterConfigsRequest(resources=[resource])
-        changed = await client.ask(other.node_id, changes, ire.IncrementalAlterConfigsResponse)
+        changed = await client.ask(other.node_id, changes)
         assert changed.responses[0].error_code == 0
 
     other = cluster.brokers[1]

@@ -9,7 +9,6 @@ from ottla.observability.names import MetricName
 from ottla.protocol.generated.produce import (
     PartitionProduceData,
     ProduceRequest,
-    ProduceResponse,
     TopicProduceData,
 )
 from ottla.records.builder import build_batch
@@ -48,7 +47,7 @@ async def write(client: ClusterClient, count: int, index: int = 0) -> None:
                 leader, _ = await client.leader(place)
                 topic = TopicProduceData(topic_id=client.topic_ids[TOPIC], partition_data=[data])
                 request = ProduceRequest(acks=-1, timeout_ms=3_000, topic_data=[topic])
-                answer = await client.ask(leader, request, ProduceResponse)
+                answer = await client.ask(leader, request)
                 if answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE:
                     break
             except OSError:

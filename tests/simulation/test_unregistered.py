@@ -6,7 +6,6 @@ from tests.simulation.test_replication import TOPIC, produce, wait
 from ottla.common.promise import run
 from ottla.protocol.generated.unregister_broker import (
     UnregisterBrokerRequest,
-    UnregisterBrokerResponse,
 )
 from ottla.simulation.cluster import SimulatedCluster
 from ottla.simulation.cluster_client import ClusterClient
@@ -28,7 +27,7 @@ def unregister(cluster: SimulatedCluster, node: SimulatedNode) -> None:
         await client.renew((TOPIC, 0))
         request = UnregisterBrokerRequest(broker_id=node.node_id)
         other = next(each for each in cluster.brokers if each is not node)
-        answer = await client.ask(other.node_id, request, UnregisterBrokerResponse)
+        answer = await client.ask(other.node_id, request)
         assert answer.error_code == 0
 
     wait(cluster, run(ask()))

@@ -10,15 +10,29 @@ from tools.protocolgen.source import Source
 
 from ottla.protocol.schema_reader import Field, Message, Schema, Struct
 
-RESERVED = {"ClassVar", "Message", "ProtocolViolation", "Struct", "UnknownTags", "Writer"}
+RESERVED = {
+    "ClassVar",
+    "CodedResponse",
+    "ExplainedResponse",
+    "Message",
+    "ProtocolViolation",
+    "Request",
+    "Response",
+    "Struct",
+    "UnknownTags",
+    "Writer",
+}
 
 
 def module_source(schema: Schema) -> str:
     source = Source()
     names = _class_names(schema)
-    for message in schema.messages:
+    bases = _bases(schema)
+    # A request names its response, which therefore stands before it.
+    for message in sorted(schema.messages, key=lambda each: bases[each.name].startswith("Request")):
         for struct in [message.root, *message.structs]:
-            _write_class(source, message, struct, names[message.name])
+            base = bases[message.name] if struct is message.root else "Struct"
+            _write_class(source, message, struct, names[message.name], base)
     head = Source()
     head.line('"""' + _title(schema) + '"""')
     head.lines(["", "from __future__ import annotations", ""])
@@ -27,8 +41,10 @@ def module_source(schema: Schema) -> str:
     head.lines(["from typing import ClassVar", ""])
     if "ProtocolViolation" in source.imports:
         head.line("from ottla.common.errors import ProtocolViolation")
-    needs_struct = any(message.structs for message in schema.messages)
-    head.line(f"from ottla.protocol.message import Message{', Struct' if needs_struct else ''}")
+    used_bases = {base.partition("[")[0] for base in bases.values()}
+    if any(message.structs for message in schema.messages):
+        used_bases.add("Struct")
+    head.line(f"from ottla.protocol.message import {', '.join(sorted(used_bases))}")
     head.line("from ottla.protocol.primitives import (")
     used = source.imports - {"ProtocolViolation"} | {"UnknownTags", "Writer"}
     head.lines([f"    {name}," for name in sorted(used)])
@@ -48,6 +64,23 @@ def _title(schema: Schema) -> str:
     return f"{schema.api.name} (key {schema.api.key}): request and response."
 
 
+def _bases(schema: Schema) -> dict[str, str]:
+    """What the class of each message is made from."""
+    bases = {message.name: "Message" for message in schema.messages}
+    if schema.api is not None:
+        request, response = f"{schema.api.name}Request", f"{schema.api.name}Response"
+        (root,) = [each.root for each in schema.messages if each.name == response]
+        bases |= {request: f"Request[{response}]", response: _response_base(root)}
+    return bases
+
+
+def _response_base(root: Struct) -> str:
+    fields = {item.name for item in root.fields}
+    if "error_code" not in fields:
+        return "Response"
+    return "ExplainedResponse" if "error_message" in fields else "CodedResponse"
+
+
 def _class_names(schema: Schema) -> dict[str, dict[str, str]]:
     """By message and struct; a name that two messages of a file use is prefixed in both."""
     count = Counter(s.name for m in schema.messages for s in [m.root, *m.structs])
@@ -60,10 +93,11 @@ def _class_names(schema: Schema) -> dict[str, dict[str, str]]:
     return names
 
 
-def _write_class(source: Source, message: Message, struct: Struct, names: dict[str, str]) -> None:
+def _write_class(
+    source: Source, message: Message, struct: Struct, names: dict[str, str], base: str
+) -> None:
     layout = lay_out(struct, message.flexible, names)
     is_message = struct is message.root
-    base = "Message" if is_message else "Struct"
     source.lines(["", "", f"class {layout.class_name}({base}):"])
     with source.block():
         if is_message:
@@ -73,6 +107,9 @@ def _write_class(source: Source, message: Message, struct: Struct, names: dict[s
             source.line(f"HIGHEST_VERSION: ClassVar[int] = {message.versions.high}")
             first = message.versions.high + 1 if flexible.empty else flexible.low
             source.line(f"FLEXIBLE_FROM: ClassVar[int] = {first}")
+            if base.startswith("Request["):
+                response = base.removeprefix("Request[").removesuffix("]")
+                source.line(f"RESPONSE: ClassVar[type[{response}]] = {response}")
             source.line()
         slots = [item.name for item in struct.fields] + ["unknown_tagged_fields"]
         source.line("__slots__ = (")

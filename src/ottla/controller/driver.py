@@ -10,12 +10,14 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from ottla.common.authorization import Client
 from ottla.common.chance import Chance
 from ottla.common.environment import Scheduler
 from ottla.common.errors import ApiError, NotController
 from ottla.common.identifiers import random_uuid
 from ottla.common.promise import Promise, fulfilled
 from ottla.config.broker import BrokerConfig
+from ottla.controller.answers import Answers
 from ottla.controller.batches import split_into_batches
 from ottla.controller.bootstrap import (
     controller_endpoints,
@@ -33,25 +35,34 @@ from ottla.metadata.records import MetadataRecord
 from ottla.metadata.replay import Published
 from ottla.metadata.snapshot import SnapshotContent, read_container
 from ottla.observability.logging import logger
-from ottla.protocol.generated import (
-    allocate_producer_ids,
-    alter_configs,
-    alter_partition,
-    alter_partition_reassignments,
-    assign_replicas_to_dirs,
-    broker_heartbeat,
-    broker_registration,
-    controller_registration,
-    create_partitions,
-    create_topics,
-    delete_topics,
-    describe_quorum,
-    elect_leaders,
-    incremental_alter_configs,
-    list_partition_reassignments,
-    unregister_broker,
-    update_features,
+from ottla.protocol.generated.allocate_producer_ids import AllocateProducerIdsRequest
+from ottla.protocol.generated.alter_configs import AlterConfigsRequest
+from ottla.protocol.generated.alter_partition import AlterPartitionRequest
+from ottla.protocol.generated.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
 )
+from ottla.protocol.generated.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from ottla.protocol.generated.broker_heartbeat import BrokerHeartbeatRequest
+from ottla.protocol.generated.broker_registration import BrokerRegistrationRequest
+from ottla.protocol.generated.controller_registration import ControllerRegistrationRequest
+from ottla.protocol.generated.create_partitions import CreatePartitionsRequest
+from ottla.protocol.generated.create_topics import CreateTopicsRequest
+from ottla.protocol.generated.delete_topics import DeleteTopicsRequest
+from ottla.protocol.generated.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+)
+from ottla.protocol.generated.elect_leaders import ElectLeadersRequest
+from ottla.protocol.generated.incremental_alter_configs import IncrementalAlterConfigsRequest
+from ottla.protocol.generated.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+)
+from ottla.protocol.generated.unregister_broker import UnregisterBrokerRequest
+from ottla.protocol.generated.update_features import (
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from ottla.protocol.message import Message, Request, Response
 from ottla.raft.channel import RaftChannel
 from ottla.raft.describe import describe_quorum as described_quorum
 from ottla.raft.image_snapshots import ImageSnapshots, image_of
@@ -65,7 +76,9 @@ from ottla.storage.files import Filesystem
 
 log = logger(__name__)
 
-R = TypeVar("R")
+T = TypeVar("T")
+Q = TypeVar("Q", bound=Message)
+R = TypeVar("R", bound=Response)
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 
 
@@ -129,6 +142,7 @@ class ControllerDriver:
         self.quorum = RaftService(self.raft)
         """For the requests of other controllers, and of brokers that follow the log."""
         self.voter_changes = VoterChanges(self.raft, self.quorum)
+        self._answers = self._make_answers()
 
     def start(self, ports: Mapping[str, int] | None = None) -> Promise[None]:
         """Read the metadata log and join the quorum; fulfilled when it is known what is committed.
@@ -161,9 +175,9 @@ class ControllerDriver:
 
     # Writing
 
-    def _write(self, make: Callable[[], ControllerResult[R]]) -> Promise[R]:
+    def _write(self, make: Callable[[], ControllerResult[T]]) -> Promise[T]:
         """Decide a request, write its records, and promise its answer for when they are safe."""
-        promise: Promise[R] = Promise()
+        promise: Promise[T] = Promise()
         if self._epoch is None:
             promise.fail(NotController("No controller appears to be active."))
             return promise
@@ -229,7 +243,7 @@ class ControllerDriver:
         now = self._scheduler.monotonic()
         bootstrap = self._read_bootstrap()
         self._write(lambda: ControllerResult(None, self._machine.activate(bootstrap, now)))
-        registered = self.register_controller(
+        registered = self.submit(
             registration_request(self._config.node_id, self._incarnation_id, self._endpoints)
         )
         if self.is_active:
@@ -290,96 +304,51 @@ class ControllerDriver:
 
     # Requests
 
-    def create_topics(
-        self,
-        request: create_topics.CreateTopicsRequest,
-        describable: Callable[[str], bool] = lambda _topic: True,
-    ) -> Promise[create_topics.CreateTopicsResponse]:
-        return self._write(lambda: self._machine.topics.create_topics(request, describable))
+    def submit(self, request: Request[R], _client: Client | None = None) -> Promise[R]:
+        return self._answers(request)
 
-    def delete_topics(
-        self, request: delete_topics.DeleteTopicsRequest
-    ) -> Promise[delete_topics.DeleteTopicsResponse]:
-        return self._write(lambda: self._machine.topics.delete_topics(request))
+    def _make_answers(self) -> Answers:
+        machine, answers = self._machine, Answers()
+        write, write_at = self._writing, self._writing_at
+        answers.to(CreateTopicsRequest, write(machine.topics.create_topics))
+        answers.to(DeleteTopicsRequest, write(machine.topics.delete_topics))
+        answers.to(CreatePartitionsRequest, write(machine.partition_counts.create_partitions))
+        answers.to(AlterConfigsRequest, write(machine.configs.alter_configs))
+        answers.to(IncrementalAlterConfigsRequest, write(machine.configs.incremental_alter_configs))
+        answers.to(UpdateFeaturesRequest, write(self._update_features))
+        answers.to(ElectLeadersRequest, write(machine.partitions.elect_leaders))
+        reassignments = machine.reassignments
+        answers.to(AlterPartitionReassignmentsRequest, write(reassignments.alter_reassignments))
+        answers.to(ListPartitionReassignmentsRequest, write(reassignments.list_reassignments))
+        answers.to(UnregisterBrokerRequest, write(machine.brokers.unregister_broker))
+        answers.to(DescribeQuorumRequest, self._describe_quorum)
+        answers.to(BrokerRegistrationRequest, write_at(machine.brokers.register_broker))
+        answers.to(BrokerHeartbeatRequest, write_at(machine.brokers.heartbeat))
+        answers.to(AllocateProducerIdsRequest, write(machine.producer_ids.allocate))
+        answers.to(AlterPartitionRequest, write(machine.partitions.alter_partition))
+        answers.to(AssignReplicasToDirsRequest, write(machine.partitions.assign_replicas_to_dirs))
+        answers.to(ControllerRegistrationRequest, write(machine.brokers.register_controller))
+        return answers
 
-    def create_partitions(
-        self, request: create_partitions.CreatePartitionsRequest
-    ) -> Promise[create_partitions.CreatePartitionsResponse]:
-        return self._write(lambda: self._machine.partition_counts.create_partitions(request))
+    def _writing(self, decide: Callable[[Q], ControllerResult[R]]) -> Callable[[Q], Promise[R]]:
+        return lambda request: self._write(lambda: decide(request))
 
-    def alter_configs(
-        self, request: alter_configs.AlterConfigsRequest
-    ) -> Promise[alter_configs.AlterConfigsResponse]:
-        return self._write(lambda: self._machine.configs.alter_configs(request))
+    def _writing_at(
+        self, decide: Callable[[Q, float], ControllerResult[R]]
+    ) -> Callable[[Q], Promise[R]]:
+        """For what depends on the time."""
 
-    def incremental_alter_configs(
-        self, request: incremental_alter_configs.IncrementalAlterConfigsRequest
-    ) -> Promise[incremental_alter_configs.IncrementalAlterConfigsResponse]:
-        return self._write(lambda: self._machine.configs.incremental_alter_configs(request))
+        def ask(request: Q) -> Promise[R]:
+            now = self._scheduler.monotonic()
+            return self._write(lambda: decide(request, now))
 
-    def update_features(
-        self, request: update_features.UpdateFeaturesRequest
-    ) -> Promise[update_features.UpdateFeaturesResponse]:
-        quorum = self.voter_changes
-        return self._write(lambda: self._machine.features.update_features(request, quorum))
+        return ask
 
-    def elect_leaders(
-        self, request: elect_leaders.ElectLeadersRequest
-    ) -> Promise[elect_leaders.ElectLeadersResponse]:
-        return self._write(lambda: self._machine.partitions.elect_leaders(request))
+    def _update_features(
+        self, request: UpdateFeaturesRequest
+    ) -> ControllerResult[UpdateFeaturesResponse]:
+        return self._machine.features.update_features(request, self.voter_changes)
 
-    def alter_partition_reassignments(
-        self, request: alter_partition_reassignments.AlterPartitionReassignmentsRequest
-    ) -> Promise[alter_partition_reassignments.AlterPartitionReassignmentsResponse]:
-        return self._write(lambda: self._machine.reassignments.alter_reassignments(request))
-
-    def list_partition_reassignments(
-        self, request: list_partition_reassignments.ListPartitionReassignmentsRequest
-    ) -> Promise[list_partition_reassignments.ListPartitionReassignmentsResponse]:
-        return self._write(lambda: self._machine.reassignments.list_reassignments(request))
-
-    def unregister_broker(
-        self, request: unregister_broker.UnregisterBrokerRequest
-    ) -> Promise[unregister_broker.UnregisterBrokerResponse]:
-        return self._write(lambda: self._machine.brokers.unregister_broker(request))
-
-    def describe_quorum(
-        self, request: describe_quorum.DescribeQuorumRequest
-    ) -> Promise[describe_quorum.DescribeQuorumResponse]:
-        return fulfilled(
-            described_quorum(
-                self.raft.node, request, self._scheduler.monotonic(), self._scheduler.wall_ms()
-            )
-        )
-
-    def register_broker(
-        self, request: broker_registration.BrokerRegistrationRequest
-    ) -> Promise[broker_registration.BrokerRegistrationResponse]:
-        now = self._scheduler.monotonic()
-        return self._write(lambda: self._machine.brokers.register_broker(request, now))
-
-    def broker_heartbeat(
-        self, request: broker_heartbeat.BrokerHeartbeatRequest
-    ) -> Promise[broker_heartbeat.BrokerHeartbeatResponse]:
-        now = self._scheduler.monotonic()
-        return self._write(lambda: self._machine.brokers.heartbeat(request, now))
-
-    def allocate_producer_ids(
-        self, request: allocate_producer_ids.AllocateProducerIdsRequest
-    ) -> Promise[allocate_producer_ids.AllocateProducerIdsResponse]:
-        return self._write(lambda: self._machine.producer_ids.allocate(request))
-
-    def alter_partition(
-        self, request: alter_partition.AlterPartitionRequest
-    ) -> Promise[alter_partition.AlterPartitionResponse]:
-        return self._write(lambda: self._machine.partitions.alter_partition(request))
-
-    def assign_replicas_to_dirs(
-        self, request: assign_replicas_to_dirs.AssignReplicasToDirsRequest
-    ) -> Promise[assign_replicas_to_dirs.AssignReplicasToDirsResponse]:
-        return self._write(lambda: self._machine.partitions.assign_replicas_to_dirs(request))
-
-    def register_controller(
-        self, request: controller_registration.ControllerRegistrationRequest
-    ) -> Promise[controller_registration.ControllerRegistrationResponse]:
-        return self._write(lambda: self._machine.brokers.register_controller(request))
+    def _describe_quorum(self, request: DescribeQuorumRequest) -> Promise[DescribeQuorumResponse]:
+        now, now_ms = self._scheduler.monotonic(), self._scheduler.wall_ms()
+        return fulfilled(described_quorum(self.raft.node, request, now, now_ms))

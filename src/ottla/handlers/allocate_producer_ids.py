@@ -19,4 +19,4 @@ VERSIONS: Final = (0, 0)
 async def handle(
     request: AllocateProducerIdsRequest, _context: RequestContext, services: ControllerServices
 ) -> AllocateProducerIdsResponse:
-    return await services.controller.allocate_producer_ids(request)
+    return await services.controller.submit(request)

@@ -37,8 +37,9 @@ async def handle(
     )
     response = AlterConfigsResponse()
     if rest:
-        response = await services.controller.alter_configs(
-            AlterConfigsRequest(resources=rest, validate_only=request.validate_only)
+        response = await services.controller.submit(
+            AlterConfigsRequest(resources=rest, validate_only=request.validate_only),
+            context,
         )
     answered = {(each.resource_type, each.resource_name): each for each in response.responses}
     for each in response.responses:

@@ -19,4 +19,4 @@ VERSIONS: Final = (2, 3)
 async def handle(
     request: AlterPartitionRequest, _context: RequestContext, services: ControllerServices
 ) -> AlterPartitionResponse:
-    return await services.controller.alter_partition(request)
+    return await services.controller.submit(request)

@@ -30,7 +30,7 @@ async def handle(
     return await within(
         services.scheduler,
         request.timeout_ms,
-        lambda: services.controller.alter_partition_reassignments(request),
+        lambda: services.controller.submit(request),
     )
 
 

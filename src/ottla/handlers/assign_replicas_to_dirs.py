@@ -19,4 +19,4 @@ VERSIONS: Final = (0, 0)
 async def handle(
     request: AssignReplicasToDirsRequest, _context: RequestContext, services: ControllerServices
 ) -> AssignReplicasToDirsResponse:
-    return await services.controller.assign_replicas_to_dirs(request)
+    return await services.controller.submit(request)

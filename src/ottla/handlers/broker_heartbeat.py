@@ -19,4 +19,4 @@ VERSIONS: Final = (0, 2)
 async def handle(
     request: BrokerHeartbeatRequest, _context: RequestContext, services: ControllerServices
 ) -> BrokerHeartbeatResponse:
-    return await services.controller.broker_heartbeat(request)
+    return await services.controller.submit(request)

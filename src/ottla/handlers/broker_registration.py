@@ -20,4 +20,4 @@ VERSIONS: Final = (0, 4)
 async def handle(
     request: BrokerRegistrationRequest, _context: RequestContext, services: ControllerServices
 ) -> BrokerRegistrationResponse:
-    return await services.controller.register_broker(request)
+    return await services.controller.submit(request)

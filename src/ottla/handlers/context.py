@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Protocol
 
+from ottla.common.authorization import ANONYMOUS, Principal
 from ottla.common.environment import Scheduler
 from ottla.common.promise import Promise
 from ottla.config.changes import Resource
@@ -63,7 +64,7 @@ class RequestContext:
         correlation_id: int = 0,
         client_id: str | None = None,
         peer: Peer | None = None,
-        principal: str = "User:ANONYMOUS",
+        principal: Principal = ANONYMOUS,
         now: float = 0.0,
         now_ms: int = 0,
         of_controller: bool = False,

@@ -19,4 +19,4 @@ VERSIONS: Final = (0, 0)
 async def handle(
     request: ControllerRegistrationRequest, _context: RequestContext, services: ControllerServices
 ) -> ControllerRegistrationResponse:
-    return await services.controller.register_controller(request)
+    return await services.controller.submit(request)

@@ -25,7 +25,7 @@ async def handle(
     return await within(
         services.scheduler,
         request.timeout_ms,
-        lambda: services.controller.create_partitions(request),
+        lambda: services.controller.submit(request),
     )
 
 

@@ -30,7 +30,7 @@ async def handle(
     response = await within(
         services.scheduler,
         request.timeout_ms,
-        lambda: services.controller.create_topics(request),
+        lambda: services.controller.submit(request),
     )
     for topic in response.topics:
         topic.error_message = topic.error_message or None

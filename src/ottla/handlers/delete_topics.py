@@ -33,7 +33,7 @@ async def handle(
     return await within(
         services.scheduler,
         request.timeout_ms,
-        lambda: services.controller.delete_topics(request),
+        lambda: services.controller.submit(request),
     )
 
 

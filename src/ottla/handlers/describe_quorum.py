@@ -22,7 +22,7 @@ _DIRECTORY_IDS: Final = 2
 async def handle(
     request: DescribeQuorumRequest, context: RequestContext, services: ControllerServices
 ) -> DescribeQuorumResponse:
-    response = await services.controller.describe_quorum(request)
+    response = await services.controller.submit(request)
     if context.version < _DIRECTORY_IDS:
         response.nodes = []
         for topic in response.topics:

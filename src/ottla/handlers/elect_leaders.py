@@ -30,7 +30,7 @@ async def handle(
         return await within(
             services.scheduler,
             request.timeout_ms,
-            lambda: services.controller.elect_leaders(request),
+            lambda: services.controller.submit(request),
         )
     except ApiError as error:
         return _refused(request, error, context.version)

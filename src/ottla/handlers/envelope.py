@@ -9,15 +9,22 @@ There is v0 only.
 """
 
 from ipaddress import ip_address
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
-from ottla.common.errors import InvalidRequest, ProtocolViolation
-from ottla.handlers.context import RequestContext
+from ottla.common.authorization import Client, Principal
+from ottla.common.errors import ApiError, InvalidRequest, ProtocolViolation
 from ottla.protocol.api import APIS, ApiKey
 from ottla.protocol.generated.default_principal_data import DefaultPrincipalData
-from ottla.protocol.generated.envelope import EnvelopeRequest
-from ottla.protocol.headers import decode_request_header
-from ottla.protocol.message import from_buffer, to_bytes
+from ottla.protocol.generated.envelope import EnvelopeRequest, EnvelopeResponse
+from ottla.protocol.headers import (
+    decode_request_header,
+    decode_response_header,
+    encode_request_header,
+)
+from ottla.protocol.message import Request, Response, from_buffer, response_class, to_bytes
+from ottla.protocol.primitives import Writer
+
+R = TypeVar("R", bound=Response)
 
 KEY: Final = ApiKey.ENVELOPE
 VERSIONS: Final = (0, 0)
@@ -35,20 +42,47 @@ class Enclosed(NamedTuple):
     correlation_id: int
     client_id: str | None
     body_at: int
-    principal: str
+    principal: Principal
     client_host: str
 
 
-def seal(request: bytes, context: RequestContext) -> EnvelopeRequest:
-    """Put a request, header and body, into an envelope."""
-    kind, _, name = context.principal.partition(":")
-    principal = DefaultPrincipalData(type=kind, name=name, token_authenticated=False)
+def seal(request: bytes, client: Client) -> EnvelopeRequest:
+    """Put a client's request, header and body, into an envelope."""
+    principal = DefaultPrincipalData(
+        type=client.principal.type,
+        name=client.principal.name,
+        token_authenticated=client.principal.token_authenticated,
+    )
     version = _PRINCIPAL_VERSION.to_bytes(_VERSION_BYTES, "big")
     return EnvelopeRequest(
         request_data=request,
         request_principal=version + to_bytes(principal, _PRINCIPAL_VERSION),
-        client_host_address=_packed(context.peer_host),
+        client_host_address=_packed(client.peer_host),
     )
+
+
+def enclose(request: Request[R], client: Client) -> EnvelopeRequest:
+    """A request that this broker makes for a client, in an envelope."""
+    api = APIS[request.API_KEY]
+    out = Writer()
+    encode_request_header(
+        out,
+        api_key=api.key,
+        version=api.highest_stable_version,
+        correlation_id=0,
+        client_id=client.client_id,
+    )
+    return seal(out.getvalue() + to_bytes(request, api.highest_stable_version), client)
+
+
+def disclose(request: Request[R], envelope: EnvelopeResponse) -> R:
+    """The response to what :func:`enclose` has made of ``request``."""
+    api = APIS[request.API_KEY]
+    version, data = api.highest_stable_version, envelope.response_data
+    if data is None:
+        raise ApiError("an envelope came back empty")
+    _, pos = decode_response_header(data, 0, api_key=api.key, version=version)
+    return from_buffer(response_class(type(request)), data, pos, version)[0]
 
 
 def _packed(host: str) -> bytes:
@@ -80,8 +114,8 @@ def unseal(envelope: EnvelopeRequest) -> Enclosed:
     )
 
 
-def _principal(data: bytes | None) -> str:
+def _principal(data: bytes | None) -> Principal:
     if data is None or data[:_VERSION_BYTES] != _PRINCIPAL_VERSION.to_bytes(_VERSION_BYTES, "big"):
         raise ProtocolViolation("a principal in an unknown form")
     found, _ = from_buffer(DefaultPrincipalData, data, _VERSION_BYTES, _PRINCIPAL_VERSION)
-    return f"{found.type}:{found.name}"
+    return Principal(found.type, found.name, found.token_authenticated)

@@ -36,8 +36,9 @@ async def handle(
     rest, outcomes = precheck(request.resources, check)
     response = IncrementalAlterConfigsResponse()
     if rest:
-        response = await services.controller.incremental_alter_configs(
-            IncrementalAlterConfigsRequest(resources=rest, validate_only=request.validate_only)
+        response = await services.controller.submit(
+            IncrementalAlterConfigsRequest(resources=rest, validate_only=request.validate_only),
+            context,
         )
     answered = {(each.resource_type, each.resource_name): each for each in response.responses}
     for each in response.responses:

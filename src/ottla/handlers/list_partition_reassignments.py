@@ -27,7 +27,7 @@ async def handle(
 ) -> ListPartitionReassignmentsResponse:
     if request.topics == []:
         return ListPartitionReassignmentsResponse(error_message=None)
-    return await services.controller.list_partition_reassignments(request)
+    return await services.controller.submit(request)
 
 
 def refuse(

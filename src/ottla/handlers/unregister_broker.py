@@ -19,4 +19,4 @@ VERSIONS: Final = (0, 0)
 async def handle(
     request: UnregisterBrokerRequest, _context: RequestContext, services: ControllerServices
 ) -> UnregisterBrokerResponse:
-    return await services.controller.unregister_broker(request)
+    return await services.controller.submit(request)

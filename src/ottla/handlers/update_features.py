@@ -26,6 +26,6 @@ async def handle(
         for update in request.feature_updates:
             if update.allow_downgrade:
                 update.upgrade_type = _SAFE_DOWNGRADE
-    response = await services.controller.update_features(request)
+    response = await services.controller.submit(request)
     response.error_message = response.error_message or None
     return response

@@ -11,9 +11,10 @@ from ottla.common.promise import Promise
 from ottla.metadata.image import MetadataImage
 from ottla.network.node_client import NodeClient, NodeClientLimits, Read
 from ottla.network.sockets import DiallingNetwork
-from ottla.protocol.message import Message
+from ottla.protocol.message import Message, Request, Response
 
 T = TypeVar("T")
+R = TypeVar("R", bound=Response)
 
 
 class ImageSource(Protocol):
@@ -42,7 +43,7 @@ class BrokerChannel:
         self._limits = limits
         self._clients: dict[int, tuple[tuple[str, int], NodeClient]] = {}
 
-    def send(self, node_id: int, request: Message) -> Promise[Message]:
+    def send(self, node_id: int, request: Request[R]) -> Promise[R]:
         """Promise the answer; fails with an ``OSError`` when there is none to be had."""
         client = self.client(node_id)
         return _unreachable(node_id) if client is None else client.send(request)

@@ -1,15 +1,16 @@
 """The channel of the quorum on a network: one connection to each address that is talked to."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 from ottla.common.environment import Scheduler
 from ottla.common.promise import Promise
 from ottla.network.node_client import NodeClient, NodeClientLimits
 from ottla.network.sockets import DiallingNetwork
-from ottla.protocol.message import Message
+from ottla.protocol.message import Request, Response
 from ottla.raft.channel import Destination
 
+R = TypeVar("R", bound=Response)
 ADDRESSES_MAX: Final = 1_000
 """Addresses come from other controllers too; the one that was first talked to goes first."""
 
@@ -30,7 +31,7 @@ class NetworkChannel:
         )
         self._clients: dict[tuple[str, int], NodeClient] = {}
 
-    def send(self, destination: Destination, request: Message) -> Promise[Message]:
+    def send(self, destination: Destination, request: Request[R]) -> Promise[R]:
         address = (destination.host, destination.port)
         client = self._clients.get(address)
         if client is None:

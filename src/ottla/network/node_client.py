@@ -23,7 +23,14 @@ from ottla.protocol.api import APIS, ApiKey
 from ottla.protocol.frame import frame
 from ottla.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.headers import encode_request_header, response_header_version
-from ottla.protocol.message import Message, from_buffer, to_bytes
+from ottla.protocol.message import (
+    Message,
+    Request,
+    Response,
+    from_buffer,
+    response_class,
+    to_bytes,
+)
 from ottla.protocol.primitives import Writer
 from ottla.protocol.produce_request import skip_tagged_fields
 
@@ -35,6 +42,7 @@ _API_VERSIONS_VERSION: Final = 3
 _CORRELATION_ID_MAX: Final = (1 << 31) - 1
 
 T = TypeVar("T")
+R = TypeVar("R", bound=Response)
 Read = Callable[[memoryview, int, int], T]
 """Makes something of a frame, the position of the body in it, and the version that was asked in.
 
@@ -99,7 +107,7 @@ class NodeClient:
         self._failures = 0
         self._dial_at = 0.0
 
-    def send(self, message: Message) -> Promise[Message]:
+    def send(self, message: Request[R]) -> Promise[R]:
         """Promise the answer; fails when there is none to be had."""
         return self.ask(message, _reading(message))
 
@@ -154,12 +162,11 @@ class NodeClient:
         request.answer.when_done(self._versions_known)
         self._write(request)
 
-    def _versions_known(self, answer: Promise[Message]) -> None:
+    def _versions_known(self, answer: Promise[ApiVersionsResponse]) -> None:
         try:
             response = answer.result()
         except OSError:
             return  # the connection has ended, and everybody was told
-        assert isinstance(response, ApiVersionsResponse)
         if response.error_code != ErrorCode.NONE:
             self._end(ConnectionError(f"{self} refuses with error {response.error_code}"))
             return
@@ -300,13 +307,13 @@ class NodeClient:
             self._fail(request, failure)
 
 
-def _reading(message: Message) -> Read[Message]:
+def _reading(message: Request[R]) -> Read[R]:
     """How the answer to ``message`` is read: whole, by the generated codec."""
-    response_class = APIS[message.API_KEY].response_class()
+    response = response_class(type(message))
 
-    def read(answer: memoryview, pos: int, version: int) -> Message:
+    def read(answer: memoryview, pos: int, version: int) -> R:
         if message.API_KEY == ApiKey.API_VERSIONS and any(answer[pos : pos + 2]):
             version = 0  # a side that does not know our version answers in its own
-        return from_buffer(response_class, bytes(answer), pos, version)[0]
+        return from_buffer(response, bytes(answer), pos, version)[0]
 
     return read

@@ -5,7 +5,7 @@ ProtocolViolation and nothing else.
 """
 
 from struct import error as struct_error
-from typing import ClassVar, TypeVar, cast
+from typing import ClassVar, Generic, Protocol, TypeVar, cast
 
 from ottla.common.errors import ProtocolViolation
 from ottla.protocol.primitives import UNBOUNDED, UnknownTags, Writer, allow_items
@@ -50,7 +50,59 @@ class Message(Struct):
         raise NotImplementedError
 
 
+class Response(Message):
+    """What is answered to a request."""
+
+    __slots__: tuple[str, ...] = ()
+
+
+class CodedResponse(Response):
+    """A response with an error for the whole of it."""
+
+    __slots__: tuple[str, ...] = ()
+
+    error_code: int
+
+
+class ExplainedResponse(CodedResponse):
+    """And with words for people beside it."""
+
+    __slots__: tuple[str, ...] = ()
+
+    error_message: str | None
+
+
 M = TypeVar("M", bound=Message)
+R_co = TypeVar("R_co", bound=Response, covariant=True)
+R = TypeVar("R", bound=Response)
+
+
+class Request(Message, Generic[R_co]):
+    """What a peer asks for; ``R_co`` is what it is answered with."""
+
+    __slots__: tuple[str, ...] = ()
+
+    RESPONSE: ClassVar[type[Response]]
+
+
+Q_co = TypeVar("Q_co", covariant=True)
+
+
+class RequestClass(Protocol[Q_co, R_co]):
+    """The class of a request, as far as it tells what its requests and their responses are."""
+
+    @property
+    def API_KEY(self) -> int: ...  # noqa: N802 - as in the class
+
+    @property
+    def RESPONSE(self) -> type[R_co]: ...  # noqa: N802
+
+    def decode(self, data: bytes, pos: int, version: int, /) -> tuple[Q_co, int]: ...
+
+
+def response_class(request: type[Request[R]]) -> type[R]:
+    """The class of the response, which the generator writes into each request."""
+    return cast("type[R]", request.RESPONSE)
 
 
 def to_bytes(message: Message, version: int) -> bytes:

@@ -5,10 +5,12 @@ connects again, as it needs to. The quorum itself resends, backs off and gives u
 channel only has to fail what it cannot deliver, and may forget what nobody has answered.
 """
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from ottla.common.promise import Promise
-from ottla.protocol.message import Message
+from ottla.protocol.message import Request, Response
+
+R = TypeVar("R", bound=Response)
 
 
 class Destination(NamedTuple):
@@ -19,7 +21,7 @@ class Destination(NamedTuple):
 
 
 class RaftChannel(Protocol):
-    def send(self, destination: Destination, request: Message) -> Promise[Message]:
+    def send(self, destination: Destination, request: Request[R]) -> Promise[R]:
         """Promise the response; fails with an ``Exception`` when there is none to be had."""
         ...
 
@@ -27,8 +29,8 @@ class RaftChannel(Protocol):
 class Unconnected:
     """The channel of a quorum of one, which has nobody to talk to."""
 
-    def send(self, destination: Destination, request: Message) -> Promise[Message]:
-        promise: Promise[Message] = Promise()
+    def send(self, destination: Destination, request: Request[R]) -> Promise[R]:
+        promise: Promise[R] = Promise()
         name = type(request).__name__
         promise.fail(ConnectionError(f"no way for {name} to {destination.host}"))
         return promise

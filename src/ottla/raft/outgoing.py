@@ -5,7 +5,7 @@ from typing import Protocol
 from ottla.common.environment import Scheduler
 from ottla.common.promise import Promise
 from ottla.observability.logging import logger
-from ottla.protocol.message import Message
+from ottla.protocol.message import Response
 from ottla.raft.answers import AnswerReader
 from ottla.raft.channel import Destination, RaftChannel
 from ottla.raft.connections import FIRST_BOOTSTRAP_ID
@@ -81,7 +81,7 @@ class Outgoing:
         )
         return None if found is None else Destination(node_id, found.host, found.port)
 
-    def _received(self, request: RaftRequest, answer: Promise[Message]) -> None:
+    def _received(self, request: RaftRequest, answer: Promise[Response]) -> None:
         now = self._driver.scheduler.monotonic()
         try:
             response = answer.result()

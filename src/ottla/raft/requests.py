@@ -14,7 +14,7 @@ from ottla.protocol.generated import (
     update_raft_voter,
     vote,
 )
-from ottla.protocol.message import Message
+from ottla.protocol.message import Request, Response
 from ottla.raft.effects import (
     BeginEpoch,
     EndEpoch,
@@ -44,7 +44,7 @@ class Sender(NamedTuple):
     """How long the leader may keep a fetch that finds nothing new."""
 
 
-def to_message(request: RaftRequest, sender: Sender) -> Message:
+def to_message(request: RaftRequest, sender: Sender) -> Request[Response]:
     match request:
         case RequestVote():
             return _vote(request, sender)
@@ -62,7 +62,7 @@ def to_message(request: RaftRequest, sender: Sender) -> Message:
             return _join(request, sender)
 
 
-def _vote(request: RequestVote, sender: Sender) -> Message:
+def _vote(request: RequestVote, sender: Sender) -> Request[Response]:
     partition = vote.VoteRequestPartitionData(
         partition_index=PARTITION,
         replica_epoch=request.epoch,
@@ -79,7 +79,7 @@ def _vote(request: RequestVote, sender: Sender) -> Message:
     )
 
 
-def _begin_epoch(request: BeginEpoch, sender: Sender) -> Message:
+def _begin_epoch(request: BeginEpoch, sender: Sender) -> Request[Response]:
     partition = begin_quorum_epoch.BeginQuorumEpochRequestPartitionData(
         partition_index=PARTITION,
         voter_directory_id=request.voter.directory_id,
@@ -100,7 +100,7 @@ def _begin_epoch(request: BeginEpoch, sender: Sender) -> Message:
     )
 
 
-def _end_epoch(request: EndEpoch, sender: Sender) -> Message:
+def _end_epoch(request: EndEpoch, sender: Sender) -> Request[Response]:
     partition = end_quorum_epoch.EndQuorumEpochRequestPartitionData(
         partition_index=PARTITION,
         leader_id=sender.key.node_id,
@@ -126,7 +126,7 @@ def _end_epoch(request: EndEpoch, sender: Sender) -> Message:
     )
 
 
-def _fetch(request: FetchLog, sender: Sender) -> Message:
+def _fetch(request: FetchLog, sender: Sender) -> Request[Response]:
     partition = fetch.FetchPartition(
         partition=PARTITION,
         current_leader_epoch=request.epoch,
@@ -147,7 +147,7 @@ def _fetch(request: FetchLog, sender: Sender) -> Message:
     )
 
 
-def _fetch_snapshot(request: FetchSnapshot, sender: Sender) -> Message:
+def _fetch_snapshot(request: FetchSnapshot, sender: Sender) -> Request[Response]:
     snapshot_id = fetch_snapshot.FetchSnapshotRequestSnapshotId(
         end_offset=request.snapshot_id.end_offset, epoch=request.snapshot_id.epoch
     )
@@ -167,7 +167,7 @@ def _fetch_snapshot(request: FetchSnapshot, sender: Sender) -> Message:
     )
 
 
-def _update_voter(request: UpdateVoter, sender: Sender) -> Message:
+def _update_voter(request: UpdateVoter, sender: Sender) -> Request[Response]:
     return update_raft_voter.UpdateRaftVoterRequest(
         cluster_id=sender.cluster_id,
         current_leader_epoch=request.epoch,
@@ -183,7 +183,7 @@ def _update_voter(request: UpdateVoter, sender: Sender) -> Message:
     )
 
 
-def _join(request: JoinVoters, sender: Sender) -> Message:
+def _join(request: JoinVoters, sender: Sender) -> Request[Response]:
     if request.replaced is not None:
         return remove_raft_voter.RemoveRaftVoterRequest(
             cluster_id=sender.cluster_id,

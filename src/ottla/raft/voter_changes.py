@@ -31,7 +31,7 @@ from ottla.common.identifiers import ZERO_UUID
 from ottla.common.promise import Promise
 from ottla.protocol.generated import add_raft_voter, remove_raft_voter, update_raft_voter
 from ottla.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from ottla.protocol.message import Message, to_bytes
+from ottla.protocol.message import to_bytes
 from ottla.raft.channel import Destination
 from ottla.raft.control import kraft_version_value
 from ottla.raft.driver import RaftDriver
@@ -300,7 +300,7 @@ class VoterChanges:
         change: _Change,
         key: ReplicaKey,
         endpoints: tuple[VoterEndpoint, ...],
-        asked: Promise[Message],
+        asked: Promise[ApiVersionsResponse],
         *,
         acknowledge: bool,
     ) -> None:
@@ -354,9 +354,8 @@ class VoterChanges:
             self._end(change, None)
 
 
-def _kraft_versions(asked: Promise[Message]) -> tuple[int, int]:
+def _kraft_versions(asked: Promise[ApiVersionsResponse]) -> tuple[int, int]:
     response = asked.result()
-    assert isinstance(response, ApiVersionsResponse)
     if response.error_code:
         raise ValueError(ErrorCode(response.error_code).name)
     for feature in response.supported_features:

@@ -53,9 +53,7 @@ Key: TypeAlias = tuple[bytes, int]
 class Controller(Protocol):
     """What is asked of the controller here."""
 
-    def alter_partition(
-        self, request: AlterPartitionRequest
-    ) -> Promise[AlterPartitionResponse]: ...
+    def submit(self, request: AlterPartitionRequest) -> Promise[AlterPartitionResponse]: ...
 
 
 class AlterPartitions:
@@ -106,7 +104,7 @@ class AlterPartitions:
         run(self._ask(request)).when_done(lambda done: self._answered(sent, done))
 
     async def _ask(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
-        return await self._controller.alter_partition(request)
+        return await self._controller.submit(request)
 
     def _answered(self, sent: dict[Key, Item], done: Promise[AlterPartitionResponse]) -> None:
         self._is_in_flight = False

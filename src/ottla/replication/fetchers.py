@@ -19,7 +19,7 @@ from ottla.observability.metrics import Meter
 from ottla.protocol.fetch_answer import FetchAnswer, read_fetch_answer
 from ottla.protocol.generated.fetch import FetchRequest
 from ottla.protocol.generated.list_offsets import ListOffsetsResponse
-from ottla.protocol.message import Message
+from ottla.protocol.message import Message, Request, Response
 from ottla.replication.fetch_state import FetchKey
 from ottla.replication.fetching import Fetcher, FetchSettings
 from ottla.replication.partition import Partition
@@ -28,6 +28,7 @@ from ottla.replication.quota import ReplicationQuota
 log = logger(__name__)
 
 T = TypeVar("T")
+R = TypeVar("R", bound=Response)
 
 UNREGISTERED_SECONDS: Final = 0.05
 """How often it is looked whether the broker is registered."""
@@ -36,7 +37,7 @@ UNREGISTERED_SECONDS: Final = 0.05
 class FetchChannel(Protocol):
     """The way to other brokers; ``BrokerChannel`` is one."""
 
-    def send(self, node_id: int, request: Message) -> Promise[Message]: ...
+    def send(self, node_id: int, request: Request[R]) -> Promise[R]: ...
 
     def ask(
         self, node_id: int, request: Message, read: Callable[[memoryview, int, int], T]
@@ -132,10 +133,9 @@ class _RunningFetcher:
             self._bytes_in.count += self.core.bytes_in - before
         self._settled()
 
-    def _listed(self, promise: Promise[Message]) -> None:
+    def _listed(self, promise: Promise[ListOffsetsResponse]) -> None:
         answer = self._answer(promise)
         if answer is not None:
-            assert isinstance(answer, ListOffsetsResponse)
             scheduler = self._scheduler
             self.core.offsets_listed(answer, scheduler.monotonic(), scheduler.wall_ms())
         self._settled()

@@ -35,7 +35,7 @@ UNDER_WAY_MAX: Final = 1_000
 class TopicCreator(Protocol):
     """The controller, as far as new topics are concerned."""
 
-    def create_topics(self, request: CreateTopicsRequest) -> Promise[CreateTopicsResponse]: ...
+    def submit(self, request: CreateTopicsRequest) -> Promise[CreateTopicsResponse]: ...
 
 
 class ControllerAutoTopics:
@@ -105,7 +105,7 @@ class ControllerAutoTopics:
         if topics:
             request = CreateTopicsRequest(topics=topics, timeout_ms=config.request_timeout_ms)
             wanted = [topic.name for topic in topics]
-            created = self._controller.create_topics(request)
+            created = self._controller.submit(request)
             created.when_done(lambda done: self._made(wanted, done))
         return asked
 

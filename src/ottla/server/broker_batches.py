@@ -11,9 +11,10 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from ottla.common.environment import Scheduler
 from ottla.common.promise import Promise
-from ottla.protocol.message import Message
+from ottla.protocol.message import Request, Response
 
 T = TypeVar("T")
+R = TypeVar("R", bound=Response)
 
 REQUEST_MAX: Final = 1_000
 """Questions in one request."""
@@ -24,12 +25,12 @@ WAITING_MAX: Final = 10_000
 class Channel(Protocol):
     """The way to other brokers."""
 
-    def send(self, node_id: int, request: Message) -> Promise[Message]:
+    def send(self, node_id: int, request: Request[R]) -> Promise[R]:
         """Promise the answer; fails with an ``OSError`` when there is none to be had."""
         ...
 
 
-class BrokerBatches(Generic[T]):
+class BrokerBatches(Generic[T, R]):
     """Questions of one kind, to all brokers.
 
     ``make`` puts several into one request, ``answered`` hears what became of them: an answer, or
@@ -42,8 +43,8 @@ class BrokerBatches(Generic[T]):
         scheduler: Scheduler,
         *,
         key: Callable[[T], Hashable],
-        make: Callable[[list[T]], Message],
-        answered: Callable[[list[T], Message | None], None],
+        make: Callable[[list[T]], Request[R]],
+        answered: Callable[[list[T], R | None], None],
         request_max: int = REQUEST_MAX,
     ) -> None:
         self._channel = channel
@@ -87,9 +88,9 @@ class BrokerBatches(Generic[T]):
             self._waiting[node_id] = later
         return asked
 
-    def _came(self, node_id: int, asked: list[T], done: Promise[Message]) -> None:
+    def _came(self, node_id: int, asked: list[T], done: Promise[R]) -> None:
         self._under_way.discard(node_id)
-        answer: Message | None = None
+        answer: R | None = None
         # Not reached, or of a version that does not know this: the asking side sees to it.
         with suppress(OSError, ValueError):
             answer = done.result()

@@ -104,7 +104,7 @@ class ControllerServer:
         request = registration_request(
             config.node_id, self._incarnation_id, controller_endpoints(config, self.ports)
         )
-        self._active.register_controller(request).when_done(self._registered)
+        self._active.submit(request).when_done(self._registered)
 
     def _registered(self, answered: Promise[ControllerRegistrationResponse]) -> None:
         try:

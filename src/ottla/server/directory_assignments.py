@@ -39,7 +39,7 @@ RETRY_SECONDS: Final = 0.5
 class DirectoryAssigner(Protocol):
     """The controller, as far as directories are concerned."""
 
-    def assign_replicas_to_dirs(
+    def submit(
         self, request: AssignReplicasToDirsRequest
     ) -> Promise[AssignReplicasToDirsResponse]: ...
 
@@ -112,7 +112,7 @@ class DirectoryAssignments:
             broker_id=self._node_id, broker_epoch=broker.epoch, directories=_directories(told)
         )
         self._is_asking = True
-        asked = self._controller.assign_replicas_to_dirs(request)
+        asked = self._controller.submit(request)
         asked.when_done(lambda done: self._answered(told, done))
 
     def _answered(

@@ -1,12 +1,9 @@
 """Clients' requests on their way to the active controller, in envelopes (KIP-590)."""
 
-from typing import cast
-
 from ottla.common.errors import ApiError
 from ottla.common.promise import Promise, run
 from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.handlers.envelope import seal
-from ottla.protocol.generated.envelope import EnvelopeResponse
 from ottla.server.remote_controller import RemoteController
 
 
@@ -29,8 +26,8 @@ class ControllerForwarding:
     async def _forward(
         self, request: bytes, context: RequestContext, timeout_ms: int | None
     ) -> bytes:
-        answered = await self._controller.send(seal(request, context), timeout_ms)
-        data = cast("EnvelopeResponse", answered).response_data
-        if data is None:
+        envelope = seal(request, context)
+        answered = await self._controller.submit(envelope, timeout_ms=timeout_ms)
+        if answered.response_data is None:
             raise ApiError("an envelope came back empty")
-        return data
+        return answered.response_data

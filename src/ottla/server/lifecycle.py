@@ -20,11 +20,12 @@ Rules:
 """
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from ottla.common.environment import Cancellable, Scheduler
 from ottla.common.errors import ApiError, ErrorCode, RequestTimedOut
 from ottla.common.promise import Promise, fulfilled, run
+from ottla.controller.client import ControllerClient
 from ottla.handlers.context import MetadataSource
 from ottla.metadata.versions import cordoned_log_dirs_supported
 from ottla.observability.logging import logger
@@ -34,7 +35,6 @@ from ottla.protocol.generated.broker_heartbeat import (
 )
 from ottla.protocol.generated.broker_registration import (
     BrokerRegistrationRequest,
-    BrokerRegistrationResponse,
 )
 
 log = logger(__name__)
@@ -49,18 +49,6 @@ STOP_SECONDS_MAX: Final = 300.0
 _REPLACED: Final = frozenset({ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED})
 
 
-class BrokerController(Protocol):
-    """What a broker asks of the controller about itself."""
-
-    def register_broker(
-        self, request: BrokerRegistrationRequest
-    ) -> Promise[BrokerRegistrationResponse]: ...
-
-    def broker_heartbeat(
-        self, request: BrokerHeartbeatRequest
-    ) -> Promise[BrokerHeartbeatResponse]: ...
-
-
 class LifecycleTimes(NamedTuple):
     heartbeat_interval_ms: int = 2_000
     session_timeout_ms: int = 9_000
@@ -73,7 +61,7 @@ class BrokerLifecycle:
         self,
         *,
         node_id: int,
-        controller: BrokerController,
+        controller: ControllerClient,
         metadata: MetadataSource,
         scheduler: Scheduler,
         times: LifecycleTimes,
@@ -162,7 +150,7 @@ class BrokerLifecycle:
         deadline = self._scheduler.monotonic() + self._registration_timeout
         while True:
             try:
-                response = await self._controller.register_broker(request)
+                response = await self._controller.submit(request)
             except ApiError as error:
                 reason = f"{error.code.name} {error.message}".rstrip()
             else:
@@ -189,7 +177,7 @@ class BrokerLifecycle:
 
     def _heartbeat(self) -> Promise[BrokerHeartbeatResponse]:
         version = self._metadata.image.features.metadata_version
-        return self._controller.broker_heartbeat(
+        return self._controller.submit(
             BrokerHeartbeatRequest(
                 broker_id=self._node_id,
                 broker_epoch=self.epoch,
@@ -264,7 +252,7 @@ class BrokerLifecycle:
         request = self._request
         assert request is not None
         request.previous_broker_epoch = self.epoch
-        asked = self._under_way = self._controller.register_broker(request)
+        asked = self._under_way = self._controller.submit(request)
         try:
             response = await asked
         except ApiError as error:

@@ -31,7 +31,7 @@ NO_EPOCH: Final = -1
 class ProducerIdAllocator(Protocol):
     """The controller, as far as producer ids are concerned."""
 
-    def allocate_producer_ids(
+    def submit(
         self, request: AllocateProducerIdsRequest
     ) -> Promise[AllocateProducerIdsResponse]: ...
 
@@ -110,7 +110,7 @@ class ProducerIdBlocks:
         request = AllocateProducerIdsRequest(
             broker_id=self._node_id, broker_epoch=NO_EPOCH if broker is None else broker.epoch
         )
-        self._allocator.allocate_producer_ids(request).when_done(self._allocated)
+        self._allocator.submit(request).when_done(self._allocated)
 
     def _allocated(self, answered: Promise[AllocateProducerIdsResponse]) -> None:
         self._asking = False

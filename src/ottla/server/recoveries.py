@@ -27,9 +27,7 @@ log = logger(__name__)
 class PartitionAlterer(Protocol):
     """The controller, as far as in-sync replicas and recovery are concerned."""
 
-    def alter_partition(
-        self, request: AlterPartitionRequest
-    ) -> Promise[AlterPartitionResponse]: ...
+    def submit(self, request: AlterPartitionRequest) -> Promise[AlterPartitionResponse]: ...
 
 
 class Recoveries:
@@ -62,7 +60,7 @@ class Recoveries:
             self._scheduler.call_soon(self._tell, request)
 
     def _tell(self, request: AlterPartitionRequest) -> None:
-        self._controller.alter_partition(request).when_done(self._told)
+        self._controller.submit(request).when_done(self._told)
 
     def _recovered(
         self, index: int, state: PartitionImage, broker_epoch: int

@@ -10,40 +10,25 @@ Rules:
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, TypeVar, cast
+from typing import Final, TypeVar
 
+from ottla.common.authorization import Client
 from ottla.common.environment import Scheduler
 from ottla.common.errors import ErrorCode, NotController, RequestTimedOut, error_of
 from ottla.common.promise import Promise, run
 from ottla.controller.driver import ControllerDriver
-from ottla.protocol.generated import allocate_producer_ids as apid
-from ottla.protocol.generated import alter_configs as ac
-from ottla.protocol.generated import alter_partition as ap
-from ottla.protocol.generated import alter_partition_reassignments as apr
-from ottla.protocol.generated import assign_replicas_to_dirs as artd
-from ottla.protocol.generated import broker_heartbeat as bh
-from ottla.protocol.generated import broker_registration as br
-from ottla.protocol.generated import controller_registration as cr
-from ottla.protocol.generated import create_partitions as cp
-from ottla.protocol.generated import create_topics as ct
-from ottla.protocol.generated import delete_topics as dt
-from ottla.protocol.generated import describe_quorum as dq
-from ottla.protocol.generated import elect_leaders as el
-from ottla.protocol.generated import incremental_alter_configs as iac
-from ottla.protocol.generated import list_partition_reassignments as lpr
-from ottla.protocol.generated import unregister_broker as ub
-from ottla.protocol.generated import update_features as uf
-from ottla.protocol.message import Message
+from ottla.handlers.envelope import disclose, enclose
+from ottla.protocol.generated.create_topics import CreateTopicsResponse
+from ottla.protocol.generated.envelope import EnvelopeRequest
+from ottla.protocol.message import CodedResponse, ExplainedResponse, Request, Response
 from ottla.raft.channel import Destination, RaftChannel
 from ottla.raft.driver import RaftDriver
 from ottla.raft.replies import endpoint_of
 from ottla.raft.voters import LeaderInfo
 
 RETRY_SECONDS: Final = 0.05
-_ITEMS: Final = ("topics", "results", "responses")
-"""Where answers without an error of their own have those of what was asked for."""
 
-R = TypeVar("R")
+R = TypeVar("R", bound=Response)
 
 
 class RemoteController:
@@ -91,43 +76,39 @@ class RemoteController:
         local = self._local
         return local if local is not None and local.is_active else None
 
-    def send(self, request: Message, timeout_ms: int | None = None) -> Promise[Message]:
-        """Ask a controller that is not in this process; NotController when it is here by now.
-
-        ``timeout_ms`` is how long the client will wait, if that is known: not longer than we would.
-        """
-        return self._ask(request, None, timeout_ms)
-
-    def _ask(
+    def submit(
         self,
-        request: Message,
-        ask_local: Callable[[ControllerDriver], Promise[R]] | None,
+        request: Request[R],
+        client: Client | None = None,
+        *,
         timeout_ms: int | None = None,
     ) -> Promise[R]:
-        seconds = self._timeout if timeout_ms is None else min(self._timeout, timeout_ms / 1000)
-        return run(self._asked(request, ask_local, self._scheduler.monotonic() + seconds))
+        """``timeout_ms`` is how long the client waits, if that is known: not longer than we would.
 
-    async def _asked(
-        self,
-        request: Message,
-        ask_local: Callable[[ControllerDriver], Promise[R]] | None,
-        deadline: float,
-    ) -> R:
+        An envelope is only for a controller in another process: NotController when it is here.
+        """
+        seconds = self._timeout if timeout_ms is None else min(self._timeout, timeout_ms / 1000)
+        return run(self._submitted(request, client, self._scheduler.monotonic() + seconds))
+
+    async def _submitted(self, request: Request[R], client: Client | None, deadline: float) -> R:
         while not self._closed:
             local = self.active_here
-            if local is not None and ask_local is None:
+            if local is not None and isinstance(request, EnvelopeRequest):
                 raise NotController("The active controller is in this process now.")
             with suppress(NotController, OSError):
-                if local is not None and ask_local is not None:
-                    return await ask_local(local)
-                return cast("R", await self._send(request, deadline))
+                if local is not None:
+                    return await local.submit(request, client)
+                if client is None:
+                    return await self._send(request, deadline)
+                answered = await self._send(enclose(request, client), deadline)
+                return checked(disclose(request, answered))
             left = deadline - self._scheduler.monotonic()
             if left <= 0 or self._closed:
                 break
             await self._wait(min(RETRY_SECONDS, left))
         raise RequestTimedOut(f"no controller has answered {type(request).__name__}")
 
-    async def _send(self, request: Message, deadline: float) -> Message:
+    async def _send(self, request: Request[R], deadline: float) -> R:
         """Send once to the leader; NotController or OSError when another time may do."""
         node = self._raft.node
         leader = node.leader
@@ -151,13 +132,12 @@ class RemoteController:
             response = answered.result()
         except ValueError as error:  # of a version that is none
             raise NotController(str(error)) from error
-        check(response)
-        return response
+        return checked(response)
 
     def _leads(self, leader: LeaderInfo) -> bool:
         return self._raft.node.leader[:2] == leader[:2]
 
-    def _wait(self, seconds: float, answered: Promise[Message] | None = None) -> Promise[None]:
+    def _wait(self, seconds: float, answered: Promise[R] | None = None) -> Promise[None]:
         """Until ``answered`` is, another leads, this is closed, or the time is over."""
         waits: Promise[None] = Promise()
 
@@ -172,98 +152,15 @@ class RemoteController:
             answered.when_done(wake)
         return waits
 
-    # From clients, by way of a broker
 
-    def create_topics(
-        self,
-        request: ct.CreateTopicsRequest,
-        describable: Callable[[str], bool] = lambda _topic: True,
-    ) -> Promise[ct.CreateTopicsResponse]:
-        return self._ask(request, lambda local: local.create_topics(request, describable))
-
-    def delete_topics(self, request: dt.DeleteTopicsRequest) -> Promise[dt.DeleteTopicsResponse]:
-        return self._ask(request, lambda local: local.delete_topics(request))
-
-    def create_partitions(
-        self, request: cp.CreatePartitionsRequest
-    ) -> Promise[cp.CreatePartitionsResponse]:
-        return self._ask(request, lambda local: local.create_partitions(request))
-
-    def alter_configs(self, request: ac.AlterConfigsRequest) -> Promise[ac.AlterConfigsResponse]:
-        return self._ask(request, lambda local: local.alter_configs(request))
-
-    def incremental_alter_configs(
-        self, request: iac.IncrementalAlterConfigsRequest
-    ) -> Promise[iac.IncrementalAlterConfigsResponse]:
-        return self._ask(request, lambda local: local.incremental_alter_configs(request))
-
-    def update_features(
-        self, request: uf.UpdateFeaturesRequest
-    ) -> Promise[uf.UpdateFeaturesResponse]:
-        return self._ask(request, lambda local: local.update_features(request))
-
-    def elect_leaders(self, request: el.ElectLeadersRequest) -> Promise[el.ElectLeadersResponse]:
-        return self._ask(request, lambda local: local.elect_leaders(request))
-
-    def alter_partition_reassignments(
-        self, request: apr.AlterPartitionReassignmentsRequest
-    ) -> Promise[apr.AlterPartitionReassignmentsResponse]:
-        return self._ask(request, lambda local: local.alter_partition_reassignments(request))
-
-    def list_partition_reassignments(
-        self, request: lpr.ListPartitionReassignmentsRequest
-    ) -> Promise[lpr.ListPartitionReassignmentsResponse]:
-        return self._ask(request, lambda local: local.list_partition_reassignments(request))
-
-    def unregister_broker(
-        self, request: ub.UnregisterBrokerRequest
-    ) -> Promise[ub.UnregisterBrokerResponse]:
-        return self._ask(request, lambda local: local.unregister_broker(request))
-
-    def describe_quorum(
-        self, request: dq.DescribeQuorumRequest
-    ) -> Promise[dq.DescribeQuorumResponse]:
-        return self._ask(request, lambda local: local.describe_quorum(request))
-
-    # From brokers and controllers
-
-    def register_broker(
-        self, request: br.BrokerRegistrationRequest
-    ) -> Promise[br.BrokerRegistrationResponse]:
-        return self._ask(request, lambda local: local.register_broker(request))
-
-    def broker_heartbeat(
-        self, request: bh.BrokerHeartbeatRequest
-    ) -> Promise[bh.BrokerHeartbeatResponse]:
-        return self._ask(request, lambda local: local.broker_heartbeat(request))
-
-    def allocate_producer_ids(
-        self, request: apid.AllocateProducerIdsRequest
-    ) -> Promise[apid.AllocateProducerIdsResponse]:
-        return self._ask(request, lambda local: local.allocate_producer_ids(request))
-
-    def alter_partition(
-        self, request: ap.AlterPartitionRequest
-    ) -> Promise[ap.AlterPartitionResponse]:
-        return self._ask(request, lambda local: local.alter_partition(request))
-
-    def assign_replicas_to_dirs(
-        self, request: artd.AssignReplicasToDirsRequest
-    ) -> Promise[artd.AssignReplicasToDirsResponse]:
-        return self._ask(request, lambda local: local.assign_replicas_to_dirs(request))
-
-    def register_controller(
-        self, request: cr.ControllerRegistrationRequest
-    ) -> Promise[cr.ControllerRegistrationResponse]:
-        return self._ask(request, lambda local: local.register_controller(request))
-
-
-def check(response: Message) -> None:
-    """Raise what the whole request was refused with."""
-    code = getattr(response, "error_code", ErrorCode.NONE)
-    if code != ErrorCode.NONE:
-        raise error_of(code, getattr(response, "error_message", None) or "")
-    for name in _ITEMS:
-        for item in getattr(response, name, ()):
-            if getattr(item, "error_code", ErrorCode.NONE) == ErrorCode.NOT_CONTROLLER:
-                raise NotController
+def checked(response: R) -> R:
+    """The response; raises what the whole request was refused with."""
+    if isinstance(response, CodedResponse) and response.error_code != ErrorCode.NONE:
+        words = response.error_message if isinstance(response, ExplainedResponse) else None
+        raise error_of(response.error_code, words or "")
+    if isinstance(response, CreateTopicsResponse):
+        # Sent by us and not in an envelope, it can say so only for each topic.
+        codes = (topic.error_code for topic in response.topics)
+        if ErrorCode.NOT_CONTROLLER in codes:
+            raise NotController
+    return response

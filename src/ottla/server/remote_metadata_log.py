@@ -7,7 +7,7 @@ what comes last among more would get nothing.
 """
 
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from ottla.common.environment import Scheduler
 from ottla.common.errors import (
@@ -31,20 +31,20 @@ from ottla.protocol.generated.fetch import (
 from ottla.protocol.generated.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
-    ListOffsetsResponse,
     ListOffsetsTopic,
 )
 from ottla.protocol.generated.produce import (
     PartitionProduceData,
     ProduceRequest,
-    ProduceResponse,
     TopicProduceData,
 )
-from ottla.protocol.message import Message
+from ottla.protocol.message import Request, Response
 from ottla.records.batch import read_header
 from ottla.server.broker_batches import BrokerBatches, Channel
 from ottla.server.internal_topics import InternalTopics
 from ottla.tiered.metadata_topic import SLICE_BYTES, MetadataSlice
+
+R = TypeVar("R", bound=Response)
 
 _ALL_IN_SYNC: Final = -1
 _EARLIEST: Final = -2
@@ -80,7 +80,7 @@ class RemoteMetadataLog:
         self._channel = channel
         self._node_id = node_id
         self._timeout_ms = timeout_ms
-        self._fetches = BrokerBatches[_Question](
+        self._fetches = BrokerBatches[_Question, FetchResponse](
             channel,
             scheduler,
             key=lambda question: (question.topic.topic_id, question.partition),
@@ -112,7 +112,6 @@ class RemoteMetadataLog:
                 ],
             ),
         )
-        assert isinstance(response, ProduceResponse)
         for produced in response.responses:
             for each in produced.partition_responses:
                 if each.error_code:
@@ -183,7 +182,6 @@ class RemoteMetadataLog:
                 replica_id=_CONSUMER, topics=[ListOffsetsTopic(name=topic, partitions=[asked])]
             ),
         )
-        assert isinstance(response, ListOffsetsResponse)
         for listed in response.topics:
             for each in listed.partitions:
                 if each.error_code:
@@ -202,7 +200,7 @@ class RemoteMetadataLog:
             raise LeaderNotAvailable
         return state.leader, image
 
-    async def _ask(self, node_id: int, request: Message) -> Message:
+    async def _ask(self, node_id: int, request: Request[R]) -> R:
         try:
             return await self._channel.send(node_id, request)
         except (OSError, ValueError) as error:
@@ -227,12 +225,11 @@ def _fetch_request(bytes_max: int, questions: list[_Question]) -> FetchRequest:
     return FetchRequest(max_bytes=bytes_max, topics=list(topics.values()))
 
 
-def _fetched(questions: list[_Question], response: Message | None) -> None:
+def _fetched(questions: list[_Question], response: FetchResponse | None) -> None:
     """All questions are about one topic, or about two of its lives: the partition tells them."""
     found: dict[tuple[bytes | str, int], PartitionData] = {}
     code: int = ErrorCode.NETWORK_EXCEPTION
     if response is not None:
-        assert isinstance(response, FetchResponse)
         code = response.error_code or code
         for topic in response.responses:
             for each in topic.partitions:

@@ -22,7 +22,6 @@ from ottla.protocol.generated.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from ottla.protocol.message import Message
 from ottla.server.broker_batches import BrokerBatches, Channel
 
 
@@ -68,7 +67,7 @@ class ClusterCoordinators:
         self._metadata = metadata
         self._node_id = node_id
         self._waiting: dict[_Question, None] = {}
-        self._batches = BrokerBatches[_Question](
+        self._batches = BrokerBatches[_Question, AddPartitionsToTxnResponse](
             channel,
             scheduler,
             key=lambda question: question.asked.transactional_id,
@@ -118,19 +117,20 @@ class ClusterCoordinators:
         self._batches.ask(leader, question)
         return question.answer
 
-    def _answered(self, questions: list[_Question], response: Message | None) -> None:
+    def _answered(
+        self, questions: list[_Question], response: AddPartitionsToTxnResponse | None
+    ) -> None:
         codes, otherwise = _codes(response)
         for question in questions:
             self._waiting.pop(question, None)
             question.settle(codes.get(question.asked.transactional_id, {}), otherwise)
 
 
-def _codes(response: Message | None) -> tuple[dict[str, Codes], ErrorCode]:
+def _codes(response: AddPartitionsToTxnResponse | None) -> tuple[dict[str, Codes], ErrorCode]:
     """The codes by transactional id, and what is to be said of what has none."""
     codes: dict[str, Codes] = {}
     otherwise = ErrorCode.NETWORK_EXCEPTION
     if response is not None:
-        assert isinstance(response, AddPartitionsToTxnResponse)
         if response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             otherwise = ErrorCode.INVALID_TXN_STATE  # that is between brokers
         elif response.error_code:

@@ -26,7 +26,6 @@ from ottla.protocol.generated.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from ottla.protocol.message import Message
 from ottla.records.control import transaction_marker_batch
 from ottla.replication.replicas import Replicas
 from ottla.server.broker_batches import BrokerBatches, Channel
@@ -178,7 +177,7 @@ class ClusterMarkers:
         self._metadata = metadata
         self._node_id = node_id
         self._sent: dict[_Sent, None] = {}
-        self._batches = BrokerBatches[_Sent](
+        self._batches = BrokerBatches[_Sent, WriteTxnMarkersResponse](
             channel,
             scheduler,
             key=lambda sent: sent.marker.producer_id,
@@ -220,10 +219,9 @@ class ClusterMarkers:
             for each in moved:
                 sent.answer.note(each, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def _answered(self, asked: list[_Sent], response: Message | None) -> None:
+    def _answered(self, asked: list[_Sent], response: WriteTxnMarkersResponse | None) -> None:
         found: dict[int, dict[TopicPartition, ErrorCode]] = {}
         if response is not None:
-            assert isinstance(response, WriteTxnMarkersResponse)
             for marker in response.markers:
                 codes = found.setdefault(marker.producer_id, {})
                 for topic in marker.topics:

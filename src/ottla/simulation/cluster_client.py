@@ -17,21 +17,18 @@ from ottla.protocol.generated.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
-    CreateTopicsResponse,
 )
 from ottla.protocol.generated.find_coordinator import (
     FindCoordinatorRequest,
-    FindCoordinatorResponse,
 )
 from ottla.protocol.generated.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
-    MetadataResponse,
 )
-from ottla.protocol.message import Message
+from ottla.protocol.message import Message, Request, Response
 from ottla.simulation.scheduler import SimulatedScheduler
 
-R = TypeVar("R", bound=Message)
+R = TypeVar("R", bound=Response)
 Address = tuple[str, int]
 Place = tuple[str, int]
 
@@ -138,17 +135,13 @@ class ClusterClient:
 
     # Asking
 
-    async def ask(
-        self, node_id: int, message: Message, response: type[R], purpose: str = DATA
-    ) -> R:
+    async def ask(self, node_id: int, message: Request[R], purpose: str = DATA) -> R:
         address = self._brokers.get(node_id)
         if address is None:
             raise ConnectionError(f"no way to broker {node_id}")
-        return await self._ask_at(address, message, response, purpose)
+        return await self._ask_at(address, message, purpose)
 
-    async def _ask_at(
-        self, address: Address, message: Message, response: type[R], purpose: str
-    ) -> R:
+    async def _ask_at(self, address: Address, message: Request[R], purpose: str) -> R:
         connection = self._connections.get((address, purpose))
         if connection is None:
             connection = OlderNodeClient(
@@ -164,14 +157,12 @@ class ClusterClient:
             )
             connection.highest = self._highest
             self._connections[address, purpose] = connection
-        answer = await connection.send(message)
-        assert isinstance(answer, response)
-        return answer
+        return await connection.send(message)
 
-    async def ask_any(self, message: Message, response: type[R]) -> R:
+    async def ask_any(self, message: Request[R]) -> R:
         """Ask one of the brokers, whichever it is."""
         known = [*self._brokers.values(), *self.world.bootstrap]
-        return await self._ask_at(self.chance.choose(known), message, response, DATA)
+        return await self._ask_at(self.chance.choose(known), message, DATA)
 
     # Who leads, who coordinates
 
@@ -181,7 +172,7 @@ class ClusterClient:
             topics=[MetadataRequestTopic(name=name) for name in topics],
             allow_auto_topic_creation=False,
         )
-        answer = await self.ask_any(request, MetadataResponse)
+        answer = await self.ask_any(request)
         self._brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
         for topic in answer.topics:
             if topic.name is None or topic.error_code != ErrorCode.NONE:
@@ -224,17 +215,17 @@ class ClusterClient:
         if node_id is not None:
             return node_id
         request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
-        answer = (await self.ask_any(request, FindCoordinatorResponse)).coordinators[0]
+        answer = (await self.ask_any(request)).coordinators[0]
         if answer.error_code != ErrorCode.NONE:
             raise ConnectionError(f"no coordinator: {ErrorCode(answer.error_code).name}")
         self._brokers[answer.node_id] = (answer.host, answer.port)
         self._coordinators[kind, key] = answer.node_id
         return answer.node_id
 
-    async def ask_coordinator(self, kind: int, key: str, message: Message, response: type[R]) -> R:
+    async def ask_coordinator(self, kind: int, key: str, message: Request[R]) -> R:
         node_id = await self.coordinator(kind, key)
         try:
-            return await self.ask(node_id, message, response, COORDINATOR)
+            return await self.ask(node_id, message, COORDINATOR)
         except OSError:
             self._coordinators.pop((kind, key), None)
             raise
@@ -260,7 +251,7 @@ class ClusterClient:
         while True:
             try:
                 request = CreateTopicsRequest(topics=[topic], timeout_ms=4_000)
-                answer = await self.ask_any(request, CreateTopicsResponse)
+                answer = await self.ask_any(request)
                 code = answer.topics[0].error_code
                 assert code in done or code in again, answer.topics[0].error_message
                 if code in done:

@@ -4,13 +4,11 @@ from tests.simulation.planted.stage import pause
 
 from ottla.protocol.generated.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
     ReassignablePartition,
     ReassignableTopic,
 )
 from ottla.protocol.generated.elect_leaders import (
     ElectLeadersRequest,
-    ElectLeadersResponse,
     TopicPartitions,
 )
 from ottla.simulation.cluster import SimulatedCluster
@@ -33,8 +31,8 @@ async def move_leader(cluster: SimulatedCluster, client: ClusterClient, leader: 
         timeout_ms=2000,
     )
     try:
-        await client.ask_any(reassign, AlterPartitionReassignmentsResponse)
-        await client.ask_any(elect, ElectLeadersResponse)
+        await client.ask_any(reassign)
+        await client.ask_any(elect)
     except OSError:
         await client.back_off()
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message
+from ottla.protocol.message import CodedResponse, Request
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -27,11 +27,64 @@ _read_ihB = _Format(">ihB").unpack_from
 _read_qh = _Format(">qh").unpack_from
 
 
-class AddOffsetsToTxnRequest(Message):
+class AddOffsetsToTxnResponse(CodedResponse):
     API_KEY: ClassVar[int] = 25
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 4
     FLEXIBLE_FROM: ClassVar[int] = 3
+
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[AddOffsetsToTxnResponse, int]:
+        o = AddOffsetsToTxnResponse.__new__(AddOffsetsToTxnResponse)
+        o.unknown_tagged_fields = None
+        if version >= 3:
+            o.throttle_time_ms, o.error_code, tags = _read_ihB(data, pos)
+            pos += 7
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        else:
+            o.throttle_time_ms, o.error_code = _read_ih(data, pos)
+            pos += 6
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 3:
+            if self.unknown_tagged_fields:
+                raise unsupported("AddOffsetsToTxnResponse", "unknown_tagged_fields", version)
+        if version >= 3:
+            if self.unknown_tagged_fields:
+                write(_pack_ih(self.throttle_time_ms, self.error_code))
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(_pack_ihx(self.throttle_time_ms, self.error_code))
+        else:
+            write(_pack_ih(self.throttle_time_ms, self.error_code))
+
+
+class AddOffsetsToTxnRequest(Request[AddOffsetsToTxnResponse]):
+    API_KEY: ClassVar[int] = 25
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 4
+    FLEXIBLE_FROM: ClassVar[int] = 3
+    RESPONSE: ClassVar[type[AddOffsetsToTxnResponse]] = AddOffsetsToTxnResponse
 
     __slots__ = (
         "transactional_id",
@@ -96,55 +149,3 @@ class AddOffsetsToTxnRequest(Message):
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-
-
-class AddOffsetsToTxnResponse(Message):
-    API_KEY: ClassVar[int] = 25
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 4
-    FLEXIBLE_FROM: ClassVar[int] = 3
-
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[AddOffsetsToTxnResponse, int]:
-        o = AddOffsetsToTxnResponse.__new__(AddOffsetsToTxnResponse)
-        o.unknown_tagged_fields = None
-        if version >= 3:
-            o.throttle_time_ms, o.error_code, tags = _read_ihB(data, pos)
-            pos += 7
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        else:
-            o.throttle_time_ms, o.error_code = _read_ih(data, pos)
-            pos += 6
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 3:
-            if self.unknown_tagged_fields:
-                raise unsupported("AddOffsetsToTxnResponse", "unknown_tagged_fields", version)
-        if version >= 3:
-            if self.unknown_tagged_fields:
-                write(_pack_ih(self.throttle_time_ms, self.error_code))
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(_pack_ihx(self.throttle_time_ms, self.error_code))
-        else:
-            write(_pack_ih(self.throttle_time_ms, self.error_code))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import CodedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -37,254 +37,7 @@ _read_qh = _Format(">qh").unpack_from
 _read_qht = _Format(">qh?").unpack_from
 
 
-class AddPartitionsToTxnRequest(Message):
-    API_KEY: ClassVar[int] = 24
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 5
-    FLEXIBLE_FROM: ClassVar[int] = 3
-
-    __slots__ = (
-        "transactions",
-        "v3_and_below_transactional_id",
-        "v3_and_below_producer_id",
-        "v3_and_below_producer_epoch",
-        "v3_and_below_topics",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        transactions: list[AddPartitionsToTxnTransaction] | None = None,
-        v3_and_below_transactional_id: str = "",
-        v3_and_below_producer_id: int = 0,
-        v3_and_below_producer_epoch: int = 0,
-        v3_and_below_topics: list[AddPartitionsToTxnTopic] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.transactions: list[AddPartitionsToTxnTransaction] = [] if transactions is None else transactions
-        self.v3_and_below_transactional_id = v3_and_below_transactional_id
-        self.v3_and_below_producer_id = v3_and_below_producer_id
-        self.v3_and_below_producer_epoch = v3_and_below_producer_epoch
-        self.v3_and_below_topics: list[AddPartitionsToTxnTopic] = [] if v3_and_below_topics is None else v3_and_below_topics
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[AddPartitionsToTxnRequest, int]:
-        o = AddPartitionsToTxnRequest.__new__(AddPartitionsToTxnRequest)
-        o.unknown_tagged_fields = None
-        if version >= 4:
-            count, pos = read_compact_count(data, pos, 14)
-            o.transactions, pos = AddPartitionsToTxnTransaction.decode_array(data, pos, version, count)
-        else:
-            o.transactions = []
-        if version >= 4:
-            o.v3_and_below_transactional_id = ""
-        elif version >= 3:
-            o.v3_and_below_transactional_id, pos = read_compact_string(data, pos)
-        else:
-            o.v3_and_below_transactional_id, pos = read_string(data, pos)
-        if version >= 4:
-            o.v3_and_below_producer_id = 0
-            o.v3_and_below_producer_epoch = 0
-        else:
-            o.v3_and_below_producer_id, o.v3_and_below_producer_epoch = _read_qh(data, pos)
-            pos += 10
-        if version >= 4:
-            o.v3_and_below_topics = []
-        elif version >= 3:
-            count, pos = read_compact_count(data, pos, 3)
-            o.v3_and_below_topics, pos = AddPartitionsToTxnTopic.decode_array(data, pos, version, count)
-        else:
-            count, pos = read_count(data, pos, 6)
-            o.v3_and_below_topics, pos = AddPartitionsToTxnTopic.decode_array(data, pos, version, count)
-        if version >= 3:
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 4:
-            if self.transactions:
-                raise unsupported("AddPartitionsToTxnRequest", "transactions", version)
-        if version > 3:
-            if self.v3_and_below_transactional_id != "":
-                raise unsupported("AddPartitionsToTxnRequest", "v3_and_below_transactional_id", version)
-            if self.v3_and_below_producer_id != 0:
-                raise unsupported("AddPartitionsToTxnRequest", "v3_and_below_producer_id", version)
-            if self.v3_and_below_producer_epoch != 0:
-                raise unsupported("AddPartitionsToTxnRequest", "v3_and_below_producer_epoch", version)
-            if self.v3_and_below_topics:
-                raise unsupported("AddPartitionsToTxnRequest", "v3_and_below_topics", version)
-        if version < 3:
-            if self.unknown_tagged_fields:
-                raise unsupported("AddPartitionsToTxnRequest", "unknown_tagged_fields", version)
-        if version >= 4:
-            write(compact_count(self.transactions))
-            if self.transactions:
-                AddPartitionsToTxnTransaction.encode_array(self.transactions, out, version)
-        if version >= 4:
-            pass
-        elif version >= 3:
-            write(compact_string(self.v3_and_below_transactional_id))
-        else:
-            write(string(self.v3_and_below_transactional_id))
-        if version >= 4:
-            pass
-        else:
-            write(_pack_qh(self.v3_and_below_producer_id, self.v3_and_below_producer_epoch))
-        if version >= 4:
-            pass
-        elif version >= 3:
-            write(compact_count(self.v3_and_below_topics))
-            if self.v3_and_below_topics:
-                AddPartitionsToTxnTopic.encode_array(self.v3_and_below_topics, out, version)
-        else:
-            write(count(self.v3_and_below_topics))
-            if self.v3_and_below_topics:
-                AddPartitionsToTxnTopic.encode_array(self.v3_and_below_topics, out, version)
-        if version >= 3:
-            if self.unknown_tagged_fields:
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class AddPartitionsToTxnTransaction(Struct):
-    __slots__ = (
-        "transactional_id",
-        "producer_id",
-        "producer_epoch",
-        "verify_only",
-        "topics",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        transactional_id: str = "",
-        producer_id: int = 0,
-        producer_epoch: int = 0,
-        verify_only: bool = False,
-        topics: list[AddPartitionsToTxnTopic] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.transactional_id = transactional_id
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.verify_only = verify_only
-        self.topics: list[AddPartitionsToTxnTopic] = [] if topics is None else topics
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[AddPartitionsToTxnTransaction], int]:
-        items: list[AddPartitionsToTxnTransaction] = []
-        new = AddPartitionsToTxnTransaction.__new__
-        for _ in range(length):
-            o = new(AddPartitionsToTxnTransaction)
-            o.unknown_tagged_fields = None
-            o.transactional_id, pos = read_compact_string(data, pos)
-            o.producer_id, o.producer_epoch, o.verify_only = _read_qht(data, pos)
-            pos += 11
-            count, pos = read_compact_count(data, pos, 3)
-            o.topics, pos = AddPartitionsToTxnTopic.decode_array(data, pos, version, count)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[AddPartitionsToTxnTransaction], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(compact_string(o.transactional_id))
-            write(_pack_qht(o.producer_id, o.producer_epoch, o.verify_only))
-            write(compact_count(o.topics))
-            if o.topics:
-                AddPartitionsToTxnTopic.encode_array(o.topics, out, version)
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class AddPartitionsToTxnTopic(Struct):
-    __slots__ = (
-        "name",
-        "partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partitions: list[int] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.name = name
-        self.partitions: list[int] = [] if partitions is None else partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[AddPartitionsToTxnTopic], int]:
-        items: list[AddPartitionsToTxnTopic] = []
-        new = AddPartitionsToTxnTopic.__new__
-        for _ in range(length):
-            o = new(AddPartitionsToTxnTopic)
-            o.unknown_tagged_fields = None
-            if version >= 3:
-                o.name, pos = read_compact_string(data, pos)
-            else:
-                o.name, pos = read_string(data, pos)
-            if version >= 3:
-                count, pos = read_compact_count(data, pos, 4)
-            else:
-                count, pos = read_count(data, pos, 4)
-            o.partitions, pos = read_numbers(data, pos, count, "i", 4)
-            if version >= 3:
-                if data[pos]:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-                else:
-                    pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[AddPartitionsToTxnTopic], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 3:
-                if o.unknown_tagged_fields:
-                    raise unsupported("AddPartitionsToTxnTopic", "unknown_tagged_fields", version)
-            if version >= 3:
-                write(compact_string(o.name))
-            else:
-                write(string(o.name))
-            if version >= 3:
-                write(compact_count(o.partitions))
-            else:
-                write(count(o.partitions))
-            if o.partitions:
-                write(numbers(o.partitions, "i"))
-            if version >= 3:
-                if o.unknown_tagged_fields:
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(b"\x00")
-
-
-class AddPartitionsToTxnResponse(Message):
+class AddPartitionsToTxnResponse(CodedResponse):
     API_KEY: ClassVar[int] = 24
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 5
@@ -552,3 +305,251 @@ class AddPartitionsToTxnPartitionResult(Struct):
                     write(_pack_ihx(o.partition_index, o.partition_error_code))
             else:
                 write(_pack_ih(o.partition_index, o.partition_error_code))
+
+
+class AddPartitionsToTxnRequest(Request[AddPartitionsToTxnResponse]):
+    API_KEY: ClassVar[int] = 24
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 5
+    FLEXIBLE_FROM: ClassVar[int] = 3
+    RESPONSE: ClassVar[type[AddPartitionsToTxnResponse]] = AddPartitionsToTxnResponse
+
+    __slots__ = (
+        "transactions",
+        "v3_and_below_transactional_id",
+        "v3_and_below_producer_id",
+        "v3_and_below_producer_epoch",
+        "v3_and_below_topics",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        transactions: list[AddPartitionsToTxnTransaction] | None = None,
+        v3_and_below_transactional_id: str = "",
+        v3_and_below_producer_id: int = 0,
+        v3_and_below_producer_epoch: int = 0,
+        v3_and_below_topics: list[AddPartitionsToTxnTopic] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.transactions: list[AddPartitionsToTxnTransaction] = [] if transactions is None else transactions
+        self.v3_and_below_transactional_id = v3_and_below_transactional_id
+        self.v3_and_below_producer_id = v3_and_below_producer_id
+        self.v3_and_below_producer_epoch = v3_and_below_producer_epoch
+        self.v3_and_below_topics: list[AddPartitionsToTxnTopic] = [] if v3_and_below_topics is None else v3_and_below_topics
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[AddPartitionsToTxnRequest, int]:
+        o = AddPartitionsToTxnRequest.__new__(AddPartitionsToTxnRequest)
+        o.unknown_tagged_fields = None
+        if version >= 4:
+            count, pos = read_compact_count(data, pos, 14)
+            o.transactions, pos = AddPartitionsToTxnTransaction.decode_array(data, pos, version, count)
+        else:
+            o.transactions = []
+        if version >= 4:
+            o.v3_and_below_transactional_id = ""
+        elif version >= 3:
+            o.v3_and_below_transactional_id, pos = read_compact_string(data, pos)
+        else:
+            o.v3_and_below_transactional_id, pos = read_string(data, pos)
+        if version >= 4:
+            o.v3_and_below_producer_id = 0
+            o.v3_and_below_producer_epoch = 0
+        else:
+            o.v3_and_below_producer_id, o.v3_and_below_producer_epoch = _read_qh(data, pos)
+            pos += 10
+        if version >= 4:
+            o.v3_and_below_topics = []
+        elif version >= 3:
+            count, pos = read_compact_count(data, pos, 3)
+            o.v3_and_below_topics, pos = AddPartitionsToTxnTopic.decode_array(data, pos, version, count)
+        else:
+            count, pos = read_count(data, pos, 6)
+            o.v3_and_below_topics, pos = AddPartitionsToTxnTopic.decode_array(data, pos, version, count)
+        if version >= 3:
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 4:
+            if self.transactions:
+                raise unsupported("AddPartitionsToTxnRequest", "transactions", version)
+        if version > 3:
+            if self.v3_and_below_transactional_id != "":
+                raise unsupported("AddPartitionsToTxnRequest", "v3_and_below_transactional_id", version)
+            if self.v3_and_below_producer_id != 0:
+                raise unsupported("AddPartitionsToTxnRequest", "v3_and_below_producer_id", version)
+            if self.v3_and_below_producer_epoch != 0:
+                raise unsupported("AddPartitionsToTxnRequest", "v3_and_below_producer_epoch", version)
+            if self.v3_and_below_topics:
+                raise unsupported("AddPartitionsToTxnRequest", "v3_and_below_topics", version)
+        if version < 3:
+            if self.unknown_tagged_fields:
+                raise unsupported("AddPartitionsToTxnRequest", "unknown_tagged_fields", version)
+        if version >= 4:
+            write(compact_count(self.transactions))
+            if self.transactions:
+                AddPartitionsToTxnTransaction.encode_array(self.transactions, out, version)
+        if version >= 4:
+            pass
+        elif version >= 3:
+            write(compact_string(self.v3_and_below_transactional_id))
+        else:
+            write(string(self.v3_and_below_transactional_id))
+        if version >= 4:
+            pass
+        else:
+            write(_pack_qh(self.v3_and_below_producer_id, self.v3_and_below_producer_epoch))
+        if version >= 4:
+            pass
+        elif version >= 3:
+            write(compact_count(self.v3_and_below_topics))
+            if self.v3_and_below_topics:
+                AddPartitionsToTxnTopic.encode_array(self.v3_and_below_topics, out, version)
+        else:
+            write(count(self.v3_and_below_topics))
+            if self.v3_and_below_topics:
+                AddPartitionsToTxnTopic.encode_array(self.v3_and_below_topics, out, version)
+        if version >= 3:
+            if self.unknown_tagged_fields:
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class AddPartitionsToTxnTransaction(Struct):
+    __slots__ = (
+        "transactional_id",
+        "producer_id",
+        "producer_epoch",
+        "verify_only",
+        "topics",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        transactional_id: str = "",
+        producer_id: int = 0,
+        producer_epoch: int = 0,
+        verify_only: bool = False,
+        topics: list[AddPartitionsToTxnTopic] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.transactional_id = transactional_id
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.verify_only = verify_only
+        self.topics: list[AddPartitionsToTxnTopic] = [] if topics is None else topics
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[AddPartitionsToTxnTransaction], int]:
+        items: list[AddPartitionsToTxnTransaction] = []
+        new = AddPartitionsToTxnTransaction.__new__
+        for _ in range(length):
+            o = new(AddPartitionsToTxnTransaction)
+            o.unknown_tagged_fields = None
+            o.transactional_id, pos = read_compact_string(data, pos)
+            o.producer_id, o.producer_epoch, o.verify_only = _read_qht(data, pos)
+            pos += 11
+            count, pos = read_compact_count(data, pos, 3)
+            o.topics, pos = AddPartitionsToTxnTopic.decode_array(data, pos, version, count)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[AddPartitionsToTxnTransaction], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(compact_string(o.transactional_id))
+            write(_pack_qht(o.producer_id, o.producer_epoch, o.verify_only))
+            write(compact_count(o.topics))
+            if o.topics:
+                AddPartitionsToTxnTopic.encode_array(o.topics, out, version)
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class AddPartitionsToTxnTopic(Struct):
+    __slots__ = (
+        "name",
+        "partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        partitions: list[int] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.name = name
+        self.partitions: list[int] = [] if partitions is None else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[AddPartitionsToTxnTopic], int]:
+        items: list[AddPartitionsToTxnTopic] = []
+        new = AddPartitionsToTxnTopic.__new__
+        for _ in range(length):
+            o = new(AddPartitionsToTxnTopic)
+            o.unknown_tagged_fields = None
+            if version >= 3:
+                o.name, pos = read_compact_string(data, pos)
+            else:
+                o.name, pos = read_string(data, pos)
+            if version >= 3:
+                count, pos = read_compact_count(data, pos, 4)
+            else:
+                count, pos = read_count(data, pos, 4)
+            o.partitions, pos = read_numbers(data, pos, count, "i", 4)
+            if version >= 3:
+                if data[pos]:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+                else:
+                    pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[AddPartitionsToTxnTopic], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 3:
+                if o.unknown_tagged_fields:
+                    raise unsupported("AddPartitionsToTxnTopic", "unknown_tagged_fields", version)
+            if version >= 3:
+                write(compact_string(o.name))
+            else:
+                write(string(o.name))
+            if version >= 3:
+                write(compact_count(o.partitions))
+            else:
+                write(count(o.partitions))
+            if o.partitions:
+                write(numbers(o.partitions, "i"))
+            if version >= 3:
+                if o.unknown_tagged_fields:
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(b"\x00")

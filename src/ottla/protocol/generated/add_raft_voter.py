@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import ExplainedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -34,11 +34,61 @@ _read_tB = _Format(">?B").unpack_from
 _read_uhB = _Format(">HB").unpack_from
 
 
-class AddRaftVoterRequest(Message):
+class AddRaftVoterResponse(ExplainedResponse):
     API_KEY: ClassVar[int] = 80
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int] = 0
+
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "error_message",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        error_message: str | None = "",
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[AddRaftVoterResponse, int]:
+        o = AddRaftVoterResponse.__new__(AddRaftVoterResponse)
+        o.unknown_tagged_fields = None
+        o.throttle_time_ms, o.error_code = _read_ih(data, pos)
+        pos += 6
+        o.error_message, pos = read_compact_nullable_string(data, pos)
+        if data[pos]:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+        else:
+            pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        write(_pack_ih(self.throttle_time_ms, self.error_code))
+        write(compact_nullable_string(self.error_message))
+        if self.unknown_tagged_fields:
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(b"\x00")
+
+
+class AddRaftVoterRequest(Request[AddRaftVoterResponse]):
+    API_KEY: ClassVar[int] = 80
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 1
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[AddRaftVoterResponse]] = AddRaftVoterResponse
 
     __slots__ = (
         "cluster_id",
@@ -164,52 +214,3 @@ class Listener(Struct):
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
                 write(_pack_uhx(o.port))
-
-
-class AddRaftVoterResponse(Message):
-    API_KEY: ClassVar[int] = 80
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 1
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "error_message",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        error_message: str | None = "",
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.error_message = error_message
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[AddRaftVoterResponse, int]:
-        o = AddRaftVoterResponse.__new__(AddRaftVoterResponse)
-        o.unknown_tagged_fields = None
-        o.throttle_time_ms, o.error_code = _read_ih(data, pos)
-        pos += 6
-        o.error_message, pos = read_compact_nullable_string(data, pos)
-        if data[pos]:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-        else:
-            pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        write(_pack_ih(self.throttle_time_ms, self.error_code))
-        write(compact_nullable_string(self.error_message))
-        if self.unknown_tagged_fields:
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(b"\x00")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message
+from ottla.protocol.message import CodedResponse, Request
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -22,49 +22,7 @@ _read_ihqiB = _Format(">ihqiB").unpack_from
 _read_iqB = _Format(">iqB").unpack_from
 
 
-class AllocateProducerIdsRequest(Message):
-    API_KEY: ClassVar[int] = 67
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 0
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "broker_id",
-        "broker_epoch",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        broker_id: int = 0,
-        broker_epoch: int = -1,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.broker_id = broker_id
-        self.broker_epoch = broker_epoch
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[AllocateProducerIdsRequest, int]:
-        o = AllocateProducerIdsRequest.__new__(AllocateProducerIdsRequest)
-        o.unknown_tagged_fields = None
-        o.broker_id, o.broker_epoch, tags = _read_iqB(data, pos)
-        pos += 13
-        if tags:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if self.unknown_tagged_fields:
-            write(_pack_iq(self.broker_id, self.broker_epoch))
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(_pack_iqx(self.broker_id, self.broker_epoch))
-
-
-class AllocateProducerIdsResponse(Message):
+class AllocateProducerIdsResponse(CodedResponse):
     API_KEY: ClassVar[int] = 67
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 0
@@ -110,3 +68,46 @@ class AllocateProducerIdsResponse(Message):
             write_tags(out, [], self.unknown_tagged_fields)
         else:
             write(_pack_ihqix(self.throttle_time_ms, self.error_code, self.producer_id_start, self.producer_id_len))
+
+
+class AllocateProducerIdsRequest(Request[AllocateProducerIdsResponse]):
+    API_KEY: ClassVar[int] = 67
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[AllocateProducerIdsResponse]] = AllocateProducerIdsResponse
+
+    __slots__ = (
+        "broker_id",
+        "broker_epoch",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        broker_id: int = 0,
+        broker_epoch: int = -1,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.broker_id = broker_id
+        self.broker_epoch = broker_epoch
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[AllocateProducerIdsRequest, int]:
+        o = AllocateProducerIdsRequest.__new__(AllocateProducerIdsRequest)
+        o.unknown_tagged_fields = None
+        o.broker_id, o.broker_epoch, tags = _read_iqB(data, pos)
+        pos += 13
+        if tags:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if self.unknown_tagged_fields:
+            write(_pack_iq(self.broker_id, self.broker_epoch))
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(_pack_iqx(self.broker_id, self.broker_epoch))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import Request, Response, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -41,11 +41,211 @@ _read_t = _Format(">?").unpack_from
 _read_tB = _Format(">?B").unpack_from
 
 
-class AlterClientQuotasRequest(Message):
+class AlterClientQuotasResponse(Response):
     API_KEY: ClassVar[int] = 49
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int] = 1
+
+    __slots__ = (
+        "throttle_time_ms",
+        "entries",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        entries: list[AlterClientQuotasResponseEntryData] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.entries: list[AlterClientQuotasResponseEntryData] = [] if entries is None else entries
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[AlterClientQuotasResponse, int]:
+        o = AlterClientQuotasResponse.__new__(AlterClientQuotasResponse)
+        o.unknown_tagged_fields = None
+        (o.throttle_time_ms,) = _read_i(data, pos)
+        pos += 4
+        if version >= 1:
+            count, pos = read_compact_count(data, pos, 5)
+        else:
+            count, pos = read_count(data, pos, 8)
+        o.entries, pos = AlterClientQuotasResponseEntryData.decode_array(data, pos, version, count)
+        if version >= 1:
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 1:
+            if self.unknown_tagged_fields:
+                raise unsupported("AlterClientQuotasResponse", "unknown_tagged_fields", version)
+        write(_pack_i(self.throttle_time_ms))
+        if version >= 1:
+            write(compact_count(self.entries))
+        else:
+            write(count(self.entries))
+        if self.entries:
+            AlterClientQuotasResponseEntryData.encode_array(self.entries, out, version)
+        if version >= 1:
+            if self.unknown_tagged_fields:
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class AlterClientQuotasResponseEntityData(Struct):
+    __slots__ = (
+        "entity_type",
+        "entity_name",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        entity_type: str = "",
+        entity_name: str | None = "",
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.entity_type = entity_type
+        self.entity_name = entity_name
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[AlterClientQuotasResponseEntityData], int]:
+        items: list[AlterClientQuotasResponseEntityData] = []
+        new = AlterClientQuotasResponseEntityData.__new__
+        for _ in range(length):
+            o = new(AlterClientQuotasResponseEntityData)
+            o.unknown_tagged_fields = None
+            if version >= 1:
+                o.entity_type, pos = read_compact_string(data, pos)
+            else:
+                o.entity_type, pos = read_string(data, pos)
+            if version >= 1:
+                o.entity_name, pos = read_compact_nullable_string(data, pos)
+            else:
+                o.entity_name, pos = read_nullable_string(data, pos)
+            if version >= 1:
+                if data[pos]:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+                else:
+                    pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[AlterClientQuotasResponseEntityData], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 1:
+                if o.unknown_tagged_fields:
+                    raise unsupported("AlterClientQuotasResponseEntityData", "unknown_tagged_fields", version)
+            if version >= 1:
+                write(compact_string(o.entity_type))
+            else:
+                write(string(o.entity_type))
+            if version >= 1:
+                write(compact_nullable_string(o.entity_name))
+            else:
+                write(nullable_string(o.entity_name))
+            if version >= 1:
+                if o.unknown_tagged_fields:
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(b"\x00")
+
+
+class AlterClientQuotasResponseEntryData(Struct):
+    __slots__ = (
+        "error_code",
+        "error_message",
+        "entity",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        error_code: int = 0,
+        error_message: str | None = "",
+        entity: list[AlterClientQuotasResponseEntityData] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.error_code = error_code
+        self.error_message = error_message
+        self.entity: list[AlterClientQuotasResponseEntityData] = [] if entity is None else entity
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[AlterClientQuotasResponseEntryData], int]:
+        items: list[AlterClientQuotasResponseEntryData] = []
+        new = AlterClientQuotasResponseEntryData.__new__
+        for _ in range(length):
+            o = new(AlterClientQuotasResponseEntryData)
+            o.unknown_tagged_fields = None
+            (o.error_code,) = _read_h(data, pos)
+            pos += 2
+            if version >= 1:
+                o.error_message, pos = read_compact_nullable_string(data, pos)
+            else:
+                o.error_message, pos = read_nullable_string(data, pos)
+            if version >= 1:
+                count, pos = read_compact_count(data, pos, 3)
+            else:
+                count, pos = read_count(data, pos, 4)
+            o.entity, pos = AlterClientQuotasResponseEntityData.decode_array(data, pos, version, count)
+            if version >= 1:
+                if data[pos]:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+                else:
+                    pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[AlterClientQuotasResponseEntryData], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 1:
+                if o.unknown_tagged_fields:
+                    raise unsupported("AlterClientQuotasResponseEntryData", "unknown_tagged_fields", version)
+            write(_pack_h(o.error_code))
+            if version >= 1:
+                write(compact_nullable_string(o.error_message))
+            else:
+                write(nullable_string(o.error_message))
+            if version >= 1:
+                write(compact_count(o.entity))
+            else:
+                write(count(o.entity))
+            if o.entity:
+                AlterClientQuotasResponseEntityData.encode_array(o.entity, out, version)
+            if version >= 1:
+                if o.unknown_tagged_fields:
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(b"\x00")
+
+
+class AlterClientQuotasRequest(Request[AlterClientQuotasResponse]):
+    API_KEY: ClassVar[int] = 49
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 1
+    FLEXIBLE_FROM: ClassVar[int] = 1
+    RESPONSE: ClassVar[type[AlterClientQuotasResponse]] = AlterClientQuotasResponse
 
     __slots__ = (
         "entries",
@@ -299,205 +499,6 @@ class AlterClientQuotasRequestEntryData(Struct):
                 write(count(o.ops))
             if o.ops:
                 OpData.encode_array(o.ops, out, version)
-            if version >= 1:
-                if o.unknown_tagged_fields:
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(b"\x00")
-
-
-class AlterClientQuotasResponse(Message):
-    API_KEY: ClassVar[int] = 49
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 1
-    FLEXIBLE_FROM: ClassVar[int] = 1
-
-    __slots__ = (
-        "throttle_time_ms",
-        "entries",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        entries: list[AlterClientQuotasResponseEntryData] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.entries: list[AlterClientQuotasResponseEntryData] = [] if entries is None else entries
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[AlterClientQuotasResponse, int]:
-        o = AlterClientQuotasResponse.__new__(AlterClientQuotasResponse)
-        o.unknown_tagged_fields = None
-        (o.throttle_time_ms,) = _read_i(data, pos)
-        pos += 4
-        if version >= 1:
-            count, pos = read_compact_count(data, pos, 5)
-        else:
-            count, pos = read_count(data, pos, 8)
-        o.entries, pos = AlterClientQuotasResponseEntryData.decode_array(data, pos, version, count)
-        if version >= 1:
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 1:
-            if self.unknown_tagged_fields:
-                raise unsupported("AlterClientQuotasResponse", "unknown_tagged_fields", version)
-        write(_pack_i(self.throttle_time_ms))
-        if version >= 1:
-            write(compact_count(self.entries))
-        else:
-            write(count(self.entries))
-        if self.entries:
-            AlterClientQuotasResponseEntryData.encode_array(self.entries, out, version)
-        if version >= 1:
-            if self.unknown_tagged_fields:
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class AlterClientQuotasResponseEntityData(Struct):
-    __slots__ = (
-        "entity_type",
-        "entity_name",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        entity_type: str = "",
-        entity_name: str | None = "",
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.entity_type = entity_type
-        self.entity_name = entity_name
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[AlterClientQuotasResponseEntityData], int]:
-        items: list[AlterClientQuotasResponseEntityData] = []
-        new = AlterClientQuotasResponseEntityData.__new__
-        for _ in range(length):
-            o = new(AlterClientQuotasResponseEntityData)
-            o.unknown_tagged_fields = None
-            if version >= 1:
-                o.entity_type, pos = read_compact_string(data, pos)
-            else:
-                o.entity_type, pos = read_string(data, pos)
-            if version >= 1:
-                o.entity_name, pos = read_compact_nullable_string(data, pos)
-            else:
-                o.entity_name, pos = read_nullable_string(data, pos)
-            if version >= 1:
-                if data[pos]:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-                else:
-                    pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[AlterClientQuotasResponseEntityData], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 1:
-                if o.unknown_tagged_fields:
-                    raise unsupported("AlterClientQuotasResponseEntityData", "unknown_tagged_fields", version)
-            if version >= 1:
-                write(compact_string(o.entity_type))
-            else:
-                write(string(o.entity_type))
-            if version >= 1:
-                write(compact_nullable_string(o.entity_name))
-            else:
-                write(nullable_string(o.entity_name))
-            if version >= 1:
-                if o.unknown_tagged_fields:
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(b"\x00")
-
-
-class AlterClientQuotasResponseEntryData(Struct):
-    __slots__ = (
-        "error_code",
-        "error_message",
-        "entity",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        error_message: str | None = "",
-        entity: list[AlterClientQuotasResponseEntityData] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.error_code = error_code
-        self.error_message = error_message
-        self.entity: list[AlterClientQuotasResponseEntityData] = [] if entity is None else entity
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[AlterClientQuotasResponseEntryData], int]:
-        items: list[AlterClientQuotasResponseEntryData] = []
-        new = AlterClientQuotasResponseEntryData.__new__
-        for _ in range(length):
-            o = new(AlterClientQuotasResponseEntryData)
-            o.unknown_tagged_fields = None
-            (o.error_code,) = _read_h(data, pos)
-            pos += 2
-            if version >= 1:
-                o.error_message, pos = read_compact_nullable_string(data, pos)
-            else:
-                o.error_message, pos = read_nullable_string(data, pos)
-            if version >= 1:
-                count, pos = read_compact_count(data, pos, 3)
-            else:
-                count, pos = read_count(data, pos, 4)
-            o.entity, pos = AlterClientQuotasResponseEntityData.decode_array(data, pos, version, count)
-            if version >= 1:
-                if data[pos]:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-                else:
-                    pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[AlterClientQuotasResponseEntryData], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 1:
-                if o.unknown_tagged_fields:
-                    raise unsupported("AlterClientQuotasResponseEntryData", "unknown_tagged_fields", version)
-            write(_pack_h(o.error_code))
-            if version >= 1:
-                write(compact_nullable_string(o.error_message))
-            else:
-                write(nullable_string(o.error_message))
-            if version >= 1:
-                write(compact_count(o.entity))
-            else:
-                write(count(o.entity))
-            if o.entity:
-                AlterClientQuotasResponseEntityData.encode_array(o.entity, out, version)
             if version >= 1:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import CodedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -37,11 +37,184 @@ _read_iqB = _Format(">iqB").unpack_from
 _read_u = _Format(">16s").unpack_from
 
 
-class AlterPartitionRequest(Message):
+class AlterPartitionResponse(CodedResponse):
     API_KEY: ClassVar[int] = 56
     LOWEST_VERSION: ClassVar[int] = 2
     HIGHEST_VERSION: ClassVar[int] = 3
     FLEXIBLE_FROM: ClassVar[int] = 0
+
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "topics",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        topics: list[AlterPartitionResponseTopicData] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.topics: list[AlterPartitionResponseTopicData] = [] if topics is None else topics
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[AlterPartitionResponse, int]:
+        o = AlterPartitionResponse.__new__(AlterPartitionResponse)
+        o.unknown_tagged_fields = None
+        o.throttle_time_ms, o.error_code = _read_ih(data, pos)
+        pos += 6
+        count, pos = read_compact_count(data, pos, 18)
+        o.topics, pos = AlterPartitionResponseTopicData.decode_array(data, pos, version, count)
+        if data[pos]:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+        else:
+            pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        write(_pack_ih(self.throttle_time_ms, self.error_code))
+        write(compact_count(self.topics))
+        if self.topics:
+            AlterPartitionResponseTopicData.encode_array(self.topics, out, version)
+        if self.unknown_tagged_fields:
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(b"\x00")
+
+
+class AlterPartitionResponsePartitionData(Struct):
+    __slots__ = (
+        "partition_index",
+        "error_code",
+        "leader_id",
+        "leader_epoch",
+        "isr",
+        "leader_recovery_state",
+        "partition_epoch",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        partition_index: int = 0,
+        error_code: int = 0,
+        leader_id: int = 0,
+        leader_epoch: int = 0,
+        isr: list[int] | None = None,
+        leader_recovery_state: int = 0,
+        partition_epoch: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.partition_index = partition_index
+        self.error_code = error_code
+        self.leader_id = leader_id
+        self.leader_epoch = leader_epoch
+        self.isr: list[int] = [] if isr is None else isr
+        self.leader_recovery_state = leader_recovery_state
+        self.partition_epoch = partition_epoch
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[AlterPartitionResponsePartitionData], int]:
+        items: list[AlterPartitionResponsePartitionData] = []
+        new = AlterPartitionResponsePartitionData.__new__
+        for _ in range(length):
+            o = new(AlterPartitionResponsePartitionData)
+            o.unknown_tagged_fields = None
+            o.partition_index, o.error_code, o.leader_id, o.leader_epoch = _read_ihii(data, pos)
+            pos += 14
+            count, pos = read_compact_count(data, pos, 4)
+            o.isr, pos = read_numbers(data, pos, count, "i", 4)
+            o.leader_recovery_state, o.partition_epoch, tags = _read_biB(data, pos)
+            pos += 6
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[AlterPartitionResponsePartitionData], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(_pack_ihii(o.partition_index, o.error_code, o.leader_id, o.leader_epoch))
+            write(compact_count(o.isr))
+            if o.isr:
+                write(numbers(o.isr, "i"))
+            if o.unknown_tagged_fields:
+                write(_pack_bi(o.leader_recovery_state, o.partition_epoch))
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(_pack_bix(o.leader_recovery_state, o.partition_epoch))
+
+
+class AlterPartitionResponseTopicData(Struct):
+    __slots__ = (
+        "topic_id",
+        "partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic_id: bytes = ZERO_UUID,
+        partitions: list[AlterPartitionResponsePartitionData] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topic_id = topic_id
+        self.partitions: list[AlterPartitionResponsePartitionData] = [] if partitions is None else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[AlterPartitionResponseTopicData], int]:
+        items: list[AlterPartitionResponseTopicData] = []
+        new = AlterPartitionResponseTopicData.__new__
+        for _ in range(length):
+            o = new(AlterPartitionResponseTopicData)
+            o.unknown_tagged_fields = None
+            (o.topic_id,) = _read_u(data, pos)
+            pos += 16
+            count, pos = read_compact_count(data, pos, 21)
+            o.partitions, pos = AlterPartitionResponsePartitionData.decode_array(data, pos, version, count)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[AlterPartitionResponseTopicData], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(_pack_u(o.topic_id))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                AlterPartitionResponsePartitionData.encode_array(o.partitions, out, version)
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class AlterPartitionRequest(Request[AlterPartitionResponse]):
+    API_KEY: ClassVar[int] = 56
+    LOWEST_VERSION: ClassVar[int] = 2
+    HIGHEST_VERSION: ClassVar[int] = 3
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[AlterPartitionResponse]] = AlterPartitionResponse
 
     __slots__ = (
         "broker_id",
@@ -266,178 +439,6 @@ class AlterPartitionRequestTopicData(Struct):
             write(compact_count(o.partitions))
             if o.partitions:
                 AlterPartitionRequestPartitionData.encode_array(o.partitions, out, version)
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class AlterPartitionResponse(Message):
-    API_KEY: ClassVar[int] = 56
-    LOWEST_VERSION: ClassVar[int] = 2
-    HIGHEST_VERSION: ClassVar[int] = 3
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "topics",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        topics: list[AlterPartitionResponseTopicData] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.topics: list[AlterPartitionResponseTopicData] = [] if topics is None else topics
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[AlterPartitionResponse, int]:
-        o = AlterPartitionResponse.__new__(AlterPartitionResponse)
-        o.unknown_tagged_fields = None
-        o.throttle_time_ms, o.error_code = _read_ih(data, pos)
-        pos += 6
-        count, pos = read_compact_count(data, pos, 18)
-        o.topics, pos = AlterPartitionResponseTopicData.decode_array(data, pos, version, count)
-        if data[pos]:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-        else:
-            pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        write(_pack_ih(self.throttle_time_ms, self.error_code))
-        write(compact_count(self.topics))
-        if self.topics:
-            AlterPartitionResponseTopicData.encode_array(self.topics, out, version)
-        if self.unknown_tagged_fields:
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(b"\x00")
-
-
-class AlterPartitionResponsePartitionData(Struct):
-    __slots__ = (
-        "partition_index",
-        "error_code",
-        "leader_id",
-        "leader_epoch",
-        "isr",
-        "leader_recovery_state",
-        "partition_epoch",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        error_code: int = 0,
-        leader_id: int = 0,
-        leader_epoch: int = 0,
-        isr: list[int] | None = None,
-        leader_recovery_state: int = 0,
-        partition_epoch: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.partition_index = partition_index
-        self.error_code = error_code
-        self.leader_id = leader_id
-        self.leader_epoch = leader_epoch
-        self.isr: list[int] = [] if isr is None else isr
-        self.leader_recovery_state = leader_recovery_state
-        self.partition_epoch = partition_epoch
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[AlterPartitionResponsePartitionData], int]:
-        items: list[AlterPartitionResponsePartitionData] = []
-        new = AlterPartitionResponsePartitionData.__new__
-        for _ in range(length):
-            o = new(AlterPartitionResponsePartitionData)
-            o.unknown_tagged_fields = None
-            o.partition_index, o.error_code, o.leader_id, o.leader_epoch = _read_ihii(data, pos)
-            pos += 14
-            count, pos = read_compact_count(data, pos, 4)
-            o.isr, pos = read_numbers(data, pos, count, "i", 4)
-            o.leader_recovery_state, o.partition_epoch, tags = _read_biB(data, pos)
-            pos += 6
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[AlterPartitionResponsePartitionData], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(_pack_ihii(o.partition_index, o.error_code, o.leader_id, o.leader_epoch))
-            write(compact_count(o.isr))
-            if o.isr:
-                write(numbers(o.isr, "i"))
-            if o.unknown_tagged_fields:
-                write(_pack_bi(o.leader_recovery_state, o.partition_epoch))
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(_pack_bix(o.leader_recovery_state, o.partition_epoch))
-
-
-class AlterPartitionResponseTopicData(Struct):
-    __slots__ = (
-        "topic_id",
-        "partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: bytes = ZERO_UUID,
-        partitions: list[AlterPartitionResponsePartitionData] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions: list[AlterPartitionResponsePartitionData] = [] if partitions is None else partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[AlterPartitionResponseTopicData], int]:
-        items: list[AlterPartitionResponseTopicData] = []
-        new = AlterPartitionResponseTopicData.__new__
-        for _ in range(length):
-            o = new(AlterPartitionResponseTopicData)
-            o.unknown_tagged_fields = None
-            (o.topic_id,) = _read_u(data, pos)
-            pos += 16
-            count, pos = read_compact_count(data, pos, 21)
-            o.partitions, pos = AlterPartitionResponsePartitionData.decode_array(data, pos, version, count)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[AlterPartitionResponseTopicData], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(_pack_u(o.topic_id))
-            write(compact_count(o.partitions))
-            if o.partitions:
-                AlterPartitionResponsePartitionData.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import ExplainedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -35,176 +35,7 @@ _read_it = _Format(">i?").unpack_from
 _read_ith = _Format(">i?h").unpack_from
 
 
-class AlterPartitionReassignmentsRequest(Message):
-    API_KEY: ClassVar[int] = 45
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 1
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "timeout_ms",
-        "allow_replication_factor_change",
-        "topics",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        timeout_ms: int = 60000,
-        allow_replication_factor_change: bool = True,
-        topics: list[ReassignableTopic] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.timeout_ms = timeout_ms
-        self.allow_replication_factor_change = allow_replication_factor_change
-        self.topics: list[ReassignableTopic] = [] if topics is None else topics
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[AlterPartitionReassignmentsRequest, int]:
-        o = AlterPartitionReassignmentsRequest.__new__(AlterPartitionReassignmentsRequest)
-        o.unknown_tagged_fields = None
-        if version >= 1:
-            o.timeout_ms, o.allow_replication_factor_change = _read_it(data, pos)
-            pos += 5
-        else:
-            o.allow_replication_factor_change = True
-            (o.timeout_ms,) = _read_i(data, pos)
-            pos += 4
-        count, pos = read_compact_count(data, pos, 3)
-        o.topics, pos = ReassignableTopic.decode_array(data, pos, version, count)
-        if data[pos]:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-        else:
-            pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 1:
-            if not self.allow_replication_factor_change:
-                raise unsupported("AlterPartitionReassignmentsRequest", "allow_replication_factor_change", version)
-        if version >= 1:
-            write(_pack_it(self.timeout_ms, self.allow_replication_factor_change))
-        else:
-            write(_pack_i(self.timeout_ms))
-        write(compact_count(self.topics))
-        if self.topics:
-            ReassignableTopic.encode_array(self.topics, out, version)
-        if self.unknown_tagged_fields:
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(b"\x00")
-
-
-class ReassignablePartition(Struct):
-    __slots__ = (
-        "partition_index",
-        "replicas",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        replicas: list[int] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.partition_index = partition_index
-        self.replicas = replicas
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[ReassignablePartition], int]:
-        items: list[ReassignablePartition] = []
-        new = ReassignablePartition.__new__
-        for _ in range(length):
-            o = new(ReassignablePartition)
-            o.unknown_tagged_fields = None
-            (o.partition_index,) = _read_i(data, pos)
-            pos += 4
-            count, pos = read_compact_nullable_count(data, pos, 4)
-            if count < 0:
-                o.replicas = None
-            else:
-                o.replicas, pos = read_numbers(data, pos, count, "i", 4)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[ReassignablePartition], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(_pack_i(o.partition_index))
-            write(compact_nullable_count(o.replicas))
-            if o.replicas:
-                write(numbers(o.replicas, "i"))
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class ReassignableTopic(Struct):
-    __slots__ = (
-        "name",
-        "partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partitions: list[ReassignablePartition] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.name = name
-        self.partitions: list[ReassignablePartition] = [] if partitions is None else partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[ReassignableTopic], int]:
-        items: list[ReassignableTopic] = []
-        new = ReassignableTopic.__new__
-        for _ in range(length):
-            o = new(ReassignableTopic)
-            o.unknown_tagged_fields = None
-            o.name, pos = read_compact_string(data, pos)
-            count, pos = read_compact_count(data, pos, 6)
-            o.partitions, pos = ReassignablePartition.decode_array(data, pos, version, count)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[ReassignableTopic], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(compact_string(o.name))
-            write(compact_count(o.partitions))
-            if o.partitions:
-                ReassignablePartition.encode_array(o.partitions, out, version)
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class AlterPartitionReassignmentsResponse(Message):
+class AlterPartitionReassignmentsResponse(ExplainedResponse):
     API_KEY: ClassVar[int] = 45
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 1
@@ -369,6 +200,176 @@ class ReassignableTopicResponse(Struct):
             write(compact_count(o.partitions))
             if o.partitions:
                 ReassignablePartitionResponse.encode_array(o.partitions, out, version)
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class AlterPartitionReassignmentsRequest(Request[AlterPartitionReassignmentsResponse]):
+    API_KEY: ClassVar[int] = 45
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 1
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[AlterPartitionReassignmentsResponse]] = AlterPartitionReassignmentsResponse
+
+    __slots__ = (
+        "timeout_ms",
+        "allow_replication_factor_change",
+        "topics",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        timeout_ms: int = 60000,
+        allow_replication_factor_change: bool = True,
+        topics: list[ReassignableTopic] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.timeout_ms = timeout_ms
+        self.allow_replication_factor_change = allow_replication_factor_change
+        self.topics: list[ReassignableTopic] = [] if topics is None else topics
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[AlterPartitionReassignmentsRequest, int]:
+        o = AlterPartitionReassignmentsRequest.__new__(AlterPartitionReassignmentsRequest)
+        o.unknown_tagged_fields = None
+        if version >= 1:
+            o.timeout_ms, o.allow_replication_factor_change = _read_it(data, pos)
+            pos += 5
+        else:
+            o.allow_replication_factor_change = True
+            (o.timeout_ms,) = _read_i(data, pos)
+            pos += 4
+        count, pos = read_compact_count(data, pos, 3)
+        o.topics, pos = ReassignableTopic.decode_array(data, pos, version, count)
+        if data[pos]:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+        else:
+            pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 1:
+            if not self.allow_replication_factor_change:
+                raise unsupported("AlterPartitionReassignmentsRequest", "allow_replication_factor_change", version)
+        if version >= 1:
+            write(_pack_it(self.timeout_ms, self.allow_replication_factor_change))
+        else:
+            write(_pack_i(self.timeout_ms))
+        write(compact_count(self.topics))
+        if self.topics:
+            ReassignableTopic.encode_array(self.topics, out, version)
+        if self.unknown_tagged_fields:
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(b"\x00")
+
+
+class ReassignablePartition(Struct):
+    __slots__ = (
+        "partition_index",
+        "replicas",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        partition_index: int = 0,
+        replicas: list[int] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.partition_index = partition_index
+        self.replicas = replicas
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[ReassignablePartition], int]:
+        items: list[ReassignablePartition] = []
+        new = ReassignablePartition.__new__
+        for _ in range(length):
+            o = new(ReassignablePartition)
+            o.unknown_tagged_fields = None
+            (o.partition_index,) = _read_i(data, pos)
+            pos += 4
+            count, pos = read_compact_nullable_count(data, pos, 4)
+            if count < 0:
+                o.replicas = None
+            else:
+                o.replicas, pos = read_numbers(data, pos, count, "i", 4)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[ReassignablePartition], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(_pack_i(o.partition_index))
+            write(compact_nullable_count(o.replicas))
+            if o.replicas:
+                write(numbers(o.replicas, "i"))
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class ReassignableTopic(Struct):
+    __slots__ = (
+        "name",
+        "partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        partitions: list[ReassignablePartition] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.name = name
+        self.partitions: list[ReassignablePartition] = [] if partitions is None else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[ReassignableTopic], int]:
+        items: list[ReassignableTopic] = []
+        new = ReassignableTopic.__new__
+        for _ in range(length):
+            o = new(ReassignableTopic)
+            o.unknown_tagged_fields = None
+            o.name, pos = read_compact_string(data, pos)
+            count, pos = read_compact_count(data, pos, 6)
+            o.partitions, pos = ReassignablePartition.decode_array(data, pos, version, count)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[ReassignableTopic], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(compact_string(o.name))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                ReassignablePartition.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import Request, Response, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -33,11 +33,195 @@ _read_ih = _Format(">ih").unpack_from
 _read_ihB = _Format(">ihB").unpack_from
 
 
-class AlterReplicaLogDirsRequest(Message):
+class AlterReplicaLogDirsResponse(Response):
     API_KEY: ClassVar[int] = 34
     LOWEST_VERSION: ClassVar[int] = 1
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int] = 2
+
+    __slots__ = (
+        "throttle_time_ms",
+        "results",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        results: list[AlterReplicaLogDirTopicResult] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.results: list[AlterReplicaLogDirTopicResult] = [] if results is None else results
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[AlterReplicaLogDirsResponse, int]:
+        o = AlterReplicaLogDirsResponse.__new__(AlterReplicaLogDirsResponse)
+        o.unknown_tagged_fields = None
+        (o.throttle_time_ms,) = _read_i(data, pos)
+        pos += 4
+        if version >= 2:
+            count, pos = read_compact_count(data, pos, 3)
+        else:
+            count, pos = read_count(data, pos, 6)
+        o.results, pos = AlterReplicaLogDirTopicResult.decode_array(data, pos, version, count)
+        if version >= 2:
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("AlterReplicaLogDirsResponse", "unknown_tagged_fields", version)
+        write(_pack_i(self.throttle_time_ms))
+        if version >= 2:
+            write(compact_count(self.results))
+        else:
+            write(count(self.results))
+        if self.results:
+            AlterReplicaLogDirTopicResult.encode_array(self.results, out, version)
+        if version >= 2:
+            if self.unknown_tagged_fields:
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class AlterReplicaLogDirPartitionResult(Struct):
+    __slots__ = (
+        "partition_index",
+        "error_code",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        partition_index: int = 0,
+        error_code: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.partition_index = partition_index
+        self.error_code = error_code
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[AlterReplicaLogDirPartitionResult], int]:
+        items: list[AlterReplicaLogDirPartitionResult] = []
+        new = AlterReplicaLogDirPartitionResult.__new__
+        for _ in range(length):
+            o = new(AlterReplicaLogDirPartitionResult)
+            o.unknown_tagged_fields = None
+            if version >= 2:
+                o.partition_index, o.error_code, tags = _read_ihB(data, pos)
+                pos += 7
+                if tags:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+            else:
+                o.partition_index, o.error_code = _read_ih(data, pos)
+                pos += 6
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[AlterReplicaLogDirPartitionResult], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("AlterReplicaLogDirPartitionResult", "unknown_tagged_fields", version)
+            if version >= 2:
+                if o.unknown_tagged_fields:
+                    write(_pack_ih(o.partition_index, o.error_code))
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(_pack_ihx(o.partition_index, o.error_code))
+            else:
+                write(_pack_ih(o.partition_index, o.error_code))
+
+
+class AlterReplicaLogDirTopicResult(Struct):
+    __slots__ = (
+        "topic_name",
+        "partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic_name: str = "",
+        partitions: list[AlterReplicaLogDirPartitionResult] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topic_name = topic_name
+        self.partitions: list[AlterReplicaLogDirPartitionResult] = [] if partitions is None else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[AlterReplicaLogDirTopicResult], int]:
+        items: list[AlterReplicaLogDirTopicResult] = []
+        new = AlterReplicaLogDirTopicResult.__new__
+        for _ in range(length):
+            o = new(AlterReplicaLogDirTopicResult)
+            o.unknown_tagged_fields = None
+            if version >= 2:
+                o.topic_name, pos = read_compact_string(data, pos)
+            else:
+                o.topic_name, pos = read_string(data, pos)
+            if version >= 2:
+                count, pos = read_compact_count(data, pos, 7)
+            else:
+                count, pos = read_count(data, pos, 6)
+            o.partitions, pos = AlterReplicaLogDirPartitionResult.decode_array(data, pos, version, count)
+            if version >= 2:
+                if data[pos]:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+                else:
+                    pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[AlterReplicaLogDirTopicResult], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("AlterReplicaLogDirTopicResult", "unknown_tagged_fields", version)
+            if version >= 2:
+                write(compact_string(o.topic_name))
+            else:
+                write(string(o.topic_name))
+            if version >= 2:
+                write(compact_count(o.partitions))
+            else:
+                write(count(o.partitions))
+            if o.partitions:
+                AlterReplicaLogDirPartitionResult.encode_array(o.partitions, out, version)
+            if version >= 2:
+                if o.unknown_tagged_fields:
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(b"\x00")
+
+
+class AlterReplicaLogDirsRequest(Request[AlterReplicaLogDirsResponse]):
+    API_KEY: ClassVar[int] = 34
+    LOWEST_VERSION: ClassVar[int] = 1
+    HIGHEST_VERSION: ClassVar[int] = 2
+    FLEXIBLE_FROM: ClassVar[int] = 2
+    RESPONSE: ClassVar[type[AlterReplicaLogDirsResponse]] = AlterReplicaLogDirsResponse
 
     __slots__ = (
         "dirs",
@@ -216,189 +400,6 @@ class AlterReplicaLogDir(Struct):
                 write(count(o.topics))
             if o.topics:
                 AlterReplicaLogDirTopic.encode_array(o.topics, out, version)
-            if version >= 2:
-                if o.unknown_tagged_fields:
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(b"\x00")
-
-
-class AlterReplicaLogDirsResponse(Message):
-    API_KEY: ClassVar[int] = 34
-    LOWEST_VERSION: ClassVar[int] = 1
-    HIGHEST_VERSION: ClassVar[int] = 2
-    FLEXIBLE_FROM: ClassVar[int] = 2
-
-    __slots__ = (
-        "throttle_time_ms",
-        "results",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        results: list[AlterReplicaLogDirTopicResult] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.results: list[AlterReplicaLogDirTopicResult] = [] if results is None else results
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[AlterReplicaLogDirsResponse, int]:
-        o = AlterReplicaLogDirsResponse.__new__(AlterReplicaLogDirsResponse)
-        o.unknown_tagged_fields = None
-        (o.throttle_time_ms,) = _read_i(data, pos)
-        pos += 4
-        if version >= 2:
-            count, pos = read_compact_count(data, pos, 3)
-        else:
-            count, pos = read_count(data, pos, 6)
-        o.results, pos = AlterReplicaLogDirTopicResult.decode_array(data, pos, version, count)
-        if version >= 2:
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 2:
-            if self.unknown_tagged_fields:
-                raise unsupported("AlterReplicaLogDirsResponse", "unknown_tagged_fields", version)
-        write(_pack_i(self.throttle_time_ms))
-        if version >= 2:
-            write(compact_count(self.results))
-        else:
-            write(count(self.results))
-        if self.results:
-            AlterReplicaLogDirTopicResult.encode_array(self.results, out, version)
-        if version >= 2:
-            if self.unknown_tagged_fields:
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class AlterReplicaLogDirPartitionResult(Struct):
-    __slots__ = (
-        "partition_index",
-        "error_code",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        error_code: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.partition_index = partition_index
-        self.error_code = error_code
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[AlterReplicaLogDirPartitionResult], int]:
-        items: list[AlterReplicaLogDirPartitionResult] = []
-        new = AlterReplicaLogDirPartitionResult.__new__
-        for _ in range(length):
-            o = new(AlterReplicaLogDirPartitionResult)
-            o.unknown_tagged_fields = None
-            if version >= 2:
-                o.partition_index, o.error_code, tags = _read_ihB(data, pos)
-                pos += 7
-                if tags:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-            else:
-                o.partition_index, o.error_code = _read_ih(data, pos)
-                pos += 6
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[AlterReplicaLogDirPartitionResult], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 2:
-                if o.unknown_tagged_fields:
-                    raise unsupported("AlterReplicaLogDirPartitionResult", "unknown_tagged_fields", version)
-            if version >= 2:
-                if o.unknown_tagged_fields:
-                    write(_pack_ih(o.partition_index, o.error_code))
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(_pack_ihx(o.partition_index, o.error_code))
-            else:
-                write(_pack_ih(o.partition_index, o.error_code))
-
-
-class AlterReplicaLogDirTopicResult(Struct):
-    __slots__ = (
-        "topic_name",
-        "partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        partitions: list[AlterReplicaLogDirPartitionResult] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topic_name = topic_name
-        self.partitions: list[AlterReplicaLogDirPartitionResult] = [] if partitions is None else partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[AlterReplicaLogDirTopicResult], int]:
-        items: list[AlterReplicaLogDirTopicResult] = []
-        new = AlterReplicaLogDirTopicResult.__new__
-        for _ in range(length):
-            o = new(AlterReplicaLogDirTopicResult)
-            o.unknown_tagged_fields = None
-            if version >= 2:
-                o.topic_name, pos = read_compact_string(data, pos)
-            else:
-                o.topic_name, pos = read_string(data, pos)
-            if version >= 2:
-                count, pos = read_compact_count(data, pos, 7)
-            else:
-                count, pos = read_count(data, pos, 6)
-            o.partitions, pos = AlterReplicaLogDirPartitionResult.decode_array(data, pos, version, count)
-            if version >= 2:
-                if data[pos]:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-                else:
-                    pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[AlterReplicaLogDirTopicResult], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 2:
-                if o.unknown_tagged_fields:
-                    raise unsupported("AlterReplicaLogDirTopicResult", "unknown_tagged_fields", version)
-            if version >= 2:
-                write(compact_string(o.topic_name))
-            else:
-                write(string(o.topic_name))
-            if version >= 2:
-                write(compact_count(o.partitions))
-            else:
-                write(count(o.partitions))
-            if o.partitions:
-                AlterReplicaLogDirPartitionResult.encode_array(o.partitions, out, version)
             if version >= 2:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)

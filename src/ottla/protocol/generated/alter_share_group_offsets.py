@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import ExplainedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -30,151 +30,7 @@ _read_iqB = _Format(">iqB").unpack_from
 _read_u = _Format(">16s").unpack_from
 
 
-class AlterShareGroupOffsetsRequest(Message):
-    API_KEY: ClassVar[int] = 91
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 0
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "group_id",
-        "topics",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        topics: list[AlterShareGroupOffsetsRequestTopic] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.group_id = group_id
-        self.topics: list[AlterShareGroupOffsetsRequestTopic] = [] if topics is None else topics
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[AlterShareGroupOffsetsRequest, int]:
-        o = AlterShareGroupOffsetsRequest.__new__(AlterShareGroupOffsetsRequest)
-        o.unknown_tagged_fields = None
-        o.group_id, pos = read_compact_string(data, pos)
-        count, pos = read_compact_count(data, pos, 3)
-        o.topics, pos = AlterShareGroupOffsetsRequestTopic.decode_array(data, pos, version, count)
-        if data[pos]:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-        else:
-            pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        write(compact_string(self.group_id))
-        write(compact_count(self.topics))
-        if self.topics:
-            AlterShareGroupOffsetsRequestTopic.encode_array(self.topics, out, version)
-        if self.unknown_tagged_fields:
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(b"\x00")
-
-
-class AlterShareGroupOffsetsRequestPartition(Struct):
-    __slots__ = (
-        "partition_index",
-        "start_offset",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        start_offset: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.partition_index = partition_index
-        self.start_offset = start_offset
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[AlterShareGroupOffsetsRequestPartition], int]:
-        items: list[AlterShareGroupOffsetsRequestPartition] = []
-        new = AlterShareGroupOffsetsRequestPartition.__new__
-        for _ in range(length):
-            o = new(AlterShareGroupOffsetsRequestPartition)
-            o.unknown_tagged_fields = None
-            o.partition_index, o.start_offset, tags = _read_iqB(data, pos)
-            pos += 13
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[AlterShareGroupOffsetsRequestPartition], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if o.unknown_tagged_fields:
-                write(_pack_iq(o.partition_index, o.start_offset))
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(_pack_iqx(o.partition_index, o.start_offset))
-
-
-class AlterShareGroupOffsetsRequestTopic(Struct):
-    __slots__ = (
-        "topic_name",
-        "partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        partitions: list[AlterShareGroupOffsetsRequestPartition] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topic_name = topic_name
-        self.partitions: list[AlterShareGroupOffsetsRequestPartition] = [] if partitions is None else partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[AlterShareGroupOffsetsRequestTopic], int]:
-        items: list[AlterShareGroupOffsetsRequestTopic] = []
-        new = AlterShareGroupOffsetsRequestTopic.__new__
-        for _ in range(length):
-            o = new(AlterShareGroupOffsetsRequestTopic)
-            o.unknown_tagged_fields = None
-            o.topic_name, pos = read_compact_string(data, pos)
-            count, pos = read_compact_count(data, pos, 13)
-            o.partitions, pos = AlterShareGroupOffsetsRequestPartition.decode_array(data, pos, version, count)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[AlterShareGroupOffsetsRequestTopic], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(compact_string(o.topic_name))
-            write(compact_count(o.partitions))
-            if o.partitions:
-                AlterShareGroupOffsetsRequestPartition.encode_array(o.partitions, out, version)
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class AlterShareGroupOffsetsResponse(Message):
+class AlterShareGroupOffsetsResponse(ExplainedResponse):
     API_KEY: ClassVar[int] = 91
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 0
@@ -334,6 +190,151 @@ class AlterShareGroupOffsetsResponseTopic(Struct):
             write(compact_count(o.partitions))
             if o.partitions:
                 AlterShareGroupOffsetsResponsePartition.encode_array(o.partitions, out, version)
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class AlterShareGroupOffsetsRequest(Request[AlterShareGroupOffsetsResponse]):
+    API_KEY: ClassVar[int] = 91
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[AlterShareGroupOffsetsResponse]] = AlterShareGroupOffsetsResponse
+
+    __slots__ = (
+        "group_id",
+        "topics",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        group_id: str = "",
+        topics: list[AlterShareGroupOffsetsRequestTopic] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.group_id = group_id
+        self.topics: list[AlterShareGroupOffsetsRequestTopic] = [] if topics is None else topics
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[AlterShareGroupOffsetsRequest, int]:
+        o = AlterShareGroupOffsetsRequest.__new__(AlterShareGroupOffsetsRequest)
+        o.unknown_tagged_fields = None
+        o.group_id, pos = read_compact_string(data, pos)
+        count, pos = read_compact_count(data, pos, 3)
+        o.topics, pos = AlterShareGroupOffsetsRequestTopic.decode_array(data, pos, version, count)
+        if data[pos]:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+        else:
+            pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        write(compact_string(self.group_id))
+        write(compact_count(self.topics))
+        if self.topics:
+            AlterShareGroupOffsetsRequestTopic.encode_array(self.topics, out, version)
+        if self.unknown_tagged_fields:
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(b"\x00")
+
+
+class AlterShareGroupOffsetsRequestPartition(Struct):
+    __slots__ = (
+        "partition_index",
+        "start_offset",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        partition_index: int = 0,
+        start_offset: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.partition_index = partition_index
+        self.start_offset = start_offset
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[AlterShareGroupOffsetsRequestPartition], int]:
+        items: list[AlterShareGroupOffsetsRequestPartition] = []
+        new = AlterShareGroupOffsetsRequestPartition.__new__
+        for _ in range(length):
+            o = new(AlterShareGroupOffsetsRequestPartition)
+            o.unknown_tagged_fields = None
+            o.partition_index, o.start_offset, tags = _read_iqB(data, pos)
+            pos += 13
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[AlterShareGroupOffsetsRequestPartition], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if o.unknown_tagged_fields:
+                write(_pack_iq(o.partition_index, o.start_offset))
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(_pack_iqx(o.partition_index, o.start_offset))
+
+
+class AlterShareGroupOffsetsRequestTopic(Struct):
+    __slots__ = (
+        "topic_name",
+        "partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic_name: str = "",
+        partitions: list[AlterShareGroupOffsetsRequestPartition] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topic_name = topic_name
+        self.partitions: list[AlterShareGroupOffsetsRequestPartition] = [] if partitions is None else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[AlterShareGroupOffsetsRequestTopic], int]:
+        items: list[AlterShareGroupOffsetsRequestTopic] = []
+        new = AlterShareGroupOffsetsRequestTopic.__new__
+        for _ in range(length):
+            o = new(AlterShareGroupOffsetsRequestTopic)
+            o.unknown_tagged_fields = None
+            o.topic_name, pos = read_compact_string(data, pos)
+            count, pos = read_compact_count(data, pos, 13)
+            o.partitions, pos = AlterShareGroupOffsetsRequestPartition.decode_array(data, pos, version, count)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[AlterShareGroupOffsetsRequestTopic], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(compact_string(o.topic_name))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                AlterShareGroupOffsetsRequestPartition.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

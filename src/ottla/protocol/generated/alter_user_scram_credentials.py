@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import Request, Response, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -33,11 +33,115 @@ _read_h = _Format(">h").unpack_from
 _read_i = _Format(">i").unpack_from
 
 
-class AlterUserScramCredentialsRequest(Message):
+class AlterUserScramCredentialsResponse(Response):
     API_KEY: ClassVar[int] = 51
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int] = 0
+
+    __slots__ = (
+        "throttle_time_ms",
+        "results",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        results: list[AlterUserScramCredentialsResult] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.results: list[AlterUserScramCredentialsResult] = [] if results is None else results
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[AlterUserScramCredentialsResponse, int]:
+        o = AlterUserScramCredentialsResponse.__new__(AlterUserScramCredentialsResponse)
+        o.unknown_tagged_fields = None
+        (o.throttle_time_ms,) = _read_i(data, pos)
+        pos += 4
+        count, pos = read_compact_count(data, pos, 5)
+        o.results, pos = AlterUserScramCredentialsResult.decode_array(data, pos, version, count)
+        if data[pos]:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+        else:
+            pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        write(_pack_i(self.throttle_time_ms))
+        write(compact_count(self.results))
+        if self.results:
+            AlterUserScramCredentialsResult.encode_array(self.results, out, version)
+        if self.unknown_tagged_fields:
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(b"\x00")
+
+
+class AlterUserScramCredentialsResult(Struct):
+    __slots__ = (
+        "user",
+        "error_code",
+        "error_message",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        user: str = "",
+        error_code: int = 0,
+        error_message: str | None = "",
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.user = user
+        self.error_code = error_code
+        self.error_message = error_message
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[AlterUserScramCredentialsResult], int]:
+        items: list[AlterUserScramCredentialsResult] = []
+        new = AlterUserScramCredentialsResult.__new__
+        for _ in range(length):
+            o = new(AlterUserScramCredentialsResult)
+            o.unknown_tagged_fields = None
+            o.user, pos = read_compact_string(data, pos)
+            (o.error_code,) = _read_h(data, pos)
+            pos += 2
+            o.error_message, pos = read_compact_nullable_string(data, pos)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[AlterUserScramCredentialsResult], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(compact_string(o.user))
+            write(_pack_h(o.error_code))
+            write(compact_nullable_string(o.error_message))
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class AlterUserScramCredentialsRequest(Request[AlterUserScramCredentialsResponse]):
+    API_KEY: ClassVar[int] = 51
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[AlterUserScramCredentialsResponse]] = AlterUserScramCredentialsResponse
 
     __slots__ = (
         "deletions",
@@ -187,109 +291,6 @@ class ScramCredentialUpsertion(Struct):
             write(_pack_bi(o.mechanism, o.iterations))
             write(compact_bytes(o.salt))
             write(compact_bytes(o.salted_password))
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class AlterUserScramCredentialsResponse(Message):
-    API_KEY: ClassVar[int] = 51
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 0
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "throttle_time_ms",
-        "results",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        results: list[AlterUserScramCredentialsResult] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.results: list[AlterUserScramCredentialsResult] = [] if results is None else results
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[AlterUserScramCredentialsResponse, int]:
-        o = AlterUserScramCredentialsResponse.__new__(AlterUserScramCredentialsResponse)
-        o.unknown_tagged_fields = None
-        (o.throttle_time_ms,) = _read_i(data, pos)
-        pos += 4
-        count, pos = read_compact_count(data, pos, 5)
-        o.results, pos = AlterUserScramCredentialsResult.decode_array(data, pos, version, count)
-        if data[pos]:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-        else:
-            pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        write(_pack_i(self.throttle_time_ms))
-        write(compact_count(self.results))
-        if self.results:
-            AlterUserScramCredentialsResult.encode_array(self.results, out, version)
-        if self.unknown_tagged_fields:
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(b"\x00")
-
-
-class AlterUserScramCredentialsResult(Struct):
-    __slots__ = (
-        "user",
-        "error_code",
-        "error_message",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        user: str = "",
-        error_code: int = 0,
-        error_message: str | None = "",
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.user = user
-        self.error_code = error_code
-        self.error_message = error_message
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[AlterUserScramCredentialsResult], int]:
-        items: list[AlterUserScramCredentialsResult] = []
-        new = AlterUserScramCredentialsResult.__new__
-        for _ in range(length):
-            o = new(AlterUserScramCredentialsResult)
-            o.unknown_tagged_fields = None
-            o.user, pos = read_compact_string(data, pos)
-            (o.error_code,) = _read_h(data, pos)
-            pos += 2
-            o.error_message, pos = read_compact_nullable_string(data, pos)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[AlterUserScramCredentialsResult], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(compact_string(o.user))
-            write(_pack_h(o.error_code))
-            write(compact_nullable_string(o.error_message))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

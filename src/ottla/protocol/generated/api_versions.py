@@ -7,7 +7,7 @@ from struct import Struct as _Format
 from typing import ClassVar
 
 from ottla.common.errors import ProtocolViolation
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import CodedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -43,65 +43,7 @@ _read_q = _Format(">q").unpack_from
 _read_t = _Format(">?").unpack_from
 
 
-class ApiVersionsRequest(Message):
-    API_KEY: ClassVar[int] = 18
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 4
-    FLEXIBLE_FROM: ClassVar[int] = 3
-
-    __slots__ = (
-        "client_software_name",
-        "client_software_version",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        client_software_name: str = "",
-        client_software_version: str = "",
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.client_software_name = client_software_name
-        self.client_software_version = client_software_version
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[ApiVersionsRequest, int]:
-        o = ApiVersionsRequest.__new__(ApiVersionsRequest)
-        o.unknown_tagged_fields = None
-        if version >= 3:
-            o.client_software_name, pos = read_compact_string(data, pos)
-        else:
-            o.client_software_name = ""
-        if version >= 3:
-            o.client_software_version, pos = read_compact_string(data, pos)
-        else:
-            o.client_software_version = ""
-        if version >= 3:
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 3:
-            if self.unknown_tagged_fields:
-                raise unsupported("ApiVersionsRequest", "unknown_tagged_fields", version)
-        if version >= 3:
-            write(compact_string(self.client_software_name))
-        if version >= 3:
-            write(compact_string(self.client_software_version))
-        if version >= 3:
-            if self.unknown_tagged_fields:
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class ApiVersionsResponse(Message):
+class ApiVersionsResponse(CodedResponse):
     API_KEY: ClassVar[int] = 18
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 4
@@ -391,3 +333,62 @@ class FinalizedFeatureKey(Struct):
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
                 write(_pack_hhx(o.max_version_level, o.min_version_level))
+
+
+class ApiVersionsRequest(Request[ApiVersionsResponse]):
+    API_KEY: ClassVar[int] = 18
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 4
+    FLEXIBLE_FROM: ClassVar[int] = 3
+    RESPONSE: ClassVar[type[ApiVersionsResponse]] = ApiVersionsResponse
+
+    __slots__ = (
+        "client_software_name",
+        "client_software_version",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        client_software_name: str = "",
+        client_software_version: str = "",
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.client_software_name = client_software_name
+        self.client_software_version = client_software_version
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[ApiVersionsRequest, int]:
+        o = ApiVersionsRequest.__new__(ApiVersionsRequest)
+        o.unknown_tagged_fields = None
+        if version >= 3:
+            o.client_software_name, pos = read_compact_string(data, pos)
+        else:
+            o.client_software_name = ""
+        if version >= 3:
+            o.client_software_version, pos = read_compact_string(data, pos)
+        else:
+            o.client_software_version = ""
+        if version >= 3:
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 3:
+            if self.unknown_tagged_fields:
+                raise unsupported("ApiVersionsRequest", "unknown_tagged_fields", version)
+        if version >= 3:
+            write(compact_string(self.client_software_name))
+        if version >= 3:
+            write(compact_string(self.client_software_version))
+        if version >= 3:
+            if self.unknown_tagged_fields:
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(b"\x00")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import CodedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -30,205 +30,7 @@ _read_iq = _Format(">iq").unpack_from
 _read_u = _Format(">16s").unpack_from
 
 
-class AssignReplicasToDirsRequest(Message):
-    API_KEY: ClassVar[int] = 73
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 0
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "broker_id",
-        "broker_epoch",
-        "directories",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        broker_id: int = 0,
-        broker_epoch: int = -1,
-        directories: list[AssignReplicasToDirsRequestDirectoryData] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.broker_id = broker_id
-        self.broker_epoch = broker_epoch
-        self.directories: list[AssignReplicasToDirsRequestDirectoryData] = [] if directories is None else directories
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[AssignReplicasToDirsRequest, int]:
-        o = AssignReplicasToDirsRequest.__new__(AssignReplicasToDirsRequest)
-        o.unknown_tagged_fields = None
-        o.broker_id, o.broker_epoch = _read_iq(data, pos)
-        pos += 12
-        count, pos = read_compact_count(data, pos, 18)
-        o.directories, pos = AssignReplicasToDirsRequestDirectoryData.decode_array(data, pos, version, count)
-        if data[pos]:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-        else:
-            pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        write(_pack_iq(self.broker_id, self.broker_epoch))
-        write(compact_count(self.directories))
-        if self.directories:
-            AssignReplicasToDirsRequestDirectoryData.encode_array(self.directories, out, version)
-        if self.unknown_tagged_fields:
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(b"\x00")
-
-
-class AssignReplicasToDirsRequestPartitionData(Struct):
-    __slots__ = (
-        "partition_index",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.partition_index = partition_index
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[AssignReplicasToDirsRequestPartitionData], int]:
-        items: list[AssignReplicasToDirsRequestPartitionData] = []
-        new = AssignReplicasToDirsRequestPartitionData.__new__
-        for _ in range(length):
-            o = new(AssignReplicasToDirsRequestPartitionData)
-            o.unknown_tagged_fields = None
-            o.partition_index, tags = _read_iB(data, pos)
-            pos += 5
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[AssignReplicasToDirsRequestPartitionData], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if o.unknown_tagged_fields:
-                write(_pack_i(o.partition_index))
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(_pack_ix(o.partition_index))
-
-
-class AssignReplicasToDirsRequestTopicData(Struct):
-    __slots__ = (
-        "topic_id",
-        "partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: bytes = ZERO_UUID,
-        partitions: list[AssignReplicasToDirsRequestPartitionData] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions: list[AssignReplicasToDirsRequestPartitionData] = [] if partitions is None else partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[AssignReplicasToDirsRequestTopicData], int]:
-        items: list[AssignReplicasToDirsRequestTopicData] = []
-        new = AssignReplicasToDirsRequestTopicData.__new__
-        for _ in range(length):
-            o = new(AssignReplicasToDirsRequestTopicData)
-            o.unknown_tagged_fields = None
-            (o.topic_id,) = _read_u(data, pos)
-            pos += 16
-            count, pos = read_compact_count(data, pos, 5)
-            o.partitions, pos = AssignReplicasToDirsRequestPartitionData.decode_array(data, pos, version, count)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[AssignReplicasToDirsRequestTopicData], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(_pack_u(o.topic_id))
-            write(compact_count(o.partitions))
-            if o.partitions:
-                AssignReplicasToDirsRequestPartitionData.encode_array(o.partitions, out, version)
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class AssignReplicasToDirsRequestDirectoryData(Struct):
-    __slots__ = (
-        "id",
-        "topics",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        id: bytes = ZERO_UUID,
-        topics: list[AssignReplicasToDirsRequestTopicData] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.id = id
-        self.topics: list[AssignReplicasToDirsRequestTopicData] = [] if topics is None else topics
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[AssignReplicasToDirsRequestDirectoryData], int]:
-        items: list[AssignReplicasToDirsRequestDirectoryData] = []
-        new = AssignReplicasToDirsRequestDirectoryData.__new__
-        for _ in range(length):
-            o = new(AssignReplicasToDirsRequestDirectoryData)
-            o.unknown_tagged_fields = None
-            (o.id,) = _read_u(data, pos)
-            pos += 16
-            count, pos = read_compact_count(data, pos, 18)
-            o.topics, pos = AssignReplicasToDirsRequestTopicData.decode_array(data, pos, version, count)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[AssignReplicasToDirsRequestDirectoryData], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(_pack_u(o.id))
-            write(compact_count(o.topics))
-            if o.topics:
-                AssignReplicasToDirsRequestTopicData.encode_array(o.topics, out, version)
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class AssignReplicasToDirsResponse(Message):
+class AssignReplicasToDirsResponse(CodedResponse):
     API_KEY: ClassVar[int] = 73
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 0
@@ -423,6 +225,205 @@ class AssignReplicasToDirsResponseDirectoryData(Struct):
             write(compact_count(o.topics))
             if o.topics:
                 AssignReplicasToDirsResponseTopicData.encode_array(o.topics, out, version)
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class AssignReplicasToDirsRequest(Request[AssignReplicasToDirsResponse]):
+    API_KEY: ClassVar[int] = 73
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[AssignReplicasToDirsResponse]] = AssignReplicasToDirsResponse
+
+    __slots__ = (
+        "broker_id",
+        "broker_epoch",
+        "directories",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        broker_id: int = 0,
+        broker_epoch: int = -1,
+        directories: list[AssignReplicasToDirsRequestDirectoryData] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.broker_id = broker_id
+        self.broker_epoch = broker_epoch
+        self.directories: list[AssignReplicasToDirsRequestDirectoryData] = [] if directories is None else directories
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[AssignReplicasToDirsRequest, int]:
+        o = AssignReplicasToDirsRequest.__new__(AssignReplicasToDirsRequest)
+        o.unknown_tagged_fields = None
+        o.broker_id, o.broker_epoch = _read_iq(data, pos)
+        pos += 12
+        count, pos = read_compact_count(data, pos, 18)
+        o.directories, pos = AssignReplicasToDirsRequestDirectoryData.decode_array(data, pos, version, count)
+        if data[pos]:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+        else:
+            pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        write(_pack_iq(self.broker_id, self.broker_epoch))
+        write(compact_count(self.directories))
+        if self.directories:
+            AssignReplicasToDirsRequestDirectoryData.encode_array(self.directories, out, version)
+        if self.unknown_tagged_fields:
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(b"\x00")
+
+
+class AssignReplicasToDirsRequestPartitionData(Struct):
+    __slots__ = (
+        "partition_index",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        partition_index: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.partition_index = partition_index
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[AssignReplicasToDirsRequestPartitionData], int]:
+        items: list[AssignReplicasToDirsRequestPartitionData] = []
+        new = AssignReplicasToDirsRequestPartitionData.__new__
+        for _ in range(length):
+            o = new(AssignReplicasToDirsRequestPartitionData)
+            o.unknown_tagged_fields = None
+            o.partition_index, tags = _read_iB(data, pos)
+            pos += 5
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[AssignReplicasToDirsRequestPartitionData], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if o.unknown_tagged_fields:
+                write(_pack_i(o.partition_index))
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(_pack_ix(o.partition_index))
+
+
+class AssignReplicasToDirsRequestTopicData(Struct):
+    __slots__ = (
+        "topic_id",
+        "partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic_id: bytes = ZERO_UUID,
+        partitions: list[AssignReplicasToDirsRequestPartitionData] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topic_id = topic_id
+        self.partitions: list[AssignReplicasToDirsRequestPartitionData] = [] if partitions is None else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[AssignReplicasToDirsRequestTopicData], int]:
+        items: list[AssignReplicasToDirsRequestTopicData] = []
+        new = AssignReplicasToDirsRequestTopicData.__new__
+        for _ in range(length):
+            o = new(AssignReplicasToDirsRequestTopicData)
+            o.unknown_tagged_fields = None
+            (o.topic_id,) = _read_u(data, pos)
+            pos += 16
+            count, pos = read_compact_count(data, pos, 5)
+            o.partitions, pos = AssignReplicasToDirsRequestPartitionData.decode_array(data, pos, version, count)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[AssignReplicasToDirsRequestTopicData], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(_pack_u(o.topic_id))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                AssignReplicasToDirsRequestPartitionData.encode_array(o.partitions, out, version)
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class AssignReplicasToDirsRequestDirectoryData(Struct):
+    __slots__ = (
+        "id",
+        "topics",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        id: bytes = ZERO_UUID,
+        topics: list[AssignReplicasToDirsRequestTopicData] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.id = id
+        self.topics: list[AssignReplicasToDirsRequestTopicData] = [] if topics is None else topics
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[AssignReplicasToDirsRequestDirectoryData], int]:
+        items: list[AssignReplicasToDirsRequestDirectoryData] = []
+        new = AssignReplicasToDirsRequestDirectoryData.__new__
+        for _ in range(length):
+            o = new(AssignReplicasToDirsRequestDirectoryData)
+            o.unknown_tagged_fields = None
+            (o.id,) = _read_u(data, pos)
+            pos += 16
+            count, pos = read_compact_count(data, pos, 18)
+            o.topics, pos = AssignReplicasToDirsRequestTopicData.decode_array(data, pos, version, count)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[AssignReplicasToDirsRequestDirectoryData], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(_pack_u(o.id))
+            write(compact_count(o.topics))
+            if o.topics:
+                AssignReplicasToDirsRequestTopicData.encode_array(o.topics, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

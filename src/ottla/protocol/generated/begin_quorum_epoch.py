@@ -7,7 +7,7 @@ from struct import Struct as _Format
 from typing import ClassVar
 
 from ottla.common.errors import ProtocolViolation
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import CodedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -49,276 +49,7 @@ _read_iuiiB = _Format(">i16siiB").unpack_from
 _read_uhB = _Format(">HB").unpack_from
 
 
-class BeginQuorumEpochRequest(Message):
-    API_KEY: ClassVar[int] = 53
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 1
-    FLEXIBLE_FROM: ClassVar[int] = 1
-
-    __slots__ = (
-        "cluster_id",
-        "voter_id",
-        "topics",
-        "leader_endpoints",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        cluster_id: str | None = None,
-        voter_id: int = -1,
-        topics: list[BeginQuorumEpochRequestTopicData] | None = None,
-        leader_endpoints: list[LeaderEndpoint] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.cluster_id = cluster_id
-        self.voter_id = voter_id
-        self.topics: list[BeginQuorumEpochRequestTopicData] = [] if topics is None else topics
-        self.leader_endpoints: list[LeaderEndpoint] = [] if leader_endpoints is None else leader_endpoints
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[BeginQuorumEpochRequest, int]:
-        o = BeginQuorumEpochRequest.__new__(BeginQuorumEpochRequest)
-        o.unknown_tagged_fields = None
-        if version >= 1:
-            o.cluster_id, pos = read_compact_nullable_string(data, pos)
-        else:
-            o.cluster_id, pos = read_nullable_string(data, pos)
-        if version >= 1:
-            (o.voter_id,) = _read_i(data, pos)
-            pos += 4
-        else:
-            o.voter_id = -1
-        if version >= 1:
-            count, pos = read_compact_count(data, pos, 3)
-        else:
-            count, pos = read_count(data, pos, 6)
-        o.topics, pos = BeginQuorumEpochRequestTopicData.decode_array(data, pos, version, count)
-        if version >= 1:
-            count, pos = read_compact_count(data, pos, 5)
-            o.leader_endpoints, pos = LeaderEndpoint.decode_array(data, pos, version, count)
-        else:
-            o.leader_endpoints = []
-        if version >= 1:
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 1:
-            if self.unknown_tagged_fields:
-                raise unsupported("BeginQuorumEpochRequest", "unknown_tagged_fields", version)
-        if version >= 1:
-            write(compact_nullable_string(self.cluster_id))
-        else:
-            write(nullable_string(self.cluster_id))
-        if version >= 1:
-            write(_pack_i(self.voter_id))
-        if version >= 1:
-            write(compact_count(self.topics))
-        else:
-            write(count(self.topics))
-        if self.topics:
-            BeginQuorumEpochRequestTopicData.encode_array(self.topics, out, version)
-        if version >= 1:
-            write(compact_count(self.leader_endpoints))
-            if self.leader_endpoints:
-                LeaderEndpoint.encode_array(self.leader_endpoints, out, version)
-        if version >= 1:
-            if self.unknown_tagged_fields:
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class BeginQuorumEpochRequestPartitionData(Struct):
-    __slots__ = (
-        "partition_index",
-        "voter_directory_id",
-        "leader_id",
-        "leader_epoch",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        voter_directory_id: bytes = ZERO_UUID,
-        leader_id: int = 0,
-        leader_epoch: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.partition_index = partition_index
-        self.voter_directory_id = voter_directory_id
-        self.leader_id = leader_id
-        self.leader_epoch = leader_epoch
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[BeginQuorumEpochRequestPartitionData], int]:
-        items: list[BeginQuorumEpochRequestPartitionData] = []
-        new = BeginQuorumEpochRequestPartitionData.__new__
-        for _ in range(length):
-            o = new(BeginQuorumEpochRequestPartitionData)
-            o.unknown_tagged_fields = None
-            if version >= 1:
-                o.partition_index, o.voter_directory_id, o.leader_id, o.leader_epoch, tags = _read_iuiiB(data, pos)
-                pos += 29
-                if tags:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-            else:
-                o.voter_directory_id = ZERO_UUID
-                o.partition_index, o.leader_id, o.leader_epoch = _read_iii(data, pos)
-                pos += 12
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[BeginQuorumEpochRequestPartitionData], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 1:
-                if o.unknown_tagged_fields:
-                    raise unsupported("BeginQuorumEpochRequestPartitionData", "unknown_tagged_fields", version)
-            if version >= 1:
-                if o.unknown_tagged_fields:
-                    write(_pack_iuii(o.partition_index, o.voter_directory_id, o.leader_id, o.leader_epoch))
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(_pack_iuiix(o.partition_index, o.voter_directory_id, o.leader_id, o.leader_epoch))
-            else:
-                write(_pack_iii(o.partition_index, o.leader_id, o.leader_epoch))
-
-
-class BeginQuorumEpochRequestTopicData(Struct):
-    __slots__ = (
-        "topic_name",
-        "partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        partitions: list[BeginQuorumEpochRequestPartitionData] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topic_name = topic_name
-        self.partitions: list[BeginQuorumEpochRequestPartitionData] = [] if partitions is None else partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[BeginQuorumEpochRequestTopicData], int]:
-        items: list[BeginQuorumEpochRequestTopicData] = []
-        new = BeginQuorumEpochRequestTopicData.__new__
-        for _ in range(length):
-            o = new(BeginQuorumEpochRequestTopicData)
-            o.unknown_tagged_fields = None
-            if version >= 1:
-                o.topic_name, pos = read_compact_string(data, pos)
-            else:
-                o.topic_name, pos = read_string(data, pos)
-            if version >= 1:
-                count, pos = read_compact_count(data, pos, 29)
-            else:
-                count, pos = read_count(data, pos, 12)
-            o.partitions, pos = BeginQuorumEpochRequestPartitionData.decode_array(data, pos, version, count)
-            if version >= 1:
-                if data[pos]:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-                else:
-                    pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[BeginQuorumEpochRequestTopicData], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 1:
-                if o.unknown_tagged_fields:
-                    raise unsupported("BeginQuorumEpochRequestTopicData", "unknown_tagged_fields", version)
-            if version >= 1:
-                write(compact_string(o.topic_name))
-            else:
-                write(string(o.topic_name))
-            if version >= 1:
-                write(compact_count(o.partitions))
-            else:
-                write(count(o.partitions))
-            if o.partitions:
-                BeginQuorumEpochRequestPartitionData.encode_array(o.partitions, out, version)
-            if version >= 1:
-                if o.unknown_tagged_fields:
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(b"\x00")
-
-
-class LeaderEndpoint(Struct):
-    __slots__ = (
-        "name",
-        "host",
-        "port",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        host: str = "",
-        port: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.name = name
-        self.host = host
-        self.port = port
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[LeaderEndpoint], int]:
-        items: list[LeaderEndpoint] = []
-        new = LeaderEndpoint.__new__
-        for _ in range(length):
-            o = new(LeaderEndpoint)
-            o.unknown_tagged_fields = None
-            o.name, pos = read_compact_string(data, pos)
-            o.host, pos = read_compact_string(data, pos)
-            o.port, tags = _read_uhB(data, pos)
-            pos += 3
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[LeaderEndpoint], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(compact_string(o.name))
-            write(compact_string(o.host))
-            if o.unknown_tagged_fields:
-                write(_pack_uh(o.port))
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(_pack_uhx(o.port))
-
-
-class BeginQuorumEpochResponse(Message):
+class BeginQuorumEpochResponse(CodedResponse):
     API_KEY: ClassVar[int] = 53
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 1
@@ -585,6 +316,276 @@ class NodeEndpoint(Struct):
         write = out.parts.append
         for o in items:
             write(_pack_i(o.node_id))
+            write(compact_string(o.host))
+            if o.unknown_tagged_fields:
+                write(_pack_uh(o.port))
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(_pack_uhx(o.port))
+
+
+class BeginQuorumEpochRequest(Request[BeginQuorumEpochResponse]):
+    API_KEY: ClassVar[int] = 53
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 1
+    FLEXIBLE_FROM: ClassVar[int] = 1
+    RESPONSE: ClassVar[type[BeginQuorumEpochResponse]] = BeginQuorumEpochResponse
+
+    __slots__ = (
+        "cluster_id",
+        "voter_id",
+        "topics",
+        "leader_endpoints",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        cluster_id: str | None = None,
+        voter_id: int = -1,
+        topics: list[BeginQuorumEpochRequestTopicData] | None = None,
+        leader_endpoints: list[LeaderEndpoint] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.cluster_id = cluster_id
+        self.voter_id = voter_id
+        self.topics: list[BeginQuorumEpochRequestTopicData] = [] if topics is None else topics
+        self.leader_endpoints: list[LeaderEndpoint] = [] if leader_endpoints is None else leader_endpoints
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[BeginQuorumEpochRequest, int]:
+        o = BeginQuorumEpochRequest.__new__(BeginQuorumEpochRequest)
+        o.unknown_tagged_fields = None
+        if version >= 1:
+            o.cluster_id, pos = read_compact_nullable_string(data, pos)
+        else:
+            o.cluster_id, pos = read_nullable_string(data, pos)
+        if version >= 1:
+            (o.voter_id,) = _read_i(data, pos)
+            pos += 4
+        else:
+            o.voter_id = -1
+        if version >= 1:
+            count, pos = read_compact_count(data, pos, 3)
+        else:
+            count, pos = read_count(data, pos, 6)
+        o.topics, pos = BeginQuorumEpochRequestTopicData.decode_array(data, pos, version, count)
+        if version >= 1:
+            count, pos = read_compact_count(data, pos, 5)
+            o.leader_endpoints, pos = LeaderEndpoint.decode_array(data, pos, version, count)
+        else:
+            o.leader_endpoints = []
+        if version >= 1:
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 1:
+            if self.unknown_tagged_fields:
+                raise unsupported("BeginQuorumEpochRequest", "unknown_tagged_fields", version)
+        if version >= 1:
+            write(compact_nullable_string(self.cluster_id))
+        else:
+            write(nullable_string(self.cluster_id))
+        if version >= 1:
+            write(_pack_i(self.voter_id))
+        if version >= 1:
+            write(compact_count(self.topics))
+        else:
+            write(count(self.topics))
+        if self.topics:
+            BeginQuorumEpochRequestTopicData.encode_array(self.topics, out, version)
+        if version >= 1:
+            write(compact_count(self.leader_endpoints))
+            if self.leader_endpoints:
+                LeaderEndpoint.encode_array(self.leader_endpoints, out, version)
+        if version >= 1:
+            if self.unknown_tagged_fields:
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class BeginQuorumEpochRequestPartitionData(Struct):
+    __slots__ = (
+        "partition_index",
+        "voter_directory_id",
+        "leader_id",
+        "leader_epoch",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        partition_index: int = 0,
+        voter_directory_id: bytes = ZERO_UUID,
+        leader_id: int = 0,
+        leader_epoch: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.partition_index = partition_index
+        self.voter_directory_id = voter_directory_id
+        self.leader_id = leader_id
+        self.leader_epoch = leader_epoch
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[BeginQuorumEpochRequestPartitionData], int]:
+        items: list[BeginQuorumEpochRequestPartitionData] = []
+        new = BeginQuorumEpochRequestPartitionData.__new__
+        for _ in range(length):
+            o = new(BeginQuorumEpochRequestPartitionData)
+            o.unknown_tagged_fields = None
+            if version >= 1:
+                o.partition_index, o.voter_directory_id, o.leader_id, o.leader_epoch, tags = _read_iuiiB(data, pos)
+                pos += 29
+                if tags:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+            else:
+                o.voter_directory_id = ZERO_UUID
+                o.partition_index, o.leader_id, o.leader_epoch = _read_iii(data, pos)
+                pos += 12
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[BeginQuorumEpochRequestPartitionData], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 1:
+                if o.unknown_tagged_fields:
+                    raise unsupported("BeginQuorumEpochRequestPartitionData", "unknown_tagged_fields", version)
+            if version >= 1:
+                if o.unknown_tagged_fields:
+                    write(_pack_iuii(o.partition_index, o.voter_directory_id, o.leader_id, o.leader_epoch))
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(_pack_iuiix(o.partition_index, o.voter_directory_id, o.leader_id, o.leader_epoch))
+            else:
+                write(_pack_iii(o.partition_index, o.leader_id, o.leader_epoch))
+
+
+class BeginQuorumEpochRequestTopicData(Struct):
+    __slots__ = (
+        "topic_name",
+        "partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic_name: str = "",
+        partitions: list[BeginQuorumEpochRequestPartitionData] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topic_name = topic_name
+        self.partitions: list[BeginQuorumEpochRequestPartitionData] = [] if partitions is None else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[BeginQuorumEpochRequestTopicData], int]:
+        items: list[BeginQuorumEpochRequestTopicData] = []
+        new = BeginQuorumEpochRequestTopicData.__new__
+        for _ in range(length):
+            o = new(BeginQuorumEpochRequestTopicData)
+            o.unknown_tagged_fields = None
+            if version >= 1:
+                o.topic_name, pos = read_compact_string(data, pos)
+            else:
+                o.topic_name, pos = read_string(data, pos)
+            if version >= 1:
+                count, pos = read_compact_count(data, pos, 29)
+            else:
+                count, pos = read_count(data, pos, 12)
+            o.partitions, pos = BeginQuorumEpochRequestPartitionData.decode_array(data, pos, version, count)
+            if version >= 1:
+                if data[pos]:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+                else:
+                    pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[BeginQuorumEpochRequestTopicData], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 1:
+                if o.unknown_tagged_fields:
+                    raise unsupported("BeginQuorumEpochRequestTopicData", "unknown_tagged_fields", version)
+            if version >= 1:
+                write(compact_string(o.topic_name))
+            else:
+                write(string(o.topic_name))
+            if version >= 1:
+                write(compact_count(o.partitions))
+            else:
+                write(count(o.partitions))
+            if o.partitions:
+                BeginQuorumEpochRequestPartitionData.encode_array(o.partitions, out, version)
+            if version >= 1:
+                if o.unknown_tagged_fields:
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(b"\x00")
+
+
+class LeaderEndpoint(Struct):
+    __slots__ = (
+        "name",
+        "host",
+        "port",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        host: str = "",
+        port: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.name = name
+        self.host = host
+        self.port = port
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[LeaderEndpoint], int]:
+        items: list[LeaderEndpoint] = []
+        new = LeaderEndpoint.__new__
+        for _ in range(length):
+            o = new(LeaderEndpoint)
+            o.unknown_tagged_fields = None
+            o.name, pos = read_compact_string(data, pos)
+            o.host, pos = read_compact_string(data, pos)
+            o.port, tags = _read_uhB(data, pos)
+            pos += 3
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[LeaderEndpoint], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(compact_string(o.name))
             write(compact_string(o.host))
             if o.unknown_tagged_fields:
                 write(_pack_uh(o.port))

@@ -7,7 +7,7 @@ from struct import Struct as _Format
 from typing import ClassVar
 
 from ottla.common.errors import ProtocolViolation
-from ottla.protocol.message import Message
+from ottla.protocol.message import CodedResponse, Request
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -31,11 +31,63 @@ _read_ihtttB = _Format(">ih???B").unpack_from
 _read_iqqttB = _Format(">iqq??B").unpack_from
 
 
-class BrokerHeartbeatRequest(Message):
+class BrokerHeartbeatResponse(CodedResponse):
     API_KEY: ClassVar[int] = 63
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int] = 0
+
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "is_caught_up",
+        "is_fenced",
+        "should_shut_down",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        is_caught_up: bool = False,
+        is_fenced: bool = True,
+        should_shut_down: bool = False,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.is_caught_up = is_caught_up
+        self.is_fenced = is_fenced
+        self.should_shut_down = should_shut_down
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[BrokerHeartbeatResponse, int]:
+        o = BrokerHeartbeatResponse.__new__(BrokerHeartbeatResponse)
+        o.unknown_tagged_fields = None
+        o.throttle_time_ms, o.error_code, o.is_caught_up, o.is_fenced, o.should_shut_down, tags = _read_ihtttB(data, pos)
+        pos += 10
+        if tags:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if self.unknown_tagged_fields:
+            write(_pack_ihttt(self.throttle_time_ms, self.error_code, self.is_caught_up, self.is_fenced, self.should_shut_down))
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(_pack_ihtttx(self.throttle_time_ms, self.error_code, self.is_caught_up, self.is_fenced, self.should_shut_down))
+
+
+class BrokerHeartbeatRequest(Request[BrokerHeartbeatResponse]):
+    API_KEY: ClassVar[int] = 63
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 2
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[BrokerHeartbeatResponse]] = BrokerHeartbeatResponse
 
     __slots__ = (
         "broker_id",
@@ -138,54 +190,3 @@ class BrokerHeartbeatRequest(Message):
                 write(uuids(self.cordoned_log_dirs))
             known.append((1, out.getvalue()))
         write_tags(target, known, self.unknown_tagged_fields)
-
-
-class BrokerHeartbeatResponse(Message):
-    API_KEY: ClassVar[int] = 63
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 2
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "is_caught_up",
-        "is_fenced",
-        "should_shut_down",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        is_caught_up: bool = False,
-        is_fenced: bool = True,
-        should_shut_down: bool = False,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.is_caught_up = is_caught_up
-        self.is_fenced = is_fenced
-        self.should_shut_down = should_shut_down
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[BrokerHeartbeatResponse, int]:
-        o = BrokerHeartbeatResponse.__new__(BrokerHeartbeatResponse)
-        o.unknown_tagged_fields = None
-        o.throttle_time_ms, o.error_code, o.is_caught_up, o.is_fenced, o.should_shut_down, tags = _read_ihtttB(data, pos)
-        pos += 10
-        if tags:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if self.unknown_tagged_fields:
-            write(_pack_ihttt(self.throttle_time_ms, self.error_code, self.is_caught_up, self.is_fenced, self.should_shut_down))
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(_pack_ihtttx(self.throttle_time_ms, self.error_code, self.is_caught_up, self.is_fenced, self.should_shut_down))

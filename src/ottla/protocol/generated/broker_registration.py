@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import CodedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -44,11 +44,57 @@ _read_u = _Format(">16s").unpack_from
 _read_uhhB = _Format(">HhB").unpack_from
 
 
-class BrokerRegistrationRequest(Message):
+class BrokerRegistrationResponse(CodedResponse):
     API_KEY: ClassVar[int] = 62
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 4
     FLEXIBLE_FROM: ClassVar[int] = 0
+
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "broker_epoch",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        broker_epoch: int = -1,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.broker_epoch = broker_epoch
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[BrokerRegistrationResponse, int]:
+        o = BrokerRegistrationResponse.__new__(BrokerRegistrationResponse)
+        o.unknown_tagged_fields = None
+        o.throttle_time_ms, o.error_code, o.broker_epoch, tags = _read_ihqB(data, pos)
+        pos += 15
+        if tags:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if self.unknown_tagged_fields:
+            write(_pack_ihq(self.throttle_time_ms, self.error_code, self.broker_epoch))
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(_pack_ihqx(self.throttle_time_ms, self.error_code, self.broker_epoch))
+
+
+class BrokerRegistrationRequest(Request[BrokerRegistrationResponse]):
+    API_KEY: ClassVar[int] = 62
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 4
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[BrokerRegistrationResponse]] = BrokerRegistrationResponse
 
     __slots__ = (
         "broker_id",
@@ -262,48 +308,3 @@ class Feature(Struct):
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
                 write(_pack_hhx(o.min_supported_version, o.max_supported_version))
-
-
-class BrokerRegistrationResponse(Message):
-    API_KEY: ClassVar[int] = 62
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 4
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "broker_epoch",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        broker_epoch: int = -1,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.broker_epoch = broker_epoch
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[BrokerRegistrationResponse, int]:
-        o = BrokerRegistrationResponse.__new__(BrokerRegistrationResponse)
-        o.unknown_tagged_fields = None
-        o.throttle_time_ms, o.error_code, o.broker_epoch, tags = _read_ihqB(data, pos)
-        pos += 15
-        if tags:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if self.unknown_tagged_fields:
-            write(_pack_ihq(self.throttle_time_ms, self.error_code, self.broker_epoch))
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(_pack_ihqx(self.throttle_time_ms, self.error_code, self.broker_epoch))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import ExplainedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -39,165 +39,7 @@ _read_ii = _Format(">ii").unpack_from
 _read_u = _Format(">16s").unpack_from
 
 
-class ConsumerGroupHeartbeatRequest(Message):
-    API_KEY: ClassVar[int] = 68
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 1
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "group_id",
-        "member_id",
-        "member_epoch",
-        "instance_id",
-        "rack_id",
-        "rebalance_timeout_ms",
-        "subscribed_topic_names",
-        "subscribed_topic_regex",
-        "server_assignor",
-        "topic_partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        member_id: str = "",
-        member_epoch: int = 0,
-        instance_id: str | None = None,
-        rack_id: str | None = None,
-        rebalance_timeout_ms: int = -1,
-        subscribed_topic_names: list[str] | None = None,
-        subscribed_topic_regex: str | None = None,
-        server_assignor: str | None = None,
-        topic_partitions: list[ConsumerGroupHeartbeatRequestTopicPartitions] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.group_id = group_id
-        self.member_id = member_id
-        self.member_epoch = member_epoch
-        self.instance_id = instance_id
-        self.rack_id = rack_id
-        self.rebalance_timeout_ms = rebalance_timeout_ms
-        self.subscribed_topic_names = subscribed_topic_names
-        self.subscribed_topic_regex = subscribed_topic_regex
-        self.server_assignor = server_assignor
-        self.topic_partitions = topic_partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[ConsumerGroupHeartbeatRequest, int]:
-        o = ConsumerGroupHeartbeatRequest.__new__(ConsumerGroupHeartbeatRequest)
-        o.unknown_tagged_fields = None
-        o.group_id, pos = read_compact_string(data, pos)
-        o.member_id, pos = read_compact_string(data, pos)
-        (o.member_epoch,) = _read_i(data, pos)
-        pos += 4
-        o.instance_id, pos = read_compact_nullable_string(data, pos)
-        o.rack_id, pos = read_compact_nullable_string(data, pos)
-        (o.rebalance_timeout_ms,) = _read_i(data, pos)
-        pos += 4
-        count, pos = read_compact_nullable_count(data, pos, 1)
-        if count < 0:
-            o.subscribed_topic_names = None
-        else:
-            o.subscribed_topic_names, pos = read_compact_strings(data, pos, count)
-        if version >= 1:
-            o.subscribed_topic_regex, pos = read_compact_nullable_string(data, pos)
-        else:
-            o.subscribed_topic_regex = None
-        o.server_assignor, pos = read_compact_nullable_string(data, pos)
-        count, pos = read_compact_nullable_count(data, pos, 18)
-        if count < 0:
-            o.topic_partitions = None
-        else:
-            o.topic_partitions, pos = ConsumerGroupHeartbeatRequestTopicPartitions.decode_array(data, pos, version, count)
-        if data[pos]:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-        else:
-            pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 1:
-            if self.subscribed_topic_regex is not None:
-                raise unsupported("ConsumerGroupHeartbeatRequest", "subscribed_topic_regex", version)
-        write(compact_string(self.group_id))
-        write(compact_string(self.member_id))
-        write(_pack_i(self.member_epoch))
-        write(compact_nullable_string(self.instance_id))
-        write(compact_nullable_string(self.rack_id))
-        write(_pack_i(self.rebalance_timeout_ms))
-        write(compact_nullable_count(self.subscribed_topic_names))
-        if self.subscribed_topic_names:
-            write(compact_strings(self.subscribed_topic_names))
-        if version >= 1:
-            write(compact_nullable_string(self.subscribed_topic_regex))
-        write(compact_nullable_string(self.server_assignor))
-        write(compact_nullable_count(self.topic_partitions))
-        if self.topic_partitions:
-            ConsumerGroupHeartbeatRequestTopicPartitions.encode_array(self.topic_partitions, out, version)
-        if self.unknown_tagged_fields:
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(b"\x00")
-
-
-class ConsumerGroupHeartbeatRequestTopicPartitions(Struct):
-    __slots__ = (
-        "topic_id",
-        "partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: bytes = ZERO_UUID,
-        partitions: list[int] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions: list[int] = [] if partitions is None else partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[ConsumerGroupHeartbeatRequestTopicPartitions], int]:
-        items: list[ConsumerGroupHeartbeatRequestTopicPartitions] = []
-        new = ConsumerGroupHeartbeatRequestTopicPartitions.__new__
-        for _ in range(length):
-            o = new(ConsumerGroupHeartbeatRequestTopicPartitions)
-            o.unknown_tagged_fields = None
-            (o.topic_id,) = _read_u(data, pos)
-            pos += 16
-            count, pos = read_compact_count(data, pos, 4)
-            o.partitions, pos = read_numbers(data, pos, count, "i", 4)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[ConsumerGroupHeartbeatRequestTopicPartitions], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(_pack_u(o.topic_id))
-            write(compact_count(o.partitions))
-            if o.partitions:
-                write(numbers(o.partitions, "i"))
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class ConsumerGroupHeartbeatResponse(Message):
+class ConsumerGroupHeartbeatResponse(ExplainedResponse):
     API_KEY: ClassVar[int] = 68
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 1
@@ -351,6 +193,165 @@ class ConsumerGroupHeartbeatResponseTopicPartitions(Struct):
 
     @staticmethod
     def encode_array(items: list[ConsumerGroupHeartbeatResponseTopicPartitions], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(_pack_u(o.topic_id))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                write(numbers(o.partitions, "i"))
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class ConsumerGroupHeartbeatRequest(Request[ConsumerGroupHeartbeatResponse]):
+    API_KEY: ClassVar[int] = 68
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 1
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[ConsumerGroupHeartbeatResponse]] = ConsumerGroupHeartbeatResponse
+
+    __slots__ = (
+        "group_id",
+        "member_id",
+        "member_epoch",
+        "instance_id",
+        "rack_id",
+        "rebalance_timeout_ms",
+        "subscribed_topic_names",
+        "subscribed_topic_regex",
+        "server_assignor",
+        "topic_partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        group_id: str = "",
+        member_id: str = "",
+        member_epoch: int = 0,
+        instance_id: str | None = None,
+        rack_id: str | None = None,
+        rebalance_timeout_ms: int = -1,
+        subscribed_topic_names: list[str] | None = None,
+        subscribed_topic_regex: str | None = None,
+        server_assignor: str | None = None,
+        topic_partitions: list[ConsumerGroupHeartbeatRequestTopicPartitions] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.group_id = group_id
+        self.member_id = member_id
+        self.member_epoch = member_epoch
+        self.instance_id = instance_id
+        self.rack_id = rack_id
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.subscribed_topic_names = subscribed_topic_names
+        self.subscribed_topic_regex = subscribed_topic_regex
+        self.server_assignor = server_assignor
+        self.topic_partitions = topic_partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[ConsumerGroupHeartbeatRequest, int]:
+        o = ConsumerGroupHeartbeatRequest.__new__(ConsumerGroupHeartbeatRequest)
+        o.unknown_tagged_fields = None
+        o.group_id, pos = read_compact_string(data, pos)
+        o.member_id, pos = read_compact_string(data, pos)
+        (o.member_epoch,) = _read_i(data, pos)
+        pos += 4
+        o.instance_id, pos = read_compact_nullable_string(data, pos)
+        o.rack_id, pos = read_compact_nullable_string(data, pos)
+        (o.rebalance_timeout_ms,) = _read_i(data, pos)
+        pos += 4
+        count, pos = read_compact_nullable_count(data, pos, 1)
+        if count < 0:
+            o.subscribed_topic_names = None
+        else:
+            o.subscribed_topic_names, pos = read_compact_strings(data, pos, count)
+        if version >= 1:
+            o.subscribed_topic_regex, pos = read_compact_nullable_string(data, pos)
+        else:
+            o.subscribed_topic_regex = None
+        o.server_assignor, pos = read_compact_nullable_string(data, pos)
+        count, pos = read_compact_nullable_count(data, pos, 18)
+        if count < 0:
+            o.topic_partitions = None
+        else:
+            o.topic_partitions, pos = ConsumerGroupHeartbeatRequestTopicPartitions.decode_array(data, pos, version, count)
+        if data[pos]:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+        else:
+            pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 1:
+            if self.subscribed_topic_regex is not None:
+                raise unsupported("ConsumerGroupHeartbeatRequest", "subscribed_topic_regex", version)
+        write(compact_string(self.group_id))
+        write(compact_string(self.member_id))
+        write(_pack_i(self.member_epoch))
+        write(compact_nullable_string(self.instance_id))
+        write(compact_nullable_string(self.rack_id))
+        write(_pack_i(self.rebalance_timeout_ms))
+        write(compact_nullable_count(self.subscribed_topic_names))
+        if self.subscribed_topic_names:
+            write(compact_strings(self.subscribed_topic_names))
+        if version >= 1:
+            write(compact_nullable_string(self.subscribed_topic_regex))
+        write(compact_nullable_string(self.server_assignor))
+        write(compact_nullable_count(self.topic_partitions))
+        if self.topic_partitions:
+            ConsumerGroupHeartbeatRequestTopicPartitions.encode_array(self.topic_partitions, out, version)
+        if self.unknown_tagged_fields:
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(b"\x00")
+
+
+class ConsumerGroupHeartbeatRequestTopicPartitions(Struct):
+    __slots__ = (
+        "topic_id",
+        "partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic_id: bytes = ZERO_UUID,
+        partitions: list[int] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topic_id = topic_id
+        self.partitions: list[int] = [] if partitions is None else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[ConsumerGroupHeartbeatRequestTopicPartitions], int]:
+        items: list[ConsumerGroupHeartbeatRequestTopicPartitions] = []
+        new = ConsumerGroupHeartbeatRequestTopicPartitions.__new__
+        for _ in range(length):
+            o = new(ConsumerGroupHeartbeatRequestTopicPartitions)
+            o.unknown_tagged_fields = None
+            (o.topic_id,) = _read_u(data, pos)
+            pos += 16
+            count, pos = read_compact_count(data, pos, 4)
+            o.partitions, pos = read_numbers(data, pos, count, "i", 4)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[ConsumerGroupHeartbeatRequestTopicPartitions], out: Writer, version: int) -> None:
         write = out.parts.append
         for o in items:
             write(_pack_u(o.topic_id))

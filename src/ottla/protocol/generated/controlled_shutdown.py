@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import CodedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -35,65 +35,7 @@ _read_iq = _Format(">iq").unpack_from
 _read_iqB = _Format(">iqB").unpack_from
 
 
-class ControlledShutdownRequest(Message):
-    API_KEY: ClassVar[int] = 7
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 3
-    FLEXIBLE_FROM: ClassVar[int] = 3
-
-    __slots__ = (
-        "broker_id",
-        "broker_epoch",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        broker_id: int = 0,
-        broker_epoch: int = -1,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.broker_id = broker_id
-        self.broker_epoch = broker_epoch
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[ControlledShutdownRequest, int]:
-        o = ControlledShutdownRequest.__new__(ControlledShutdownRequest)
-        o.unknown_tagged_fields = None
-        if version >= 3:
-            o.broker_id, o.broker_epoch, tags = _read_iqB(data, pos)
-            pos += 13
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        elif version >= 2:
-            o.broker_id, o.broker_epoch = _read_iq(data, pos)
-            pos += 12
-        else:
-            o.broker_epoch = -1
-            (o.broker_id,) = _read_i(data, pos)
-            pos += 4
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 3:
-            if self.unknown_tagged_fields:
-                raise unsupported("ControlledShutdownRequest", "unknown_tagged_fields", version)
-        if version >= 3:
-            if self.unknown_tagged_fields:
-                write(_pack_iq(self.broker_id, self.broker_epoch))
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(_pack_iqx(self.broker_id, self.broker_epoch))
-        elif version >= 2:
-            write(_pack_iq(self.broker_id, self.broker_epoch))
-        else:
-            write(_pack_i(self.broker_id))
-
-
-class ControlledShutdownResponse(Message):
+class ControlledShutdownResponse(CodedResponse):
     API_KEY: ClassVar[int] = 7
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 3
@@ -214,3 +156,62 @@ class RemainingPartition(Struct):
                     write(_pack_ix(o.partition_index))
             else:
                 write(_pack_i(o.partition_index))
+
+
+class ControlledShutdownRequest(Request[ControlledShutdownResponse]):
+    API_KEY: ClassVar[int] = 7
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 3
+    FLEXIBLE_FROM: ClassVar[int] = 3
+    RESPONSE: ClassVar[type[ControlledShutdownResponse]] = ControlledShutdownResponse
+
+    __slots__ = (
+        "broker_id",
+        "broker_epoch",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        broker_id: int = 0,
+        broker_epoch: int = -1,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.broker_id = broker_id
+        self.broker_epoch = broker_epoch
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[ControlledShutdownRequest, int]:
+        o = ControlledShutdownRequest.__new__(ControlledShutdownRequest)
+        o.unknown_tagged_fields = None
+        if version >= 3:
+            o.broker_id, o.broker_epoch, tags = _read_iqB(data, pos)
+            pos += 13
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        elif version >= 2:
+            o.broker_id, o.broker_epoch = _read_iq(data, pos)
+            pos += 12
+        else:
+            o.broker_epoch = -1
+            (o.broker_id,) = _read_i(data, pos)
+            pos += 4
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 3:
+            if self.unknown_tagged_fields:
+                raise unsupported("ControlledShutdownRequest", "unknown_tagged_fields", version)
+        if version >= 3:
+            if self.unknown_tagged_fields:
+                write(_pack_iq(self.broker_id, self.broker_epoch))
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(_pack_iqx(self.broker_id, self.broker_epoch))
+        elif version >= 2:
+            write(_pack_iq(self.broker_id, self.broker_epoch))
+        else:
+            write(_pack_i(self.broker_id))

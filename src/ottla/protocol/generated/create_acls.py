@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import Request, Response, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -39,11 +39,132 @@ _read_h = _Format(">h").unpack_from
 _read_i = _Format(">i").unpack_from
 
 
-class CreateAclsRequest(Message):
+class CreateAclsResponse(Response):
     API_KEY: ClassVar[int] = 30
     LOWEST_VERSION: ClassVar[int] = 1
     HIGHEST_VERSION: ClassVar[int] = 3
     FLEXIBLE_FROM: ClassVar[int] = 2
+
+    __slots__ = (
+        "throttle_time_ms",
+        "results",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        results: list[AclCreationResult] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.results: list[AclCreationResult] = [] if results is None else results
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[CreateAclsResponse, int]:
+        o = CreateAclsResponse.__new__(CreateAclsResponse)
+        o.unknown_tagged_fields = None
+        (o.throttle_time_ms,) = _read_i(data, pos)
+        pos += 4
+        if version >= 2:
+            count, pos = read_compact_count(data, pos, 4)
+        else:
+            count, pos = read_count(data, pos, 4)
+        o.results, pos = AclCreationResult.decode_array(data, pos, version, count)
+        if version >= 2:
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("CreateAclsResponse", "unknown_tagged_fields", version)
+        write(_pack_i(self.throttle_time_ms))
+        if version >= 2:
+            write(compact_count(self.results))
+        else:
+            write(count(self.results))
+        if self.results:
+            AclCreationResult.encode_array(self.results, out, version)
+        if version >= 2:
+            if self.unknown_tagged_fields:
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class AclCreationResult(Struct):
+    __slots__ = (
+        "error_code",
+        "error_message",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        error_code: int = 0,
+        error_message: str | None = "",
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.error_code = error_code
+        self.error_message = error_message
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[AclCreationResult], int]:
+        items: list[AclCreationResult] = []
+        new = AclCreationResult.__new__
+        for _ in range(length):
+            o = new(AclCreationResult)
+            o.unknown_tagged_fields = None
+            (o.error_code,) = _read_h(data, pos)
+            pos += 2
+            if version >= 2:
+                o.error_message, pos = read_compact_nullable_string(data, pos)
+            else:
+                o.error_message, pos = read_nullable_string(data, pos)
+            if version >= 2:
+                if data[pos]:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+                else:
+                    pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[AclCreationResult], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("AclCreationResult", "unknown_tagged_fields", version)
+            write(_pack_h(o.error_code))
+            if version >= 2:
+                write(compact_nullable_string(o.error_message))
+            else:
+                write(nullable_string(o.error_message))
+            if version >= 2:
+                if o.unknown_tagged_fields:
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(b"\x00")
+
+
+class CreateAclsRequest(Request[CreateAclsResponse]):
+    API_KEY: ClassVar[int] = 30
+    LOWEST_VERSION: ClassVar[int] = 1
+    HIGHEST_VERSION: ClassVar[int] = 3
+    FLEXIBLE_FROM: ClassVar[int] = 2
+    RESPONSE: ClassVar[type[CreateAclsResponse]] = CreateAclsResponse
 
     __slots__ = (
         "creations",
@@ -191,123 +312,3 @@ class AclCreation(Struct):
                     write(_pack_bbx(o.operation, o.permission_type))
             else:
                 write(_pack_bb(o.operation, o.permission_type))
-
-
-class CreateAclsResponse(Message):
-    API_KEY: ClassVar[int] = 30
-    LOWEST_VERSION: ClassVar[int] = 1
-    HIGHEST_VERSION: ClassVar[int] = 3
-    FLEXIBLE_FROM: ClassVar[int] = 2
-
-    __slots__ = (
-        "throttle_time_ms",
-        "results",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        results: list[AclCreationResult] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.results: list[AclCreationResult] = [] if results is None else results
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[CreateAclsResponse, int]:
-        o = CreateAclsResponse.__new__(CreateAclsResponse)
-        o.unknown_tagged_fields = None
-        (o.throttle_time_ms,) = _read_i(data, pos)
-        pos += 4
-        if version >= 2:
-            count, pos = read_compact_count(data, pos, 4)
-        else:
-            count, pos = read_count(data, pos, 4)
-        o.results, pos = AclCreationResult.decode_array(data, pos, version, count)
-        if version >= 2:
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 2:
-            if self.unknown_tagged_fields:
-                raise unsupported("CreateAclsResponse", "unknown_tagged_fields", version)
-        write(_pack_i(self.throttle_time_ms))
-        if version >= 2:
-            write(compact_count(self.results))
-        else:
-            write(count(self.results))
-        if self.results:
-            AclCreationResult.encode_array(self.results, out, version)
-        if version >= 2:
-            if self.unknown_tagged_fields:
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class AclCreationResult(Struct):
-    __slots__ = (
-        "error_code",
-        "error_message",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        error_message: str | None = "",
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.error_code = error_code
-        self.error_message = error_message
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[AclCreationResult], int]:
-        items: list[AclCreationResult] = []
-        new = AclCreationResult.__new__
-        for _ in range(length):
-            o = new(AclCreationResult)
-            o.unknown_tagged_fields = None
-            (o.error_code,) = _read_h(data, pos)
-            pos += 2
-            if version >= 2:
-                o.error_message, pos = read_compact_nullable_string(data, pos)
-            else:
-                o.error_message, pos = read_nullable_string(data, pos)
-            if version >= 2:
-                if data[pos]:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-                else:
-                    pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[AclCreationResult], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 2:
-                if o.unknown_tagged_fields:
-                    raise unsupported("AclCreationResult", "unknown_tagged_fields", version)
-            write(_pack_h(o.error_code))
-            if version >= 2:
-                write(compact_nullable_string(o.error_message))
-            else:
-                write(nullable_string(o.error_message))
-            if version >= 2:
-                if o.unknown_tagged_fields:
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(b"\x00")

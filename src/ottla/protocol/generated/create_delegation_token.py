@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import CodedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -43,11 +43,146 @@ _read_qB = _Format(">qB").unpack_from
 _read_qqq = _Format(">qqq").unpack_from
 
 
-class CreateDelegationTokenRequest(Message):
+class CreateDelegationTokenResponse(CodedResponse):
     API_KEY: ClassVar[int] = 38
     LOWEST_VERSION: ClassVar[int] = 1
     HIGHEST_VERSION: ClassVar[int] = 3
     FLEXIBLE_FROM: ClassVar[int] = 2
+
+    __slots__ = (
+        "error_code",
+        "principal_type",
+        "principal_name",
+        "token_requester_principal_type",
+        "token_requester_principal_name",
+        "issue_timestamp_ms",
+        "expiry_timestamp_ms",
+        "max_timestamp_ms",
+        "token_id",
+        "hmac",
+        "throttle_time_ms",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        error_code: int = 0,
+        principal_type: str = "",
+        principal_name: str = "",
+        token_requester_principal_type: str = "",
+        token_requester_principal_name: str = "",
+        issue_timestamp_ms: int = 0,
+        expiry_timestamp_ms: int = 0,
+        max_timestamp_ms: int = 0,
+        token_id: str = "",
+        hmac: bytes = b"",
+        throttle_time_ms: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.error_code = error_code
+        self.principal_type = principal_type
+        self.principal_name = principal_name
+        self.token_requester_principal_type = token_requester_principal_type
+        self.token_requester_principal_name = token_requester_principal_name
+        self.issue_timestamp_ms = issue_timestamp_ms
+        self.expiry_timestamp_ms = expiry_timestamp_ms
+        self.max_timestamp_ms = max_timestamp_ms
+        self.token_id = token_id
+        self.hmac = hmac
+        self.throttle_time_ms = throttle_time_ms
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[CreateDelegationTokenResponse, int]:
+        o = CreateDelegationTokenResponse.__new__(CreateDelegationTokenResponse)
+        o.unknown_tagged_fields = None
+        (o.error_code,) = _read_h(data, pos)
+        pos += 2
+        if version >= 2:
+            o.principal_type, pos = read_compact_string(data, pos)
+        else:
+            o.principal_type, pos = read_string(data, pos)
+        if version >= 2:
+            o.principal_name, pos = read_compact_string(data, pos)
+        else:
+            o.principal_name, pos = read_string(data, pos)
+        if version >= 3:
+            o.token_requester_principal_type, pos = read_compact_string(data, pos)
+        else:
+            o.token_requester_principal_type = ""
+        if version >= 3:
+            o.token_requester_principal_name, pos = read_compact_string(data, pos)
+        else:
+            o.token_requester_principal_name = ""
+        o.issue_timestamp_ms, o.expiry_timestamp_ms, o.max_timestamp_ms = _read_qqq(data, pos)
+        pos += 24
+        if version >= 2:
+            o.token_id, pos = read_compact_string(data, pos)
+        else:
+            o.token_id, pos = read_string(data, pos)
+        if version >= 2:
+            o.hmac, pos = read_compact_bytes(data, pos)
+        else:
+            o.hmac, pos = read_bytes(data, pos)
+        if version >= 2:
+            o.throttle_time_ms, tags = _read_iB(data, pos)
+            pos += 5
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        else:
+            (o.throttle_time_ms,) = _read_i(data, pos)
+            pos += 4
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 3:
+            if self.token_requester_principal_type != "":
+                raise unsupported("CreateDelegationTokenResponse", "token_requester_principal_type", version)
+            if self.token_requester_principal_name != "":
+                raise unsupported("CreateDelegationTokenResponse", "token_requester_principal_name", version)
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("CreateDelegationTokenResponse", "unknown_tagged_fields", version)
+        write(_pack_h(self.error_code))
+        if version >= 2:
+            write(compact_string(self.principal_type))
+        else:
+            write(string(self.principal_type))
+        if version >= 2:
+            write(compact_string(self.principal_name))
+        else:
+            write(string(self.principal_name))
+        if version >= 3:
+            write(compact_string(self.token_requester_principal_type))
+        if version >= 3:
+            write(compact_string(self.token_requester_principal_name))
+        write(_pack_qqq(self.issue_timestamp_ms, self.expiry_timestamp_ms, self.max_timestamp_ms))
+        if version >= 2:
+            write(compact_string(self.token_id))
+        else:
+            write(string(self.token_id))
+        if version >= 2:
+            write(compact_bytes(self.hmac))
+        else:
+            write(sized_bytes(self.hmac))
+        if version >= 2:
+            if self.unknown_tagged_fields:
+                write(_pack_i(self.throttle_time_ms))
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(_pack_ix(self.throttle_time_ms))
+        else:
+            write(_pack_i(self.throttle_time_ms))
+
+
+class CreateDelegationTokenRequest(Request[CreateDelegationTokenResponse]):
+    API_KEY: ClassVar[int] = 38
+    LOWEST_VERSION: ClassVar[int] = 1
+    HIGHEST_VERSION: ClassVar[int] = 3
+    FLEXIBLE_FROM: ClassVar[int] = 2
+    RESPONSE: ClassVar[type[CreateDelegationTokenResponse]] = CreateDelegationTokenResponse
 
     __slots__ = (
         "owner_principal_type",
@@ -192,137 +327,3 @@ class CreatableRenewers(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-
-
-class CreateDelegationTokenResponse(Message):
-    API_KEY: ClassVar[int] = 38
-    LOWEST_VERSION: ClassVar[int] = 1
-    HIGHEST_VERSION: ClassVar[int] = 3
-    FLEXIBLE_FROM: ClassVar[int] = 2
-
-    __slots__ = (
-        "error_code",
-        "principal_type",
-        "principal_name",
-        "token_requester_principal_type",
-        "token_requester_principal_name",
-        "issue_timestamp_ms",
-        "expiry_timestamp_ms",
-        "max_timestamp_ms",
-        "token_id",
-        "hmac",
-        "throttle_time_ms",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        principal_type: str = "",
-        principal_name: str = "",
-        token_requester_principal_type: str = "",
-        token_requester_principal_name: str = "",
-        issue_timestamp_ms: int = 0,
-        expiry_timestamp_ms: int = 0,
-        max_timestamp_ms: int = 0,
-        token_id: str = "",
-        hmac: bytes = b"",
-        throttle_time_ms: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.error_code = error_code
-        self.principal_type = principal_type
-        self.principal_name = principal_name
-        self.token_requester_principal_type = token_requester_principal_type
-        self.token_requester_principal_name = token_requester_principal_name
-        self.issue_timestamp_ms = issue_timestamp_ms
-        self.expiry_timestamp_ms = expiry_timestamp_ms
-        self.max_timestamp_ms = max_timestamp_ms
-        self.token_id = token_id
-        self.hmac = hmac
-        self.throttle_time_ms = throttle_time_ms
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[CreateDelegationTokenResponse, int]:
-        o = CreateDelegationTokenResponse.__new__(CreateDelegationTokenResponse)
-        o.unknown_tagged_fields = None
-        (o.error_code,) = _read_h(data, pos)
-        pos += 2
-        if version >= 2:
-            o.principal_type, pos = read_compact_string(data, pos)
-        else:
-            o.principal_type, pos = read_string(data, pos)
-        if version >= 2:
-            o.principal_name, pos = read_compact_string(data, pos)
-        else:
-            o.principal_name, pos = read_string(data, pos)
-        if version >= 3:
-            o.token_requester_principal_type, pos = read_compact_string(data, pos)
-        else:
-            o.token_requester_principal_type = ""
-        if version >= 3:
-            o.token_requester_principal_name, pos = read_compact_string(data, pos)
-        else:
-            o.token_requester_principal_name = ""
-        o.issue_timestamp_ms, o.expiry_timestamp_ms, o.max_timestamp_ms = _read_qqq(data, pos)
-        pos += 24
-        if version >= 2:
-            o.token_id, pos = read_compact_string(data, pos)
-        else:
-            o.token_id, pos = read_string(data, pos)
-        if version >= 2:
-            o.hmac, pos = read_compact_bytes(data, pos)
-        else:
-            o.hmac, pos = read_bytes(data, pos)
-        if version >= 2:
-            o.throttle_time_ms, tags = _read_iB(data, pos)
-            pos += 5
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        else:
-            (o.throttle_time_ms,) = _read_i(data, pos)
-            pos += 4
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 3:
-            if self.token_requester_principal_type != "":
-                raise unsupported("CreateDelegationTokenResponse", "token_requester_principal_type", version)
-            if self.token_requester_principal_name != "":
-                raise unsupported("CreateDelegationTokenResponse", "token_requester_principal_name", version)
-        if version < 2:
-            if self.unknown_tagged_fields:
-                raise unsupported("CreateDelegationTokenResponse", "unknown_tagged_fields", version)
-        write(_pack_h(self.error_code))
-        if version >= 2:
-            write(compact_string(self.principal_type))
-        else:
-            write(string(self.principal_type))
-        if version >= 2:
-            write(compact_string(self.principal_name))
-        else:
-            write(string(self.principal_name))
-        if version >= 3:
-            write(compact_string(self.token_requester_principal_type))
-        if version >= 3:
-            write(compact_string(self.token_requester_principal_name))
-        write(_pack_qqq(self.issue_timestamp_ms, self.expiry_timestamp_ms, self.max_timestamp_ms))
-        if version >= 2:
-            write(compact_string(self.token_id))
-        else:
-            write(string(self.token_id))
-        if version >= 2:
-            write(compact_bytes(self.hmac))
-        else:
-            write(sized_bytes(self.hmac))
-        if version >= 2:
-            if self.unknown_tagged_fields:
-                write(_pack_i(self.throttle_time_ms))
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(_pack_ix(self.throttle_time_ms))
-        else:
-            write(_pack_i(self.throttle_time_ms))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import Request, Response, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -43,11 +43,143 @@ _read_it = _Format(">i?").unpack_from
 _read_itB = _Format(">i?B").unpack_from
 
 
-class CreatePartitionsRequest(Message):
+class CreatePartitionsResponse(Response):
     API_KEY: ClassVar[int] = 37
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 3
     FLEXIBLE_FROM: ClassVar[int] = 2
+
+    __slots__ = (
+        "throttle_time_ms",
+        "results",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        results: list[CreatePartitionsTopicResult] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.results: list[CreatePartitionsTopicResult] = [] if results is None else results
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[CreatePartitionsResponse, int]:
+        o = CreatePartitionsResponse.__new__(CreatePartitionsResponse)
+        o.unknown_tagged_fields = None
+        (o.throttle_time_ms,) = _read_i(data, pos)
+        pos += 4
+        if version >= 2:
+            count, pos = read_compact_count(data, pos, 5)
+        else:
+            count, pos = read_count(data, pos, 6)
+        o.results, pos = CreatePartitionsTopicResult.decode_array(data, pos, version, count)
+        if version >= 2:
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("CreatePartitionsResponse", "unknown_tagged_fields", version)
+        write(_pack_i(self.throttle_time_ms))
+        if version >= 2:
+            write(compact_count(self.results))
+        else:
+            write(count(self.results))
+        if self.results:
+            CreatePartitionsTopicResult.encode_array(self.results, out, version)
+        if version >= 2:
+            if self.unknown_tagged_fields:
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class CreatePartitionsTopicResult(Struct):
+    __slots__ = (
+        "name",
+        "error_code",
+        "error_message",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        error_code: int = 0,
+        error_message: str | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.name = name
+        self.error_code = error_code
+        self.error_message = error_message
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[CreatePartitionsTopicResult], int]:
+        items: list[CreatePartitionsTopicResult] = []
+        new = CreatePartitionsTopicResult.__new__
+        for _ in range(length):
+            o = new(CreatePartitionsTopicResult)
+            o.unknown_tagged_fields = None
+            if version >= 2:
+                o.name, pos = read_compact_string(data, pos)
+            else:
+                o.name, pos = read_string(data, pos)
+            (o.error_code,) = _read_h(data, pos)
+            pos += 2
+            if version >= 2:
+                o.error_message, pos = read_compact_nullable_string(data, pos)
+            else:
+                o.error_message, pos = read_nullable_string(data, pos)
+            if version >= 2:
+                if data[pos]:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+                else:
+                    pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[CreatePartitionsTopicResult], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("CreatePartitionsTopicResult", "unknown_tagged_fields", version)
+            if version >= 2:
+                write(compact_string(o.name))
+            else:
+                write(string(o.name))
+            write(_pack_h(o.error_code))
+            if version >= 2:
+                write(compact_nullable_string(o.error_message))
+            else:
+                write(nullable_string(o.error_message))
+            if version >= 2:
+                if o.unknown_tagged_fields:
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(b"\x00")
+
+
+class CreatePartitionsRequest(Request[CreatePartitionsResponse]):
+    API_KEY: ClassVar[int] = 37
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 3
+    FLEXIBLE_FROM: ClassVar[int] = 2
+    RESPONSE: ClassVar[type[CreatePartitionsResponse]] = CreatePartitionsResponse
 
     __slots__ = (
         "topics",
@@ -236,137 +368,6 @@ class CreatePartitionsTopic(Struct):
                 write(nullable_count(o.assignments))
             if o.assignments:
                 CreatePartitionsAssignment.encode_array(o.assignments, out, version)
-            if version >= 2:
-                if o.unknown_tagged_fields:
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(b"\x00")
-
-
-class CreatePartitionsResponse(Message):
-    API_KEY: ClassVar[int] = 37
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 3
-    FLEXIBLE_FROM: ClassVar[int] = 2
-
-    __slots__ = (
-        "throttle_time_ms",
-        "results",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        results: list[CreatePartitionsTopicResult] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.results: list[CreatePartitionsTopicResult] = [] if results is None else results
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[CreatePartitionsResponse, int]:
-        o = CreatePartitionsResponse.__new__(CreatePartitionsResponse)
-        o.unknown_tagged_fields = None
-        (o.throttle_time_ms,) = _read_i(data, pos)
-        pos += 4
-        if version >= 2:
-            count, pos = read_compact_count(data, pos, 5)
-        else:
-            count, pos = read_count(data, pos, 6)
-        o.results, pos = CreatePartitionsTopicResult.decode_array(data, pos, version, count)
-        if version >= 2:
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 2:
-            if self.unknown_tagged_fields:
-                raise unsupported("CreatePartitionsResponse", "unknown_tagged_fields", version)
-        write(_pack_i(self.throttle_time_ms))
-        if version >= 2:
-            write(compact_count(self.results))
-        else:
-            write(count(self.results))
-        if self.results:
-            CreatePartitionsTopicResult.encode_array(self.results, out, version)
-        if version >= 2:
-            if self.unknown_tagged_fields:
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class CreatePartitionsTopicResult(Struct):
-    __slots__ = (
-        "name",
-        "error_code",
-        "error_message",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        error_code: int = 0,
-        error_message: str | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.name = name
-        self.error_code = error_code
-        self.error_message = error_message
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[CreatePartitionsTopicResult], int]:
-        items: list[CreatePartitionsTopicResult] = []
-        new = CreatePartitionsTopicResult.__new__
-        for _ in range(length):
-            o = new(CreatePartitionsTopicResult)
-            o.unknown_tagged_fields = None
-            if version >= 2:
-                o.name, pos = read_compact_string(data, pos)
-            else:
-                o.name, pos = read_string(data, pos)
-            (o.error_code,) = _read_h(data, pos)
-            pos += 2
-            if version >= 2:
-                o.error_message, pos = read_compact_nullable_string(data, pos)
-            else:
-                o.error_message, pos = read_nullable_string(data, pos)
-            if version >= 2:
-                if data[pos]:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-                else:
-                    pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[CreatePartitionsTopicResult], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 2:
-                if o.unknown_tagged_fields:
-                    raise unsupported("CreatePartitionsTopicResult", "unknown_tagged_fields", version)
-            if version >= 2:
-                write(compact_string(o.name))
-            else:
-                write(string(o.name))
-            write(_pack_h(o.error_code))
-            if version >= 2:
-                write(compact_nullable_string(o.error_message))
-            else:
-                write(nullable_string(o.error_message))
             if version >= 2:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)

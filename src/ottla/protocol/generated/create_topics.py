@@ -7,7 +7,7 @@ from struct import Struct as _Format
 from typing import ClassVar
 
 from ottla.common.errors import ProtocolViolation
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import Request, Response, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -52,11 +52,267 @@ _read_tbtB = _Format(">?b?B").unpack_from
 _read_uh = _Format(">16sh").unpack_from
 
 
-class CreateTopicsRequest(Message):
+class CreateTopicsResponse(Response):
     API_KEY: ClassVar[int] = 19
     LOWEST_VERSION: ClassVar[int] = 2
     HIGHEST_VERSION: ClassVar[int] = 7
     FLEXIBLE_FROM: ClassVar[int] = 5
+
+    __slots__ = (
+        "throttle_time_ms",
+        "topics",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        topics: list[CreatableTopicResult] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.topics: list[CreatableTopicResult] = [] if topics is None else topics
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[CreateTopicsResponse, int]:
+        o = CreateTopicsResponse.__new__(CreateTopicsResponse)
+        o.unknown_tagged_fields = None
+        (o.throttle_time_ms,) = _read_i(data, pos)
+        pos += 4
+        if version >= 5:
+            count, pos = read_compact_count(data, pos, 12)
+        else:
+            count, pos = read_count(data, pos, 6)
+        o.topics, pos = CreatableTopicResult.decode_array(data, pos, version, count)
+        if version >= 5:
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 5:
+            if self.unknown_tagged_fields:
+                raise unsupported("CreateTopicsResponse", "unknown_tagged_fields", version)
+        write(_pack_i(self.throttle_time_ms))
+        if version >= 5:
+            write(compact_count(self.topics))
+        else:
+            write(count(self.topics))
+        if self.topics:
+            CreatableTopicResult.encode_array(self.topics, out, version)
+        if version >= 5:
+            if self.unknown_tagged_fields:
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class CreatableTopicConfigs(Struct):
+    __slots__ = (
+        "name",
+        "value",
+        "read_only",
+        "config_source",
+        "is_sensitive",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        value: str | None = "",
+        read_only: bool = False,
+        config_source: int = -1,
+        is_sensitive: bool = False,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.name = name
+        self.value = value
+        self.read_only = read_only
+        self.config_source = config_source
+        self.is_sensitive = is_sensitive
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[CreatableTopicConfigs], int]:
+        items: list[CreatableTopicConfigs] = []
+        new = CreatableTopicConfigs.__new__
+        for _ in range(length):
+            o = new(CreatableTopicConfigs)
+            o.unknown_tagged_fields = None
+            o.name, pos = read_compact_string(data, pos)
+            o.value, pos = read_compact_nullable_string(data, pos)
+            o.read_only, o.config_source, o.is_sensitive, tags = _read_tbtB(data, pos)
+            pos += 4
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[CreatableTopicConfigs], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(compact_string(o.name))
+            write(compact_nullable_string(o.value))
+            if o.unknown_tagged_fields:
+                write(_pack_tbt(o.read_only, o.config_source, o.is_sensitive))
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(_pack_tbtx(o.read_only, o.config_source, o.is_sensitive))
+
+
+class CreatableTopicResult(Struct):
+    __slots__ = (
+        "name",
+        "topic_id",
+        "error_code",
+        "error_message",
+        "topic_config_error_code",
+        "num_partitions",
+        "replication_factor",
+        "configs",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        topic_id: bytes = ZERO_UUID,
+        error_code: int = 0,
+        error_message: str | None = "",
+        topic_config_error_code: int = 0,
+        num_partitions: int = -1,
+        replication_factor: int = -1,
+        configs: list[CreatableTopicConfigs] | None | tuple[()] = (),
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.error_code = error_code
+        self.error_message = error_message
+        self.topic_config_error_code = topic_config_error_code
+        self.num_partitions = num_partitions
+        self.replication_factor = replication_factor
+        self.configs: list[CreatableTopicConfigs] | None = [] if isinstance(configs, tuple) else configs
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[CreatableTopicResult], int]:
+        items: list[CreatableTopicResult] = []
+        new = CreatableTopicResult.__new__
+        for _ in range(length):
+            o = new(CreatableTopicResult)
+            o.topic_config_error_code = 0
+            o.unknown_tagged_fields = None
+            if version >= 5:
+                o.name, pos = read_compact_string(data, pos)
+            else:
+                o.name, pos = read_string(data, pos)
+            if version >= 7:
+                o.topic_id, o.error_code = _read_uh(data, pos)
+                pos += 18
+            else:
+                o.topic_id = ZERO_UUID
+                (o.error_code,) = _read_h(data, pos)
+                pos += 2
+            if version >= 5:
+                o.error_message, pos = read_compact_nullable_string(data, pos)
+            else:
+                o.error_message, pos = read_nullable_string(data, pos)
+            if version >= 5:
+                o.num_partitions, o.replication_factor = _read_ih(data, pos)
+                pos += 6
+            else:
+                o.num_partitions = -1
+                o.replication_factor = -1
+            if version >= 5:
+                count, pos = read_compact_nullable_count(data, pos, 6)
+                if count < 0:
+                    o.configs = None
+                else:
+                    o.configs, pos = CreatableTopicConfigs.decode_array(data, pos, version, count)
+            else:
+                o.configs = []
+            if version >= 5:
+                if data[pos]:
+                    pos = o._decode_tags(data, pos, version)
+                else:
+                    pos += 1
+            items.append(o)
+        return items, pos
+
+    def _decode_tags(self, data: bytes, pos: int, version: int) -> int:
+        tags, pos = read_tag_count(data, pos)
+        unknown: UnknownTags = []
+        for _ in range(tags):
+            tag, pos, end = read_tag(data, pos)
+            if tag == 0:
+                (self.topic_config_error_code,) = _read_h(data, pos)
+                pos += 2
+            else:
+                unknown.append((tag, data[pos:end]))
+                pos = end
+            if pos != end:
+                raise ProtocolViolation(f"tag {tag} ends at {pos} and not at {end}")
+        self.unknown_tagged_fields = unknown or None
+        return pos
+
+    @staticmethod
+    def encode_array(items: list[CreatableTopicResult], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 5:
+                if o.unknown_tagged_fields:
+                    raise unsupported("CreatableTopicResult", "unknown_tagged_fields", version)
+            if version >= 5:
+                write(compact_string(o.name))
+            else:
+                write(string(o.name))
+            if version >= 7:
+                write(_pack_uh(o.topic_id, o.error_code))
+            else:
+                write(_pack_h(o.error_code))
+            if version >= 5:
+                write(compact_nullable_string(o.error_message))
+            else:
+                write(nullable_string(o.error_message))
+            if version >= 5:
+                write(_pack_ih(o.num_partitions, o.replication_factor))
+            if version >= 5:
+                write(compact_nullable_count(o.configs))
+                if o.configs:
+                    CreatableTopicConfigs.encode_array(o.configs, out, version)
+            if version >= 5:
+                if o.unknown_tagged_fields or o.topic_config_error_code != 0:
+                    o._encode_tags(out, version)
+                else:
+                    write(b"\x00")
+
+    def _encode_tags(self, target: Writer, version: int) -> None:
+        known: UnknownTags = []
+        if self.topic_config_error_code != 0:
+            known.append((0, _pack_h(self.topic_config_error_code)))
+        write_tags(target, known, self.unknown_tagged_fields)
+
+
+class CreateTopicsRequest(Request[CreateTopicsResponse]):
+    API_KEY: ClassVar[int] = 19
+    LOWEST_VERSION: ClassVar[int] = 2
+    HIGHEST_VERSION: ClassVar[int] = 7
+    FLEXIBLE_FROM: ClassVar[int] = 5
+    RESPONSE: ClassVar[type[CreateTopicsResponse]] = CreateTopicsResponse
 
     __slots__ = (
         "topics",
@@ -335,258 +591,3 @@ class CreatableTopic(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-
-
-class CreateTopicsResponse(Message):
-    API_KEY: ClassVar[int] = 19
-    LOWEST_VERSION: ClassVar[int] = 2
-    HIGHEST_VERSION: ClassVar[int] = 7
-    FLEXIBLE_FROM: ClassVar[int] = 5
-
-    __slots__ = (
-        "throttle_time_ms",
-        "topics",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        topics: list[CreatableTopicResult] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.topics: list[CreatableTopicResult] = [] if topics is None else topics
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[CreateTopicsResponse, int]:
-        o = CreateTopicsResponse.__new__(CreateTopicsResponse)
-        o.unknown_tagged_fields = None
-        (o.throttle_time_ms,) = _read_i(data, pos)
-        pos += 4
-        if version >= 5:
-            count, pos = read_compact_count(data, pos, 12)
-        else:
-            count, pos = read_count(data, pos, 6)
-        o.topics, pos = CreatableTopicResult.decode_array(data, pos, version, count)
-        if version >= 5:
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 5:
-            if self.unknown_tagged_fields:
-                raise unsupported("CreateTopicsResponse", "unknown_tagged_fields", version)
-        write(_pack_i(self.throttle_time_ms))
-        if version >= 5:
-            write(compact_count(self.topics))
-        else:
-            write(count(self.topics))
-        if self.topics:
-            CreatableTopicResult.encode_array(self.topics, out, version)
-        if version >= 5:
-            if self.unknown_tagged_fields:
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class CreatableTopicConfigs(Struct):
-    __slots__ = (
-        "name",
-        "value",
-        "read_only",
-        "config_source",
-        "is_sensitive",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        value: str | None = "",
-        read_only: bool = False,
-        config_source: int = -1,
-        is_sensitive: bool = False,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.name = name
-        self.value = value
-        self.read_only = read_only
-        self.config_source = config_source
-        self.is_sensitive = is_sensitive
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[CreatableTopicConfigs], int]:
-        items: list[CreatableTopicConfigs] = []
-        new = CreatableTopicConfigs.__new__
-        for _ in range(length):
-            o = new(CreatableTopicConfigs)
-            o.unknown_tagged_fields = None
-            o.name, pos = read_compact_string(data, pos)
-            o.value, pos = read_compact_nullable_string(data, pos)
-            o.read_only, o.config_source, o.is_sensitive, tags = _read_tbtB(data, pos)
-            pos += 4
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[CreatableTopicConfigs], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(compact_string(o.name))
-            write(compact_nullable_string(o.value))
-            if o.unknown_tagged_fields:
-                write(_pack_tbt(o.read_only, o.config_source, o.is_sensitive))
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(_pack_tbtx(o.read_only, o.config_source, o.is_sensitive))
-
-
-class CreatableTopicResult(Struct):
-    __slots__ = (
-        "name",
-        "topic_id",
-        "error_code",
-        "error_message",
-        "topic_config_error_code",
-        "num_partitions",
-        "replication_factor",
-        "configs",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        topic_id: bytes = ZERO_UUID,
-        error_code: int = 0,
-        error_message: str | None = "",
-        topic_config_error_code: int = 0,
-        num_partitions: int = -1,
-        replication_factor: int = -1,
-        configs: list[CreatableTopicConfigs] | None | tuple[()] = (),
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.name = name
-        self.topic_id = topic_id
-        self.error_code = error_code
-        self.error_message = error_message
-        self.topic_config_error_code = topic_config_error_code
-        self.num_partitions = num_partitions
-        self.replication_factor = replication_factor
-        self.configs: list[CreatableTopicConfigs] | None = [] if isinstance(configs, tuple) else configs
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[CreatableTopicResult], int]:
-        items: list[CreatableTopicResult] = []
-        new = CreatableTopicResult.__new__
-        for _ in range(length):
-            o = new(CreatableTopicResult)
-            o.topic_config_error_code = 0
-            o.unknown_tagged_fields = None
-            if version >= 5:
-                o.name, pos = read_compact_string(data, pos)
-            else:
-                o.name, pos = read_string(data, pos)
-            if version >= 7:
-                o.topic_id, o.error_code = _read_uh(data, pos)
-                pos += 18
-            else:
-                o.topic_id = ZERO_UUID
-                (o.error_code,) = _read_h(data, pos)
-                pos += 2
-            if version >= 5:
-                o.error_message, pos = read_compact_nullable_string(data, pos)
-            else:
-                o.error_message, pos = read_nullable_string(data, pos)
-            if version >= 5:
-                o.num_partitions, o.replication_factor = _read_ih(data, pos)
-                pos += 6
-            else:
-                o.num_partitions = -1
-                o.replication_factor = -1
-            if version >= 5:
-                count, pos = read_compact_nullable_count(data, pos, 6)
-                if count < 0:
-                    o.configs = None
-                else:
-                    o.configs, pos = CreatableTopicConfigs.decode_array(data, pos, version, count)
-            else:
-                o.configs = []
-            if version >= 5:
-                if data[pos]:
-                    pos = o._decode_tags(data, pos, version)
-                else:
-                    pos += 1
-            items.append(o)
-        return items, pos
-
-    def _decode_tags(self, data: bytes, pos: int, version: int) -> int:
-        tags, pos = read_tag_count(data, pos)
-        unknown: UnknownTags = []
-        for _ in range(tags):
-            tag, pos, end = read_tag(data, pos)
-            if tag == 0:
-                (self.topic_config_error_code,) = _read_h(data, pos)
-                pos += 2
-            else:
-                unknown.append((tag, data[pos:end]))
-                pos = end
-            if pos != end:
-                raise ProtocolViolation(f"tag {tag} ends at {pos} and not at {end}")
-        self.unknown_tagged_fields = unknown or None
-        return pos
-
-    @staticmethod
-    def encode_array(items: list[CreatableTopicResult], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 5:
-                if o.unknown_tagged_fields:
-                    raise unsupported("CreatableTopicResult", "unknown_tagged_fields", version)
-            if version >= 5:
-                write(compact_string(o.name))
-            else:
-                write(string(o.name))
-            if version >= 7:
-                write(_pack_uh(o.topic_id, o.error_code))
-            else:
-                write(_pack_h(o.error_code))
-            if version >= 5:
-                write(compact_nullable_string(o.error_message))
-            else:
-                write(nullable_string(o.error_message))
-            if version >= 5:
-                write(_pack_ih(o.num_partitions, o.replication_factor))
-            if version >= 5:
-                write(compact_nullable_count(o.configs))
-                if o.configs:
-                    CreatableTopicConfigs.encode_array(o.configs, out, version)
-            if version >= 5:
-                if o.unknown_tagged_fields or o.topic_config_error_code != 0:
-                    o._encode_tags(out, version)
-                else:
-                    write(b"\x00")
-
-    def _encode_tags(self, target: Writer, version: int) -> None:
-        known: UnknownTags = []
-        if self.topic_config_error_code != 0:
-            known.append((0, _pack_h(self.topic_config_error_code)))
-        write_tags(target, known, self.unknown_tagged_fields)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import Request, Response, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -39,161 +39,7 @@ _read_h = _Format(">h").unpack_from
 _read_i = _Format(">i").unpack_from
 
 
-class DeleteAclsRequest(Message):
-    API_KEY: ClassVar[int] = 31
-    LOWEST_VERSION: ClassVar[int] = 1
-    HIGHEST_VERSION: ClassVar[int] = 3
-    FLEXIBLE_FROM: ClassVar[int] = 2
-
-    __slots__ = (
-        "filters",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        filters: list[DeleteAclsFilter] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.filters: list[DeleteAclsFilter] = [] if filters is None else filters
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[DeleteAclsRequest, int]:
-        o = DeleteAclsRequest.__new__(DeleteAclsRequest)
-        o.unknown_tagged_fields = None
-        if version >= 2:
-            count, pos = read_compact_count(data, pos, 8)
-        else:
-            count, pos = read_count(data, pos, 10)
-        o.filters, pos = DeleteAclsFilter.decode_array(data, pos, version, count)
-        if version >= 2:
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 2:
-            if self.unknown_tagged_fields:
-                raise unsupported("DeleteAclsRequest", "unknown_tagged_fields", version)
-        if version >= 2:
-            write(compact_count(self.filters))
-        else:
-            write(count(self.filters))
-        if self.filters:
-            DeleteAclsFilter.encode_array(self.filters, out, version)
-        if version >= 2:
-            if self.unknown_tagged_fields:
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class DeleteAclsFilter(Struct):
-    __slots__ = (
-        "resource_type_filter",
-        "resource_name_filter",
-        "pattern_type_filter",
-        "principal_filter",
-        "host_filter",
-        "operation",
-        "permission_type",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        resource_type_filter: int = 0,
-        resource_name_filter: str | None = "",
-        pattern_type_filter: int = 3,
-        principal_filter: str | None = "",
-        host_filter: str | None = "",
-        operation: int = 0,
-        permission_type: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.resource_type_filter = resource_type_filter
-        self.resource_name_filter = resource_name_filter
-        self.pattern_type_filter = pattern_type_filter
-        self.principal_filter = principal_filter
-        self.host_filter = host_filter
-        self.operation = operation
-        self.permission_type = permission_type
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[DeleteAclsFilter], int]:
-        items: list[DeleteAclsFilter] = []
-        new = DeleteAclsFilter.__new__
-        for _ in range(length):
-            o = new(DeleteAclsFilter)
-            o.unknown_tagged_fields = None
-            (o.resource_type_filter,) = _read_b(data, pos)
-            pos += 1
-            if version >= 2:
-                o.resource_name_filter, pos = read_compact_nullable_string(data, pos)
-            else:
-                o.resource_name_filter, pos = read_nullable_string(data, pos)
-            (o.pattern_type_filter,) = _read_b(data, pos)
-            pos += 1
-            if version >= 2:
-                o.principal_filter, pos = read_compact_nullable_string(data, pos)
-            else:
-                o.principal_filter, pos = read_nullable_string(data, pos)
-            if version >= 2:
-                o.host_filter, pos = read_compact_nullable_string(data, pos)
-            else:
-                o.host_filter, pos = read_nullable_string(data, pos)
-            if version >= 2:
-                o.operation, o.permission_type, tags = _read_bbB(data, pos)
-                pos += 3
-                if tags:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-            else:
-                o.operation, o.permission_type = _read_bb(data, pos)
-                pos += 2
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[DeleteAclsFilter], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 2:
-                if o.unknown_tagged_fields:
-                    raise unsupported("DeleteAclsFilter", "unknown_tagged_fields", version)
-            write(_pack_b(o.resource_type_filter))
-            if version >= 2:
-                write(compact_nullable_string(o.resource_name_filter))
-            else:
-                write(nullable_string(o.resource_name_filter))
-            write(_pack_b(o.pattern_type_filter))
-            if version >= 2:
-                write(compact_nullable_string(o.principal_filter))
-            else:
-                write(nullable_string(o.principal_filter))
-            if version >= 2:
-                write(compact_nullable_string(o.host_filter))
-            else:
-                write(nullable_string(o.host_filter))
-            if version >= 2:
-                if o.unknown_tagged_fields:
-                    write(_pack_bb(o.operation, o.permission_type))
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(_pack_bbx(o.operation, o.permission_type))
-            else:
-                write(_pack_bb(o.operation, o.permission_type))
-
-
-class DeleteAclsResponse(Message):
+class DeleteAclsResponse(Response):
     API_KEY: ClassVar[int] = 31
     LOWEST_VERSION: ClassVar[int] = 1
     HIGHEST_VERSION: ClassVar[int] = 3
@@ -442,3 +288,158 @@ class DeleteAclsFilterResult(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
+
+
+class DeleteAclsRequest(Request[DeleteAclsResponse]):
+    API_KEY: ClassVar[int] = 31
+    LOWEST_VERSION: ClassVar[int] = 1
+    HIGHEST_VERSION: ClassVar[int] = 3
+    FLEXIBLE_FROM: ClassVar[int] = 2
+    RESPONSE: ClassVar[type[DeleteAclsResponse]] = DeleteAclsResponse
+
+    __slots__ = (
+        "filters",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        filters: list[DeleteAclsFilter] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.filters: list[DeleteAclsFilter] = [] if filters is None else filters
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[DeleteAclsRequest, int]:
+        o = DeleteAclsRequest.__new__(DeleteAclsRequest)
+        o.unknown_tagged_fields = None
+        if version >= 2:
+            count, pos = read_compact_count(data, pos, 8)
+        else:
+            count, pos = read_count(data, pos, 10)
+        o.filters, pos = DeleteAclsFilter.decode_array(data, pos, version, count)
+        if version >= 2:
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("DeleteAclsRequest", "unknown_tagged_fields", version)
+        if version >= 2:
+            write(compact_count(self.filters))
+        else:
+            write(count(self.filters))
+        if self.filters:
+            DeleteAclsFilter.encode_array(self.filters, out, version)
+        if version >= 2:
+            if self.unknown_tagged_fields:
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class DeleteAclsFilter(Struct):
+    __slots__ = (
+        "resource_type_filter",
+        "resource_name_filter",
+        "pattern_type_filter",
+        "principal_filter",
+        "host_filter",
+        "operation",
+        "permission_type",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        resource_type_filter: int = 0,
+        resource_name_filter: str | None = "",
+        pattern_type_filter: int = 3,
+        principal_filter: str | None = "",
+        host_filter: str | None = "",
+        operation: int = 0,
+        permission_type: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.resource_type_filter = resource_type_filter
+        self.resource_name_filter = resource_name_filter
+        self.pattern_type_filter = pattern_type_filter
+        self.principal_filter = principal_filter
+        self.host_filter = host_filter
+        self.operation = operation
+        self.permission_type = permission_type
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[DeleteAclsFilter], int]:
+        items: list[DeleteAclsFilter] = []
+        new = DeleteAclsFilter.__new__
+        for _ in range(length):
+            o = new(DeleteAclsFilter)
+            o.unknown_tagged_fields = None
+            (o.resource_type_filter,) = _read_b(data, pos)
+            pos += 1
+            if version >= 2:
+                o.resource_name_filter, pos = read_compact_nullable_string(data, pos)
+            else:
+                o.resource_name_filter, pos = read_nullable_string(data, pos)
+            (o.pattern_type_filter,) = _read_b(data, pos)
+            pos += 1
+            if version >= 2:
+                o.principal_filter, pos = read_compact_nullable_string(data, pos)
+            else:
+                o.principal_filter, pos = read_nullable_string(data, pos)
+            if version >= 2:
+                o.host_filter, pos = read_compact_nullable_string(data, pos)
+            else:
+                o.host_filter, pos = read_nullable_string(data, pos)
+            if version >= 2:
+                o.operation, o.permission_type, tags = _read_bbB(data, pos)
+                pos += 3
+                if tags:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+            else:
+                o.operation, o.permission_type = _read_bb(data, pos)
+                pos += 2
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[DeleteAclsFilter], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("DeleteAclsFilter", "unknown_tagged_fields", version)
+            write(_pack_b(o.resource_type_filter))
+            if version >= 2:
+                write(compact_nullable_string(o.resource_name_filter))
+            else:
+                write(nullable_string(o.resource_name_filter))
+            write(_pack_b(o.pattern_type_filter))
+            if version >= 2:
+                write(compact_nullable_string(o.principal_filter))
+            else:
+                write(nullable_string(o.principal_filter))
+            if version >= 2:
+                write(compact_nullable_string(o.host_filter))
+            else:
+                write(nullable_string(o.host_filter))
+            if version >= 2:
+                if o.unknown_tagged_fields:
+                    write(_pack_bb(o.operation, o.permission_type))
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(_pack_bbx(o.operation, o.permission_type))
+            else:
+                write(_pack_bb(o.operation, o.permission_type))

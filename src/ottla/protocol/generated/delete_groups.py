@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import Request, Response, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -35,64 +35,7 @@ _read_hB = _Format(">hB").unpack_from
 _read_i = _Format(">i").unpack_from
 
 
-class DeleteGroupsRequest(Message):
-    API_KEY: ClassVar[int] = 42
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 2
-    FLEXIBLE_FROM: ClassVar[int] = 2
-
-    __slots__ = (
-        "groups_names",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        groups_names: list[str] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.groups_names: list[str] = [] if groups_names is None else groups_names
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[DeleteGroupsRequest, int]:
-        o = DeleteGroupsRequest.__new__(DeleteGroupsRequest)
-        o.unknown_tagged_fields = None
-        if version >= 2:
-            count, pos = read_compact_count(data, pos, 1)
-            o.groups_names, pos = read_compact_strings(data, pos, count)
-        else:
-            count, pos = read_count(data, pos, 2)
-            o.groups_names, pos = read_strings(data, pos, count)
-        if version >= 2:
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 2:
-            if self.unknown_tagged_fields:
-                raise unsupported("DeleteGroupsRequest", "unknown_tagged_fields", version)
-        if version >= 2:
-            write(compact_count(self.groups_names))
-            if self.groups_names:
-                write(compact_strings(self.groups_names))
-        else:
-            write(count(self.groups_names))
-            if self.groups_names:
-                write(strings(self.groups_names))
-        if version >= 2:
-            if self.unknown_tagged_fields:
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class DeleteGroupsResponse(Message):
+class DeleteGroupsResponse(Response):
     API_KEY: ClassVar[int] = 42
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 2
@@ -213,3 +156,61 @@ class DeletableGroupResult(Struct):
                     write(_pack_hx(o.error_code))
             else:
                 write(_pack_h(o.error_code))
+
+
+class DeleteGroupsRequest(Request[DeleteGroupsResponse]):
+    API_KEY: ClassVar[int] = 42
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 2
+    FLEXIBLE_FROM: ClassVar[int] = 2
+    RESPONSE: ClassVar[type[DeleteGroupsResponse]] = DeleteGroupsResponse
+
+    __slots__ = (
+        "groups_names",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        groups_names: list[str] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.groups_names: list[str] = [] if groups_names is None else groups_names
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[DeleteGroupsRequest, int]:
+        o = DeleteGroupsRequest.__new__(DeleteGroupsRequest)
+        o.unknown_tagged_fields = None
+        if version >= 2:
+            count, pos = read_compact_count(data, pos, 1)
+            o.groups_names, pos = read_compact_strings(data, pos, count)
+        else:
+            count, pos = read_count(data, pos, 2)
+            o.groups_names, pos = read_strings(data, pos, count)
+        if version >= 2:
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("DeleteGroupsRequest", "unknown_tagged_fields", version)
+        if version >= 2:
+            write(compact_count(self.groups_names))
+            if self.groups_names:
+                write(compact_strings(self.groups_names))
+        else:
+            write(count(self.groups_names))
+            if self.groups_names:
+                write(strings(self.groups_names))
+        if version >= 2:
+            if self.unknown_tagged_fields:
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(b"\x00")

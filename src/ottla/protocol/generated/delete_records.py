@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import Request, Response, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -37,193 +37,7 @@ _read_iqh = _Format(">iqh").unpack_from
 _read_iqhB = _Format(">iqhB").unpack_from
 
 
-class DeleteRecordsRequest(Message):
-    API_KEY: ClassVar[int] = 21
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 2
-    FLEXIBLE_FROM: ClassVar[int] = 2
-
-    __slots__ = (
-        "topics",
-        "timeout_ms",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topics: list[DeleteRecordsTopic] | None = None,
-        timeout_ms: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topics: list[DeleteRecordsTopic] = [] if topics is None else topics
-        self.timeout_ms = timeout_ms
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[DeleteRecordsRequest, int]:
-        o = DeleteRecordsRequest.__new__(DeleteRecordsRequest)
-        o.unknown_tagged_fields = None
-        if version >= 2:
-            count, pos = read_compact_count(data, pos, 3)
-        else:
-            count, pos = read_count(data, pos, 6)
-        o.topics, pos = DeleteRecordsTopic.decode_array(data, pos, version, count)
-        if version >= 2:
-            o.timeout_ms, tags = _read_iB(data, pos)
-            pos += 5
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        else:
-            (o.timeout_ms,) = _read_i(data, pos)
-            pos += 4
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 2:
-            if self.unknown_tagged_fields:
-                raise unsupported("DeleteRecordsRequest", "unknown_tagged_fields", version)
-        if version >= 2:
-            write(compact_count(self.topics))
-        else:
-            write(count(self.topics))
-        if self.topics:
-            DeleteRecordsTopic.encode_array(self.topics, out, version)
-        if version >= 2:
-            if self.unknown_tagged_fields:
-                write(_pack_i(self.timeout_ms))
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(_pack_ix(self.timeout_ms))
-        else:
-            write(_pack_i(self.timeout_ms))
-
-
-class DeleteRecordsPartition(Struct):
-    __slots__ = (
-        "partition_index",
-        "offset",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        offset: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.partition_index = partition_index
-        self.offset = offset
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[DeleteRecordsPartition], int]:
-        items: list[DeleteRecordsPartition] = []
-        new = DeleteRecordsPartition.__new__
-        for _ in range(length):
-            o = new(DeleteRecordsPartition)
-            o.unknown_tagged_fields = None
-            if version >= 2:
-                o.partition_index, o.offset, tags = _read_iqB(data, pos)
-                pos += 13
-                if tags:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-            else:
-                o.partition_index, o.offset = _read_iq(data, pos)
-                pos += 12
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[DeleteRecordsPartition], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 2:
-                if o.unknown_tagged_fields:
-                    raise unsupported("DeleteRecordsPartition", "unknown_tagged_fields", version)
-            if version >= 2:
-                if o.unknown_tagged_fields:
-                    write(_pack_iq(o.partition_index, o.offset))
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(_pack_iqx(o.partition_index, o.offset))
-            else:
-                write(_pack_iq(o.partition_index, o.offset))
-
-
-class DeleteRecordsTopic(Struct):
-    __slots__ = (
-        "name",
-        "partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partitions: list[DeleteRecordsPartition] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.name = name
-        self.partitions: list[DeleteRecordsPartition] = [] if partitions is None else partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[DeleteRecordsTopic], int]:
-        items: list[DeleteRecordsTopic] = []
-        new = DeleteRecordsTopic.__new__
-        for _ in range(length):
-            o = new(DeleteRecordsTopic)
-            o.unknown_tagged_fields = None
-            if version >= 2:
-                o.name, pos = read_compact_string(data, pos)
-            else:
-                o.name, pos = read_string(data, pos)
-            if version >= 2:
-                count, pos = read_compact_count(data, pos, 13)
-            else:
-                count, pos = read_count(data, pos, 12)
-            o.partitions, pos = DeleteRecordsPartition.decode_array(data, pos, version, count)
-            if version >= 2:
-                if data[pos]:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-                else:
-                    pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[DeleteRecordsTopic], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 2:
-                if o.unknown_tagged_fields:
-                    raise unsupported("DeleteRecordsTopic", "unknown_tagged_fields", version)
-            if version >= 2:
-                write(compact_string(o.name))
-            else:
-                write(string(o.name))
-            if version >= 2:
-                write(compact_count(o.partitions))
-            else:
-                write(count(o.partitions))
-            if o.partitions:
-                DeleteRecordsPartition.encode_array(o.partitions, out, version)
-            if version >= 2:
-                if o.unknown_tagged_fields:
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(b"\x00")
-
-
-class DeleteRecordsResponse(Message):
+class DeleteRecordsResponse(Response):
     API_KEY: ClassVar[int] = 21
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 2
@@ -402,6 +216,193 @@ class DeleteRecordsTopicResult(Struct):
                 write(count(o.partitions))
             if o.partitions:
                 DeleteRecordsPartitionResult.encode_array(o.partitions, out, version)
+            if version >= 2:
+                if o.unknown_tagged_fields:
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(b"\x00")
+
+
+class DeleteRecordsRequest(Request[DeleteRecordsResponse]):
+    API_KEY: ClassVar[int] = 21
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 2
+    FLEXIBLE_FROM: ClassVar[int] = 2
+    RESPONSE: ClassVar[type[DeleteRecordsResponse]] = DeleteRecordsResponse
+
+    __slots__ = (
+        "topics",
+        "timeout_ms",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topics: list[DeleteRecordsTopic] | None = None,
+        timeout_ms: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topics: list[DeleteRecordsTopic] = [] if topics is None else topics
+        self.timeout_ms = timeout_ms
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[DeleteRecordsRequest, int]:
+        o = DeleteRecordsRequest.__new__(DeleteRecordsRequest)
+        o.unknown_tagged_fields = None
+        if version >= 2:
+            count, pos = read_compact_count(data, pos, 3)
+        else:
+            count, pos = read_count(data, pos, 6)
+        o.topics, pos = DeleteRecordsTopic.decode_array(data, pos, version, count)
+        if version >= 2:
+            o.timeout_ms, tags = _read_iB(data, pos)
+            pos += 5
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        else:
+            (o.timeout_ms,) = _read_i(data, pos)
+            pos += 4
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("DeleteRecordsRequest", "unknown_tagged_fields", version)
+        if version >= 2:
+            write(compact_count(self.topics))
+        else:
+            write(count(self.topics))
+        if self.topics:
+            DeleteRecordsTopic.encode_array(self.topics, out, version)
+        if version >= 2:
+            if self.unknown_tagged_fields:
+                write(_pack_i(self.timeout_ms))
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(_pack_ix(self.timeout_ms))
+        else:
+            write(_pack_i(self.timeout_ms))
+
+
+class DeleteRecordsPartition(Struct):
+    __slots__ = (
+        "partition_index",
+        "offset",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        partition_index: int = 0,
+        offset: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.partition_index = partition_index
+        self.offset = offset
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[DeleteRecordsPartition], int]:
+        items: list[DeleteRecordsPartition] = []
+        new = DeleteRecordsPartition.__new__
+        for _ in range(length):
+            o = new(DeleteRecordsPartition)
+            o.unknown_tagged_fields = None
+            if version >= 2:
+                o.partition_index, o.offset, tags = _read_iqB(data, pos)
+                pos += 13
+                if tags:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+            else:
+                o.partition_index, o.offset = _read_iq(data, pos)
+                pos += 12
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[DeleteRecordsPartition], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("DeleteRecordsPartition", "unknown_tagged_fields", version)
+            if version >= 2:
+                if o.unknown_tagged_fields:
+                    write(_pack_iq(o.partition_index, o.offset))
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(_pack_iqx(o.partition_index, o.offset))
+            else:
+                write(_pack_iq(o.partition_index, o.offset))
+
+
+class DeleteRecordsTopic(Struct):
+    __slots__ = (
+        "name",
+        "partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        partitions: list[DeleteRecordsPartition] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.name = name
+        self.partitions: list[DeleteRecordsPartition] = [] if partitions is None else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[DeleteRecordsTopic], int]:
+        items: list[DeleteRecordsTopic] = []
+        new = DeleteRecordsTopic.__new__
+        for _ in range(length):
+            o = new(DeleteRecordsTopic)
+            o.unknown_tagged_fields = None
+            if version >= 2:
+                o.name, pos = read_compact_string(data, pos)
+            else:
+                o.name, pos = read_string(data, pos)
+            if version >= 2:
+                count, pos = read_compact_count(data, pos, 13)
+            else:
+                count, pos = read_count(data, pos, 12)
+            o.partitions, pos = DeleteRecordsPartition.decode_array(data, pos, version, count)
+            if version >= 2:
+                if data[pos]:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+                else:
+                    pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[DeleteRecordsTopic], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("DeleteRecordsTopic", "unknown_tagged_fields", version)
+            if version >= 2:
+                write(compact_string(o.name))
+            else:
+                write(string(o.name))
+            if version >= 2:
+                write(compact_count(o.partitions))
+            else:
+                write(count(o.partitions))
+            if o.partitions:
+                DeleteRecordsPartition.encode_array(o.partitions, out, version)
             if version >= 2:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import ExplainedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -27,98 +27,7 @@ _read_ih = _Format(">ih").unpack_from
 _read_uh = _Format(">16sh").unpack_from
 
 
-class DeleteShareGroupOffsetsRequest(Message):
-    API_KEY: ClassVar[int] = 92
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 0
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "group_id",
-        "topics",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        topics: list[DeleteShareGroupOffsetsRequestTopic] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.group_id = group_id
-        self.topics: list[DeleteShareGroupOffsetsRequestTopic] = [] if topics is None else topics
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[DeleteShareGroupOffsetsRequest, int]:
-        o = DeleteShareGroupOffsetsRequest.__new__(DeleteShareGroupOffsetsRequest)
-        o.unknown_tagged_fields = None
-        o.group_id, pos = read_compact_string(data, pos)
-        count, pos = read_compact_count(data, pos, 2)
-        o.topics, pos = DeleteShareGroupOffsetsRequestTopic.decode_array(data, pos, version, count)
-        if data[pos]:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-        else:
-            pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        write(compact_string(self.group_id))
-        write(compact_count(self.topics))
-        if self.topics:
-            DeleteShareGroupOffsetsRequestTopic.encode_array(self.topics, out, version)
-        if self.unknown_tagged_fields:
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(b"\x00")
-
-
-class DeleteShareGroupOffsetsRequestTopic(Struct):
-    __slots__ = (
-        "topic_name",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topic_name = topic_name
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[DeleteShareGroupOffsetsRequestTopic], int]:
-        items: list[DeleteShareGroupOffsetsRequestTopic] = []
-        new = DeleteShareGroupOffsetsRequestTopic.__new__
-        for _ in range(length):
-            o = new(DeleteShareGroupOffsetsRequestTopic)
-            o.unknown_tagged_fields = None
-            o.topic_name, pos = read_compact_string(data, pos)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[DeleteShareGroupOffsetsRequestTopic], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(compact_string(o.topic_name))
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class DeleteShareGroupOffsetsResponse(Message):
+class DeleteShareGroupOffsetsResponse(ExplainedResponse):
     API_KEY: ClassVar[int] = 92
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 0
@@ -226,6 +135,98 @@ class DeleteShareGroupOffsetsResponseTopic(Struct):
             write(compact_string(o.topic_name))
             write(_pack_uh(o.topic_id, o.error_code))
             write(compact_nullable_string(o.error_message))
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class DeleteShareGroupOffsetsRequest(Request[DeleteShareGroupOffsetsResponse]):
+    API_KEY: ClassVar[int] = 92
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[DeleteShareGroupOffsetsResponse]] = DeleteShareGroupOffsetsResponse
+
+    __slots__ = (
+        "group_id",
+        "topics",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        group_id: str = "",
+        topics: list[DeleteShareGroupOffsetsRequestTopic] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.group_id = group_id
+        self.topics: list[DeleteShareGroupOffsetsRequestTopic] = [] if topics is None else topics
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[DeleteShareGroupOffsetsRequest, int]:
+        o = DeleteShareGroupOffsetsRequest.__new__(DeleteShareGroupOffsetsRequest)
+        o.unknown_tagged_fields = None
+        o.group_id, pos = read_compact_string(data, pos)
+        count, pos = read_compact_count(data, pos, 2)
+        o.topics, pos = DeleteShareGroupOffsetsRequestTopic.decode_array(data, pos, version, count)
+        if data[pos]:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+        else:
+            pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        write(compact_string(self.group_id))
+        write(compact_count(self.topics))
+        if self.topics:
+            DeleteShareGroupOffsetsRequestTopic.encode_array(self.topics, out, version)
+        if self.unknown_tagged_fields:
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(b"\x00")
+
+
+class DeleteShareGroupOffsetsRequestTopic(Struct):
+    __slots__ = (
+        "topic_name",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic_name: str = "",
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topic_name = topic_name
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[DeleteShareGroupOffsetsRequestTopic], int]:
+        items: list[DeleteShareGroupOffsetsRequestTopic] = []
+        new = DeleteShareGroupOffsetsRequestTopic.__new__
+        for _ in range(length):
+            o = new(DeleteShareGroupOffsetsRequestTopic)
+            o.unknown_tagged_fields = None
+            o.topic_name, pos = read_compact_string(data, pos)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[DeleteShareGroupOffsetsRequestTopic], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(compact_string(o.topic_name))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import Request, Response, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -43,139 +43,7 @@ _read_uB = _Format(">16sB").unpack_from
 _read_uh = _Format(">16sh").unpack_from
 
 
-class DeleteTopicsRequest(Message):
-    API_KEY: ClassVar[int] = 20
-    LOWEST_VERSION: ClassVar[int] = 1
-    HIGHEST_VERSION: ClassVar[int] = 6
-    FLEXIBLE_FROM: ClassVar[int] = 4
-
-    __slots__ = (
-        "topics",
-        "topic_names",
-        "timeout_ms",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topics: list[DeleteTopicState] | None = None,
-        topic_names: list[str] | None = None,
-        timeout_ms: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topics: list[DeleteTopicState] = [] if topics is None else topics
-        self.topic_names: list[str] = [] if topic_names is None else topic_names
-        self.timeout_ms = timeout_ms
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[DeleteTopicsRequest, int]:
-        o = DeleteTopicsRequest.__new__(DeleteTopicsRequest)
-        o.unknown_tagged_fields = None
-        if version >= 6:
-            count, pos = read_compact_count(data, pos, 18)
-            o.topics, pos = DeleteTopicState.decode_array(data, pos, version, count)
-        else:
-            o.topics = []
-        if version >= 6:
-            o.topic_names = []
-        elif version >= 4:
-            count, pos = read_compact_count(data, pos, 1)
-            o.topic_names, pos = read_compact_strings(data, pos, count)
-        else:
-            count, pos = read_count(data, pos, 2)
-            o.topic_names, pos = read_strings(data, pos, count)
-        if version >= 4:
-            o.timeout_ms, tags = _read_iB(data, pos)
-            pos += 5
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        else:
-            (o.timeout_ms,) = _read_i(data, pos)
-            pos += 4
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 6:
-            if self.topics:
-                raise unsupported("DeleteTopicsRequest", "topics", version)
-        if version < 4:
-            if self.unknown_tagged_fields:
-                raise unsupported("DeleteTopicsRequest", "unknown_tagged_fields", version)
-        if version >= 6:
-            write(compact_count(self.topics))
-            if self.topics:
-                DeleteTopicState.encode_array(self.topics, out, version)
-        if version >= 6:
-            pass
-        elif version >= 4:
-            write(compact_count(self.topic_names))
-            if self.topic_names:
-                write(compact_strings(self.topic_names))
-        else:
-            write(count(self.topic_names))
-            if self.topic_names:
-                write(strings(self.topic_names))
-        if version >= 4:
-            if self.unknown_tagged_fields:
-                write(_pack_i(self.timeout_ms))
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(_pack_ix(self.timeout_ms))
-        else:
-            write(_pack_i(self.timeout_ms))
-
-
-class DeleteTopicState(Struct):
-    __slots__ = (
-        "name",
-        "topic_id",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str | None = None,
-        topic_id: bytes = ZERO_UUID,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.name = name
-        self.topic_id = topic_id
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[DeleteTopicState], int]:
-        items: list[DeleteTopicState] = []
-        new = DeleteTopicState.__new__
-        for _ in range(length):
-            o = new(DeleteTopicState)
-            o.unknown_tagged_fields = None
-            o.name, pos = read_compact_nullable_string(data, pos)
-            o.topic_id, tags = _read_uB(data, pos)
-            pos += 17
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[DeleteTopicState], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(compact_nullable_string(o.name))
-            if o.unknown_tagged_fields:
-                write(_pack_u(o.topic_id))
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(_pack_ux(o.topic_id))
-
-
-class DeleteTopicsResponse(Message):
+class DeleteTopicsResponse(Response):
     API_KEY: ClassVar[int] = 20
     LOWEST_VERSION: ClassVar[int] = 1
     HIGHEST_VERSION: ClassVar[int] = 6
@@ -321,3 +189,136 @@ class DeletableTopicResult(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
+
+
+class DeleteTopicsRequest(Request[DeleteTopicsResponse]):
+    API_KEY: ClassVar[int] = 20
+    LOWEST_VERSION: ClassVar[int] = 1
+    HIGHEST_VERSION: ClassVar[int] = 6
+    FLEXIBLE_FROM: ClassVar[int] = 4
+    RESPONSE: ClassVar[type[DeleteTopicsResponse]] = DeleteTopicsResponse
+
+    __slots__ = (
+        "topics",
+        "topic_names",
+        "timeout_ms",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topics: list[DeleteTopicState] | None = None,
+        topic_names: list[str] | None = None,
+        timeout_ms: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topics: list[DeleteTopicState] = [] if topics is None else topics
+        self.topic_names: list[str] = [] if topic_names is None else topic_names
+        self.timeout_ms = timeout_ms
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[DeleteTopicsRequest, int]:
+        o = DeleteTopicsRequest.__new__(DeleteTopicsRequest)
+        o.unknown_tagged_fields = None
+        if version >= 6:
+            count, pos = read_compact_count(data, pos, 18)
+            o.topics, pos = DeleteTopicState.decode_array(data, pos, version, count)
+        else:
+            o.topics = []
+        if version >= 6:
+            o.topic_names = []
+        elif version >= 4:
+            count, pos = read_compact_count(data, pos, 1)
+            o.topic_names, pos = read_compact_strings(data, pos, count)
+        else:
+            count, pos = read_count(data, pos, 2)
+            o.topic_names, pos = read_strings(data, pos, count)
+        if version >= 4:
+            o.timeout_ms, tags = _read_iB(data, pos)
+            pos += 5
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        else:
+            (o.timeout_ms,) = _read_i(data, pos)
+            pos += 4
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 6:
+            if self.topics:
+                raise unsupported("DeleteTopicsRequest", "topics", version)
+        if version < 4:
+            if self.unknown_tagged_fields:
+                raise unsupported("DeleteTopicsRequest", "unknown_tagged_fields", version)
+        if version >= 6:
+            write(compact_count(self.topics))
+            if self.topics:
+                DeleteTopicState.encode_array(self.topics, out, version)
+        if version >= 6:
+            pass
+        elif version >= 4:
+            write(compact_count(self.topic_names))
+            if self.topic_names:
+                write(compact_strings(self.topic_names))
+        else:
+            write(count(self.topic_names))
+            if self.topic_names:
+                write(strings(self.topic_names))
+        if version >= 4:
+            if self.unknown_tagged_fields:
+                write(_pack_i(self.timeout_ms))
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(_pack_ix(self.timeout_ms))
+        else:
+            write(_pack_i(self.timeout_ms))
+
+
+class DeleteTopicState(Struct):
+    __slots__ = (
+        "name",
+        "topic_id",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str | None = None,
+        topic_id: bytes = ZERO_UUID,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[DeleteTopicState], int]:
+        items: list[DeleteTopicState] = []
+        new = DeleteTopicState.__new__
+        for _ in range(length):
+            o = new(DeleteTopicState)
+            o.unknown_tagged_fields = None
+            o.name, pos = read_compact_nullable_string(data, pos)
+            o.topic_id, tags = _read_uB(data, pos)
+            pos += 17
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[DeleteTopicState], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(compact_nullable_string(o.name))
+            if o.unknown_tagged_fields:
+                write(_pack_u(o.topic_id))
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(_pack_ux(o.topic_id))

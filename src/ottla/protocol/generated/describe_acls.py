@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import ExplainedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -37,104 +37,7 @@ _read_bbB = _Format(">bbB").unpack_from
 _read_ih = _Format(">ih").unpack_from
 
 
-class DescribeAclsRequest(Message):
-    API_KEY: ClassVar[int] = 29
-    LOWEST_VERSION: ClassVar[int] = 1
-    HIGHEST_VERSION: ClassVar[int] = 3
-    FLEXIBLE_FROM: ClassVar[int] = 2
-
-    __slots__ = (
-        "resource_type_filter",
-        "resource_name_filter",
-        "pattern_type_filter",
-        "principal_filter",
-        "host_filter",
-        "operation",
-        "permission_type",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        resource_type_filter: int = 0,
-        resource_name_filter: str | None = "",
-        pattern_type_filter: int = 3,
-        principal_filter: str | None = "",
-        host_filter: str | None = "",
-        operation: int = 0,
-        permission_type: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.resource_type_filter = resource_type_filter
-        self.resource_name_filter = resource_name_filter
-        self.pattern_type_filter = pattern_type_filter
-        self.principal_filter = principal_filter
-        self.host_filter = host_filter
-        self.operation = operation
-        self.permission_type = permission_type
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[DescribeAclsRequest, int]:
-        o = DescribeAclsRequest.__new__(DescribeAclsRequest)
-        o.unknown_tagged_fields = None
-        (o.resource_type_filter,) = _read_b(data, pos)
-        pos += 1
-        if version >= 2:
-            o.resource_name_filter, pos = read_compact_nullable_string(data, pos)
-        else:
-            o.resource_name_filter, pos = read_nullable_string(data, pos)
-        (o.pattern_type_filter,) = _read_b(data, pos)
-        pos += 1
-        if version >= 2:
-            o.principal_filter, pos = read_compact_nullable_string(data, pos)
-        else:
-            o.principal_filter, pos = read_nullable_string(data, pos)
-        if version >= 2:
-            o.host_filter, pos = read_compact_nullable_string(data, pos)
-        else:
-            o.host_filter, pos = read_nullable_string(data, pos)
-        if version >= 2:
-            o.operation, o.permission_type, tags = _read_bbB(data, pos)
-            pos += 3
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        else:
-            o.operation, o.permission_type = _read_bb(data, pos)
-            pos += 2
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 2:
-            if self.unknown_tagged_fields:
-                raise unsupported("DescribeAclsRequest", "unknown_tagged_fields", version)
-        write(_pack_b(self.resource_type_filter))
-        if version >= 2:
-            write(compact_nullable_string(self.resource_name_filter))
-        else:
-            write(nullable_string(self.resource_name_filter))
-        write(_pack_b(self.pattern_type_filter))
-        if version >= 2:
-            write(compact_nullable_string(self.principal_filter))
-        else:
-            write(nullable_string(self.principal_filter))
-        if version >= 2:
-            write(compact_nullable_string(self.host_filter))
-        else:
-            write(nullable_string(self.host_filter))
-        if version >= 2:
-            if self.unknown_tagged_fields:
-                write(_pack_bb(self.operation, self.permission_type))
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(_pack_bbx(self.operation, self.permission_type))
-        else:
-            write(_pack_bb(self.operation, self.permission_type))
-
-
-class DescribeAclsResponse(Message):
+class DescribeAclsResponse(ExplainedResponse):
     API_KEY: ClassVar[int] = 29
     LOWEST_VERSION: ClassVar[int] = 1
     HIGHEST_VERSION: ClassVar[int] = 3
@@ -363,3 +266,101 @@ class DescribeAclsResource(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
+
+
+class DescribeAclsRequest(Request[DescribeAclsResponse]):
+    API_KEY: ClassVar[int] = 29
+    LOWEST_VERSION: ClassVar[int] = 1
+    HIGHEST_VERSION: ClassVar[int] = 3
+    FLEXIBLE_FROM: ClassVar[int] = 2
+    RESPONSE: ClassVar[type[DescribeAclsResponse]] = DescribeAclsResponse
+
+    __slots__ = (
+        "resource_type_filter",
+        "resource_name_filter",
+        "pattern_type_filter",
+        "principal_filter",
+        "host_filter",
+        "operation",
+        "permission_type",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        resource_type_filter: int = 0,
+        resource_name_filter: str | None = "",
+        pattern_type_filter: int = 3,
+        principal_filter: str | None = "",
+        host_filter: str | None = "",
+        operation: int = 0,
+        permission_type: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.resource_type_filter = resource_type_filter
+        self.resource_name_filter = resource_name_filter
+        self.pattern_type_filter = pattern_type_filter
+        self.principal_filter = principal_filter
+        self.host_filter = host_filter
+        self.operation = operation
+        self.permission_type = permission_type
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[DescribeAclsRequest, int]:
+        o = DescribeAclsRequest.__new__(DescribeAclsRequest)
+        o.unknown_tagged_fields = None
+        (o.resource_type_filter,) = _read_b(data, pos)
+        pos += 1
+        if version >= 2:
+            o.resource_name_filter, pos = read_compact_nullable_string(data, pos)
+        else:
+            o.resource_name_filter, pos = read_nullable_string(data, pos)
+        (o.pattern_type_filter,) = _read_b(data, pos)
+        pos += 1
+        if version >= 2:
+            o.principal_filter, pos = read_compact_nullable_string(data, pos)
+        else:
+            o.principal_filter, pos = read_nullable_string(data, pos)
+        if version >= 2:
+            o.host_filter, pos = read_compact_nullable_string(data, pos)
+        else:
+            o.host_filter, pos = read_nullable_string(data, pos)
+        if version >= 2:
+            o.operation, o.permission_type, tags = _read_bbB(data, pos)
+            pos += 3
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        else:
+            o.operation, o.permission_type = _read_bb(data, pos)
+            pos += 2
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("DescribeAclsRequest", "unknown_tagged_fields", version)
+        write(_pack_b(self.resource_type_filter))
+        if version >= 2:
+            write(compact_nullable_string(self.resource_name_filter))
+        else:
+            write(nullable_string(self.resource_name_filter))
+        write(_pack_b(self.pattern_type_filter))
+        if version >= 2:
+            write(compact_nullable_string(self.principal_filter))
+        else:
+            write(nullable_string(self.principal_filter))
+        if version >= 2:
+            write(compact_nullable_string(self.host_filter))
+        else:
+            write(nullable_string(self.host_filter))
+        if version >= 2:
+            if self.unknown_tagged_fields:
+                write(_pack_bb(self.operation, self.permission_type))
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(_pack_bbx(self.operation, self.permission_type))
+        else:
+            write(_pack_bb(self.operation, self.permission_type))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import ExplainedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -45,141 +45,7 @@ _read_t = _Format(">?").unpack_from
 _read_tB = _Format(">?B").unpack_from
 
 
-class DescribeClientQuotasRequest(Message):
-    API_KEY: ClassVar[int] = 48
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 1
-    FLEXIBLE_FROM: ClassVar[int] = 1
-
-    __slots__ = (
-        "components",
-        "strict",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        components: list[ComponentData] | None = None,
-        strict: bool = False,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.components: list[ComponentData] = [] if components is None else components
-        self.strict = strict
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[DescribeClientQuotasRequest, int]:
-        o = DescribeClientQuotasRequest.__new__(DescribeClientQuotasRequest)
-        o.unknown_tagged_fields = None
-        if version >= 1:
-            count, pos = read_compact_count(data, pos, 4)
-        else:
-            count, pos = read_count(data, pos, 5)
-        o.components, pos = ComponentData.decode_array(data, pos, version, count)
-        if version >= 1:
-            o.strict, tags = _read_tB(data, pos)
-            pos += 2
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        else:
-            (o.strict,) = _read_t(data, pos)
-            pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 1:
-            if self.unknown_tagged_fields:
-                raise unsupported("DescribeClientQuotasRequest", "unknown_tagged_fields", version)
-        if version >= 1:
-            write(compact_count(self.components))
-        else:
-            write(count(self.components))
-        if self.components:
-            ComponentData.encode_array(self.components, out, version)
-        if version >= 1:
-            if self.unknown_tagged_fields:
-                write(_pack_t(self.strict))
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(_pack_tx(self.strict))
-        else:
-            write(_pack_t(self.strict))
-
-
-class ComponentData(Struct):
-    __slots__ = (
-        "entity_type",
-        "match_type",
-        "match",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        entity_type: str = "",
-        match_type: int = 0,
-        match: str | None = "",
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.entity_type = entity_type
-        self.match_type = match_type
-        self.match = match
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[ComponentData], int]:
-        items: list[ComponentData] = []
-        new = ComponentData.__new__
-        for _ in range(length):
-            o = new(ComponentData)
-            o.unknown_tagged_fields = None
-            if version >= 1:
-                o.entity_type, pos = read_compact_string(data, pos)
-            else:
-                o.entity_type, pos = read_string(data, pos)
-            (o.match_type,) = _read_b(data, pos)
-            pos += 1
-            if version >= 1:
-                o.match, pos = read_compact_nullable_string(data, pos)
-            else:
-                o.match, pos = read_nullable_string(data, pos)
-            if version >= 1:
-                if data[pos]:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-                else:
-                    pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[ComponentData], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 1:
-                if o.unknown_tagged_fields:
-                    raise unsupported("ComponentData", "unknown_tagged_fields", version)
-            if version >= 1:
-                write(compact_string(o.entity_type))
-            else:
-                write(string(o.entity_type))
-            write(_pack_b(o.match_type))
-            if version >= 1:
-                write(compact_nullable_string(o.match))
-            else:
-                write(nullable_string(o.match))
-            if version >= 1:
-                if o.unknown_tagged_fields:
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(b"\x00")
-
-
-class DescribeClientQuotasResponse(Message):
+class DescribeClientQuotasResponse(ExplainedResponse):
     API_KEY: ClassVar[int] = 48
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 1
@@ -448,6 +314,141 @@ class EntryData(Struct):
                 write(count(o.values))
             if o.values:
                 ValueData.encode_array(o.values, out, version)
+            if version >= 1:
+                if o.unknown_tagged_fields:
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(b"\x00")
+
+
+class DescribeClientQuotasRequest(Request[DescribeClientQuotasResponse]):
+    API_KEY: ClassVar[int] = 48
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 1
+    FLEXIBLE_FROM: ClassVar[int] = 1
+    RESPONSE: ClassVar[type[DescribeClientQuotasResponse]] = DescribeClientQuotasResponse
+
+    __slots__ = (
+        "components",
+        "strict",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        components: list[ComponentData] | None = None,
+        strict: bool = False,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.components: list[ComponentData] = [] if components is None else components
+        self.strict = strict
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[DescribeClientQuotasRequest, int]:
+        o = DescribeClientQuotasRequest.__new__(DescribeClientQuotasRequest)
+        o.unknown_tagged_fields = None
+        if version >= 1:
+            count, pos = read_compact_count(data, pos, 4)
+        else:
+            count, pos = read_count(data, pos, 5)
+        o.components, pos = ComponentData.decode_array(data, pos, version, count)
+        if version >= 1:
+            o.strict, tags = _read_tB(data, pos)
+            pos += 2
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        else:
+            (o.strict,) = _read_t(data, pos)
+            pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 1:
+            if self.unknown_tagged_fields:
+                raise unsupported("DescribeClientQuotasRequest", "unknown_tagged_fields", version)
+        if version >= 1:
+            write(compact_count(self.components))
+        else:
+            write(count(self.components))
+        if self.components:
+            ComponentData.encode_array(self.components, out, version)
+        if version >= 1:
+            if self.unknown_tagged_fields:
+                write(_pack_t(self.strict))
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(_pack_tx(self.strict))
+        else:
+            write(_pack_t(self.strict))
+
+
+class ComponentData(Struct):
+    __slots__ = (
+        "entity_type",
+        "match_type",
+        "match",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        entity_type: str = "",
+        match_type: int = 0,
+        match: str | None = "",
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.entity_type = entity_type
+        self.match_type = match_type
+        self.match = match
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[ComponentData], int]:
+        items: list[ComponentData] = []
+        new = ComponentData.__new__
+        for _ in range(length):
+            o = new(ComponentData)
+            o.unknown_tagged_fields = None
+            if version >= 1:
+                o.entity_type, pos = read_compact_string(data, pos)
+            else:
+                o.entity_type, pos = read_string(data, pos)
+            (o.match_type,) = _read_b(data, pos)
+            pos += 1
+            if version >= 1:
+                o.match, pos = read_compact_nullable_string(data, pos)
+            else:
+                o.match, pos = read_nullable_string(data, pos)
+            if version >= 1:
+                if data[pos]:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+                else:
+                    pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[ComponentData], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 1:
+                if o.unknown_tagged_fields:
+                    raise unsupported("ComponentData", "unknown_tagged_fields", version)
+            if version >= 1:
+                write(compact_string(o.entity_type))
+            else:
+                write(string(o.entity_type))
+            write(_pack_b(o.match_type))
+            if version >= 1:
+                write(compact_nullable_string(o.match))
+            else:
+                write(nullable_string(o.match))
             if version >= 1:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import ExplainedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -40,85 +40,7 @@ _read_tbB = _Format(">?bB").unpack_from
 _read_tbtB = _Format(">?b?B").unpack_from
 
 
-class DescribeClusterRequest(Message):
-    API_KEY: ClassVar[int] = 60
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 2
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "include_cluster_authorized_operations",
-        "endpoint_type",
-        "include_fenced_brokers",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        include_cluster_authorized_operations: bool = False,
-        endpoint_type: int = 1,
-        include_fenced_brokers: bool = False,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.include_cluster_authorized_operations = include_cluster_authorized_operations
-        self.endpoint_type = endpoint_type
-        self.include_fenced_brokers = include_fenced_brokers
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[DescribeClusterRequest, int]:
-        o = DescribeClusterRequest.__new__(DescribeClusterRequest)
-        o.unknown_tagged_fields = None
-        if version >= 2:
-            o.include_cluster_authorized_operations, o.endpoint_type, o.include_fenced_brokers, tags = _read_tbtB(data, pos)
-            pos += 4
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        elif version >= 1:
-            o.include_fenced_brokers = False
-            o.include_cluster_authorized_operations, o.endpoint_type, tags = _read_tbB(data, pos)
-            pos += 3
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        else:
-            o.endpoint_type = 1
-            o.include_fenced_brokers = False
-            o.include_cluster_authorized_operations, tags = _read_tB(data, pos)
-            pos += 2
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 1:
-            if self.endpoint_type != 1:
-                raise unsupported("DescribeClusterRequest", "endpoint_type", version)
-        if version < 2:
-            if self.include_fenced_brokers:
-                raise unsupported("DescribeClusterRequest", "include_fenced_brokers", version)
-        if version >= 2:
-            if self.unknown_tagged_fields:
-                write(_pack_tbt(self.include_cluster_authorized_operations, self.endpoint_type, self.include_fenced_brokers))
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(_pack_tbtx(self.include_cluster_authorized_operations, self.endpoint_type, self.include_fenced_brokers))
-        elif version >= 1:
-            if self.unknown_tagged_fields:
-                write(_pack_tb(self.include_cluster_authorized_operations, self.endpoint_type))
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(_pack_tbx(self.include_cluster_authorized_operations, self.endpoint_type))
-        else:
-            if self.unknown_tagged_fields:
-                write(_pack_t(self.include_cluster_authorized_operations))
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(_pack_tx(self.include_cluster_authorized_operations))
-
-
-class DescribeClusterResponse(Message):
+class DescribeClusterResponse(ExplainedResponse):
     API_KEY: ClassVar[int] = 60
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 2
@@ -281,3 +203,82 @@ class DescribeClusterBroker(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
+
+
+class DescribeClusterRequest(Request[DescribeClusterResponse]):
+    API_KEY: ClassVar[int] = 60
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 2
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[DescribeClusterResponse]] = DescribeClusterResponse
+
+    __slots__ = (
+        "include_cluster_authorized_operations",
+        "endpoint_type",
+        "include_fenced_brokers",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        include_cluster_authorized_operations: bool = False,
+        endpoint_type: int = 1,
+        include_fenced_brokers: bool = False,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.include_cluster_authorized_operations = include_cluster_authorized_operations
+        self.endpoint_type = endpoint_type
+        self.include_fenced_brokers = include_fenced_brokers
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[DescribeClusterRequest, int]:
+        o = DescribeClusterRequest.__new__(DescribeClusterRequest)
+        o.unknown_tagged_fields = None
+        if version >= 2:
+            o.include_cluster_authorized_operations, o.endpoint_type, o.include_fenced_brokers, tags = _read_tbtB(data, pos)
+            pos += 4
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        elif version >= 1:
+            o.include_fenced_brokers = False
+            o.include_cluster_authorized_operations, o.endpoint_type, tags = _read_tbB(data, pos)
+            pos += 3
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        else:
+            o.endpoint_type = 1
+            o.include_fenced_brokers = False
+            o.include_cluster_authorized_operations, tags = _read_tB(data, pos)
+            pos += 2
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 1:
+            if self.endpoint_type != 1:
+                raise unsupported("DescribeClusterRequest", "endpoint_type", version)
+        if version < 2:
+            if self.include_fenced_brokers:
+                raise unsupported("DescribeClusterRequest", "include_fenced_brokers", version)
+        if version >= 2:
+            if self.unknown_tagged_fields:
+                write(_pack_tbt(self.include_cluster_authorized_operations, self.endpoint_type, self.include_fenced_brokers))
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(_pack_tbtx(self.include_cluster_authorized_operations, self.endpoint_type, self.include_fenced_brokers))
+        elif version >= 1:
+            if self.unknown_tagged_fields:
+                write(_pack_tb(self.include_cluster_authorized_operations, self.endpoint_type))
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(_pack_tbx(self.include_cluster_authorized_operations, self.endpoint_type))
+        else:
+            if self.unknown_tagged_fields:
+                write(_pack_t(self.include_cluster_authorized_operations))
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(_pack_tx(self.include_cluster_authorized_operations))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import Request, Response, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -53,165 +53,7 @@ _read_tt = _Format(">??").unpack_from
 _read_ttB = _Format(">??B").unpack_from
 
 
-class DescribeConfigsRequest(Message):
-    API_KEY: ClassVar[int] = 32
-    LOWEST_VERSION: ClassVar[int] = 1
-    HIGHEST_VERSION: ClassVar[int] = 4
-    FLEXIBLE_FROM: ClassVar[int] = 4
-
-    __slots__ = (
-        "resources",
-        "include_synonyms",
-        "include_documentation",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        resources: list[DescribeConfigsResource] | None = None,
-        include_synonyms: bool = False,
-        include_documentation: bool = False,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.resources: list[DescribeConfigsResource] = [] if resources is None else resources
-        self.include_synonyms = include_synonyms
-        self.include_documentation = include_documentation
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[DescribeConfigsRequest, int]:
-        o = DescribeConfigsRequest.__new__(DescribeConfigsRequest)
-        o.unknown_tagged_fields = None
-        if version >= 4:
-            count, pos = read_compact_count(data, pos, 4)
-        else:
-            count, pos = read_count(data, pos, 7)
-        o.resources, pos = DescribeConfigsResource.decode_array(data, pos, version, count)
-        if version >= 4:
-            o.include_synonyms, o.include_documentation, tags = _read_ttB(data, pos)
-            pos += 3
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        elif version >= 3:
-            o.include_synonyms, o.include_documentation = _read_tt(data, pos)
-            pos += 2
-        else:
-            o.include_documentation = False
-            (o.include_synonyms,) = _read_t(data, pos)
-            pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 3:
-            if self.include_documentation:
-                raise unsupported("DescribeConfigsRequest", "include_documentation", version)
-        if version < 4:
-            if self.unknown_tagged_fields:
-                raise unsupported("DescribeConfigsRequest", "unknown_tagged_fields", version)
-        if version >= 4:
-            write(compact_count(self.resources))
-        else:
-            write(count(self.resources))
-        if self.resources:
-            DescribeConfigsResource.encode_array(self.resources, out, version)
-        if version >= 4:
-            if self.unknown_tagged_fields:
-                write(_pack_tt(self.include_synonyms, self.include_documentation))
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(_pack_ttx(self.include_synonyms, self.include_documentation))
-        elif version >= 3:
-            write(_pack_tt(self.include_synonyms, self.include_documentation))
-        else:
-            write(_pack_t(self.include_synonyms))
-
-
-class DescribeConfigsResource(Struct):
-    __slots__ = (
-        "resource_type",
-        "resource_name",
-        "configuration_keys",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        resource_type: int = 0,
-        resource_name: str = "",
-        configuration_keys: list[str] | None | tuple[()] = (),
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.resource_type = resource_type
-        self.resource_name = resource_name
-        self.configuration_keys: list[str] | None = [] if isinstance(configuration_keys, tuple) else configuration_keys
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[DescribeConfigsResource], int]:
-        items: list[DescribeConfigsResource] = []
-        new = DescribeConfigsResource.__new__
-        for _ in range(length):
-            o = new(DescribeConfigsResource)
-            o.unknown_tagged_fields = None
-            (o.resource_type,) = _read_b(data, pos)
-            pos += 1
-            if version >= 4:
-                o.resource_name, pos = read_compact_string(data, pos)
-            else:
-                o.resource_name, pos = read_string(data, pos)
-            if version >= 4:
-                count, pos = read_compact_nullable_count(data, pos, 1)
-                if count < 0:
-                    o.configuration_keys = None
-                else:
-                    o.configuration_keys, pos = read_compact_strings(data, pos, count)
-            else:
-                count, pos = read_nullable_count(data, pos, 2)
-                if count < 0:
-                    o.configuration_keys = None
-                else:
-                    o.configuration_keys, pos = read_strings(data, pos, count)
-            if version >= 4:
-                if data[pos]:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-                else:
-                    pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[DescribeConfigsResource], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 4:
-                if o.unknown_tagged_fields:
-                    raise unsupported("DescribeConfigsResource", "unknown_tagged_fields", version)
-            write(_pack_b(o.resource_type))
-            if version >= 4:
-                write(compact_string(o.resource_name))
-            else:
-                write(string(o.resource_name))
-            if version >= 4:
-                write(compact_nullable_count(o.configuration_keys))
-                if o.configuration_keys:
-                    write(compact_strings(o.configuration_keys))
-            else:
-                write(nullable_count(o.configuration_keys))
-                if o.configuration_keys:
-                    write(strings(o.configuration_keys))
-            if version >= 4:
-                if o.unknown_tagged_fields:
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(b"\x00")
-
-
-class DescribeConfigsResponse(Message):
+class DescribeConfigsResponse(Response):
     API_KEY: ClassVar[int] = 32
     LOWEST_VERSION: ClassVar[int] = 1
     HIGHEST_VERSION: ClassVar[int] = 4
@@ -543,6 +385,165 @@ class DescribeConfigsResult(Struct):
                 write(count(o.configs))
             if o.configs:
                 DescribeConfigsResourceResult.encode_array(o.configs, out, version)
+            if version >= 4:
+                if o.unknown_tagged_fields:
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(b"\x00")
+
+
+class DescribeConfigsRequest(Request[DescribeConfigsResponse]):
+    API_KEY: ClassVar[int] = 32
+    LOWEST_VERSION: ClassVar[int] = 1
+    HIGHEST_VERSION: ClassVar[int] = 4
+    FLEXIBLE_FROM: ClassVar[int] = 4
+    RESPONSE: ClassVar[type[DescribeConfigsResponse]] = DescribeConfigsResponse
+
+    __slots__ = (
+        "resources",
+        "include_synonyms",
+        "include_documentation",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        resources: list[DescribeConfigsResource] | None = None,
+        include_synonyms: bool = False,
+        include_documentation: bool = False,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.resources: list[DescribeConfigsResource] = [] if resources is None else resources
+        self.include_synonyms = include_synonyms
+        self.include_documentation = include_documentation
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[DescribeConfigsRequest, int]:
+        o = DescribeConfigsRequest.__new__(DescribeConfigsRequest)
+        o.unknown_tagged_fields = None
+        if version >= 4:
+            count, pos = read_compact_count(data, pos, 4)
+        else:
+            count, pos = read_count(data, pos, 7)
+        o.resources, pos = DescribeConfigsResource.decode_array(data, pos, version, count)
+        if version >= 4:
+            o.include_synonyms, o.include_documentation, tags = _read_ttB(data, pos)
+            pos += 3
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        elif version >= 3:
+            o.include_synonyms, o.include_documentation = _read_tt(data, pos)
+            pos += 2
+        else:
+            o.include_documentation = False
+            (o.include_synonyms,) = _read_t(data, pos)
+            pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 3:
+            if self.include_documentation:
+                raise unsupported("DescribeConfigsRequest", "include_documentation", version)
+        if version < 4:
+            if self.unknown_tagged_fields:
+                raise unsupported("DescribeConfigsRequest", "unknown_tagged_fields", version)
+        if version >= 4:
+            write(compact_count(self.resources))
+        else:
+            write(count(self.resources))
+        if self.resources:
+            DescribeConfigsResource.encode_array(self.resources, out, version)
+        if version >= 4:
+            if self.unknown_tagged_fields:
+                write(_pack_tt(self.include_synonyms, self.include_documentation))
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(_pack_ttx(self.include_synonyms, self.include_documentation))
+        elif version >= 3:
+            write(_pack_tt(self.include_synonyms, self.include_documentation))
+        else:
+            write(_pack_t(self.include_synonyms))
+
+
+class DescribeConfigsResource(Struct):
+    __slots__ = (
+        "resource_type",
+        "resource_name",
+        "configuration_keys",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        resource_type: int = 0,
+        resource_name: str = "",
+        configuration_keys: list[str] | None | tuple[()] = (),
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.resource_type = resource_type
+        self.resource_name = resource_name
+        self.configuration_keys: list[str] | None = [] if isinstance(configuration_keys, tuple) else configuration_keys
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[DescribeConfigsResource], int]:
+        items: list[DescribeConfigsResource] = []
+        new = DescribeConfigsResource.__new__
+        for _ in range(length):
+            o = new(DescribeConfigsResource)
+            o.unknown_tagged_fields = None
+            (o.resource_type,) = _read_b(data, pos)
+            pos += 1
+            if version >= 4:
+                o.resource_name, pos = read_compact_string(data, pos)
+            else:
+                o.resource_name, pos = read_string(data, pos)
+            if version >= 4:
+                count, pos = read_compact_nullable_count(data, pos, 1)
+                if count < 0:
+                    o.configuration_keys = None
+                else:
+                    o.configuration_keys, pos = read_compact_strings(data, pos, count)
+            else:
+                count, pos = read_nullable_count(data, pos, 2)
+                if count < 0:
+                    o.configuration_keys = None
+                else:
+                    o.configuration_keys, pos = read_strings(data, pos, count)
+            if version >= 4:
+                if data[pos]:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+                else:
+                    pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[DescribeConfigsResource], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 4:
+                if o.unknown_tagged_fields:
+                    raise unsupported("DescribeConfigsResource", "unknown_tagged_fields", version)
+            write(_pack_b(o.resource_type))
+            if version >= 4:
+                write(compact_string(o.resource_name))
+            else:
+                write(string(o.resource_name))
+            if version >= 4:
+                write(compact_nullable_count(o.configuration_keys))
+                if o.configuration_keys:
+                    write(compact_strings(o.configuration_keys))
+            else:
+                write(nullable_count(o.configuration_keys))
+                if o.configuration_keys:
+                    write(strings(o.configuration_keys))
             if version >= 4:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)

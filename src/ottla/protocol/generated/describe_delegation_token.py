@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import CodedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -41,129 +41,7 @@ _read_iB = _Format(">iB").unpack_from
 _read_qqq = _Format(">qqq").unpack_from
 
 
-class DescribeDelegationTokenRequest(Message):
-    API_KEY: ClassVar[int] = 41
-    LOWEST_VERSION: ClassVar[int] = 1
-    HIGHEST_VERSION: ClassVar[int] = 3
-    FLEXIBLE_FROM: ClassVar[int] = 2
-
-    __slots__ = (
-        "owners",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        owners: list[DescribeDelegationTokenOwner] | None | tuple[()] = (),
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.owners: list[DescribeDelegationTokenOwner] | None = [] if isinstance(owners, tuple) else owners
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[DescribeDelegationTokenRequest, int]:
-        o = DescribeDelegationTokenRequest.__new__(DescribeDelegationTokenRequest)
-        o.unknown_tagged_fields = None
-        if version >= 2:
-            count, pos = read_compact_nullable_count(data, pos, 3)
-        else:
-            count, pos = read_nullable_count(data, pos, 4)
-        if count < 0:
-            o.owners = None
-        else:
-            o.owners, pos = DescribeDelegationTokenOwner.decode_array(data, pos, version, count)
-        if version >= 2:
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 2:
-            if self.unknown_tagged_fields:
-                raise unsupported("DescribeDelegationTokenRequest", "unknown_tagged_fields", version)
-        if version >= 2:
-            write(compact_nullable_count(self.owners))
-        else:
-            write(nullable_count(self.owners))
-        if self.owners:
-            DescribeDelegationTokenOwner.encode_array(self.owners, out, version)
-        if version >= 2:
-            if self.unknown_tagged_fields:
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class DescribeDelegationTokenOwner(Struct):
-    __slots__ = (
-        "principal_type",
-        "principal_name",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        principal_type: str = "",
-        principal_name: str = "",
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.principal_type = principal_type
-        self.principal_name = principal_name
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[DescribeDelegationTokenOwner], int]:
-        items: list[DescribeDelegationTokenOwner] = []
-        new = DescribeDelegationTokenOwner.__new__
-        for _ in range(length):
-            o = new(DescribeDelegationTokenOwner)
-            o.unknown_tagged_fields = None
-            if version >= 2:
-                o.principal_type, pos = read_compact_string(data, pos)
-            else:
-                o.principal_type, pos = read_string(data, pos)
-            if version >= 2:
-                o.principal_name, pos = read_compact_string(data, pos)
-            else:
-                o.principal_name, pos = read_string(data, pos)
-            if version >= 2:
-                if data[pos]:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-                else:
-                    pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[DescribeDelegationTokenOwner], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 2:
-                if o.unknown_tagged_fields:
-                    raise unsupported("DescribeDelegationTokenOwner", "unknown_tagged_fields", version)
-            if version >= 2:
-                write(compact_string(o.principal_type))
-            else:
-                write(string(o.principal_type))
-            if version >= 2:
-                write(compact_string(o.principal_name))
-            else:
-                write(string(o.principal_name))
-            if version >= 2:
-                if o.unknown_tagged_fields:
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(b"\x00")
-
-
-class DescribeDelegationTokenResponse(Message):
+class DescribeDelegationTokenResponse(CodedResponse):
     API_KEY: ClassVar[int] = 41
     LOWEST_VERSION: ClassVar[int] = 1
     HIGHEST_VERSION: ClassVar[int] = 3
@@ -426,6 +304,129 @@ class DescribedDelegationToken(Struct):
                 write(count(o.renewers))
             if o.renewers:
                 DescribedDelegationTokenRenewer.encode_array(o.renewers, out, version)
+            if version >= 2:
+                if o.unknown_tagged_fields:
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(b"\x00")
+
+
+class DescribeDelegationTokenRequest(Request[DescribeDelegationTokenResponse]):
+    API_KEY: ClassVar[int] = 41
+    LOWEST_VERSION: ClassVar[int] = 1
+    HIGHEST_VERSION: ClassVar[int] = 3
+    FLEXIBLE_FROM: ClassVar[int] = 2
+    RESPONSE: ClassVar[type[DescribeDelegationTokenResponse]] = DescribeDelegationTokenResponse
+
+    __slots__ = (
+        "owners",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        owners: list[DescribeDelegationTokenOwner] | None | tuple[()] = (),
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.owners: list[DescribeDelegationTokenOwner] | None = [] if isinstance(owners, tuple) else owners
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[DescribeDelegationTokenRequest, int]:
+        o = DescribeDelegationTokenRequest.__new__(DescribeDelegationTokenRequest)
+        o.unknown_tagged_fields = None
+        if version >= 2:
+            count, pos = read_compact_nullable_count(data, pos, 3)
+        else:
+            count, pos = read_nullable_count(data, pos, 4)
+        if count < 0:
+            o.owners = None
+        else:
+            o.owners, pos = DescribeDelegationTokenOwner.decode_array(data, pos, version, count)
+        if version >= 2:
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("DescribeDelegationTokenRequest", "unknown_tagged_fields", version)
+        if version >= 2:
+            write(compact_nullable_count(self.owners))
+        else:
+            write(nullable_count(self.owners))
+        if self.owners:
+            DescribeDelegationTokenOwner.encode_array(self.owners, out, version)
+        if version >= 2:
+            if self.unknown_tagged_fields:
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class DescribeDelegationTokenOwner(Struct):
+    __slots__ = (
+        "principal_type",
+        "principal_name",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        principal_type: str = "",
+        principal_name: str = "",
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.principal_type = principal_type
+        self.principal_name = principal_name
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[DescribeDelegationTokenOwner], int]:
+        items: list[DescribeDelegationTokenOwner] = []
+        new = DescribeDelegationTokenOwner.__new__
+        for _ in range(length):
+            o = new(DescribeDelegationTokenOwner)
+            o.unknown_tagged_fields = None
+            if version >= 2:
+                o.principal_type, pos = read_compact_string(data, pos)
+            else:
+                o.principal_type, pos = read_string(data, pos)
+            if version >= 2:
+                o.principal_name, pos = read_compact_string(data, pos)
+            else:
+                o.principal_name, pos = read_string(data, pos)
+            if version >= 2:
+                if data[pos]:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+                else:
+                    pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[DescribeDelegationTokenOwner], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("DescribeDelegationTokenOwner", "unknown_tagged_fields", version)
+            if version >= 2:
+                write(compact_string(o.principal_type))
+            else:
+                write(string(o.principal_type))
+            if version >= 2:
+                write(compact_string(o.principal_name))
+            else:
+                write(string(o.principal_name))
             if version >= 2:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)

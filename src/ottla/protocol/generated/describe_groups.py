@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import Request, Response, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -47,78 +47,7 @@ _read_t = _Format(">?").unpack_from
 _read_tB = _Format(">?B").unpack_from
 
 
-class DescribeGroupsRequest(Message):
-    API_KEY: ClassVar[int] = 15
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 6
-    FLEXIBLE_FROM: ClassVar[int] = 5
-
-    __slots__ = (
-        "groups",
-        "include_authorized_operations",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        groups: list[str] | None = None,
-        include_authorized_operations: bool = False,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.groups: list[str] = [] if groups is None else groups
-        self.include_authorized_operations = include_authorized_operations
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[DescribeGroupsRequest, int]:
-        o = DescribeGroupsRequest.__new__(DescribeGroupsRequest)
-        o.unknown_tagged_fields = None
-        if version >= 5:
-            count, pos = read_compact_count(data, pos, 1)
-            o.groups, pos = read_compact_strings(data, pos, count)
-        else:
-            count, pos = read_count(data, pos, 2)
-            o.groups, pos = read_strings(data, pos, count)
-        if version >= 5:
-            o.include_authorized_operations, tags = _read_tB(data, pos)
-            pos += 2
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        elif version >= 3:
-            (o.include_authorized_operations,) = _read_t(data, pos)
-            pos += 1
-        else:
-            o.include_authorized_operations = False
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 3:
-            if self.include_authorized_operations:
-                raise unsupported("DescribeGroupsRequest", "include_authorized_operations", version)
-        if version < 5:
-            if self.unknown_tagged_fields:
-                raise unsupported("DescribeGroupsRequest", "unknown_tagged_fields", version)
-        if version >= 5:
-            write(compact_count(self.groups))
-            if self.groups:
-                write(compact_strings(self.groups))
-        else:
-            write(count(self.groups))
-            if self.groups:
-                write(strings(self.groups))
-        if version >= 5:
-            if self.unknown_tagged_fields:
-                write(_pack_t(self.include_authorized_operations))
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(_pack_tx(self.include_authorized_operations))
-        elif version >= 3:
-            write(_pack_t(self.include_authorized_operations))
-
-
-class DescribeGroupsResponse(Message):
+class DescribeGroupsResponse(Response):
     API_KEY: ClassVar[int] = 15
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 6
@@ -424,3 +353,75 @@ class DescribedGroup(Struct):
                     write(_pack_ix(o.authorized_operations))
             elif version >= 3:
                 write(_pack_i(o.authorized_operations))
+
+
+class DescribeGroupsRequest(Request[DescribeGroupsResponse]):
+    API_KEY: ClassVar[int] = 15
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 6
+    FLEXIBLE_FROM: ClassVar[int] = 5
+    RESPONSE: ClassVar[type[DescribeGroupsResponse]] = DescribeGroupsResponse
+
+    __slots__ = (
+        "groups",
+        "include_authorized_operations",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        groups: list[str] | None = None,
+        include_authorized_operations: bool = False,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.groups: list[str] = [] if groups is None else groups
+        self.include_authorized_operations = include_authorized_operations
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[DescribeGroupsRequest, int]:
+        o = DescribeGroupsRequest.__new__(DescribeGroupsRequest)
+        o.unknown_tagged_fields = None
+        if version >= 5:
+            count, pos = read_compact_count(data, pos, 1)
+            o.groups, pos = read_compact_strings(data, pos, count)
+        else:
+            count, pos = read_count(data, pos, 2)
+            o.groups, pos = read_strings(data, pos, count)
+        if version >= 5:
+            o.include_authorized_operations, tags = _read_tB(data, pos)
+            pos += 2
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        elif version >= 3:
+            (o.include_authorized_operations,) = _read_t(data, pos)
+            pos += 1
+        else:
+            o.include_authorized_operations = False
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 3:
+            if self.include_authorized_operations:
+                raise unsupported("DescribeGroupsRequest", "include_authorized_operations", version)
+        if version < 5:
+            if self.unknown_tagged_fields:
+                raise unsupported("DescribeGroupsRequest", "unknown_tagged_fields", version)
+        if version >= 5:
+            write(compact_count(self.groups))
+            if self.groups:
+                write(compact_strings(self.groups))
+        else:
+            write(count(self.groups))
+            if self.groups:
+                write(strings(self.groups))
+        if version >= 5:
+            if self.unknown_tagged_fields:
+                write(_pack_t(self.include_authorized_operations))
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(_pack_tx(self.include_authorized_operations))
+        elif version >= 3:
+            write(_pack_t(self.include_authorized_operations))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import CodedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -47,132 +47,7 @@ _read_qqB = _Format(">qqB").unpack_from
 _read_qqtB = _Format(">qq?B").unpack_from
 
 
-class DescribeLogDirsRequest(Message):
-    API_KEY: ClassVar[int] = 35
-    LOWEST_VERSION: ClassVar[int] = 1
-    HIGHEST_VERSION: ClassVar[int] = 5
-    FLEXIBLE_FROM: ClassVar[int] = 2
-
-    __slots__ = (
-        "topics",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topics: list[DescribableLogDirTopic] | None | tuple[()] = (),
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topics: list[DescribableLogDirTopic] | None = [] if isinstance(topics, tuple) else topics
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[DescribeLogDirsRequest, int]:
-        o = DescribeLogDirsRequest.__new__(DescribeLogDirsRequest)
-        o.unknown_tagged_fields = None
-        if version >= 2:
-            count, pos = read_compact_nullable_count(data, pos, 3)
-        else:
-            count, pos = read_nullable_count(data, pos, 6)
-        if count < 0:
-            o.topics = None
-        else:
-            o.topics, pos = DescribableLogDirTopic.decode_array(data, pos, version, count)
-        if version >= 2:
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 2:
-            if self.unknown_tagged_fields:
-                raise unsupported("DescribeLogDirsRequest", "unknown_tagged_fields", version)
-        if version >= 2:
-            write(compact_nullable_count(self.topics))
-        else:
-            write(nullable_count(self.topics))
-        if self.topics:
-            DescribableLogDirTopic.encode_array(self.topics, out, version)
-        if version >= 2:
-            if self.unknown_tagged_fields:
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class DescribableLogDirTopic(Struct):
-    __slots__ = (
-        "topic",
-        "partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topic: str = "",
-        partitions: list[int] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topic = topic
-        self.partitions: list[int] = [] if partitions is None else partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[DescribableLogDirTopic], int]:
-        items: list[DescribableLogDirTopic] = []
-        new = DescribableLogDirTopic.__new__
-        for _ in range(length):
-            o = new(DescribableLogDirTopic)
-            o.unknown_tagged_fields = None
-            if version >= 2:
-                o.topic, pos = read_compact_string(data, pos)
-            else:
-                o.topic, pos = read_string(data, pos)
-            if version >= 2:
-                count, pos = read_compact_count(data, pos, 4)
-            else:
-                count, pos = read_count(data, pos, 4)
-            o.partitions, pos = read_numbers(data, pos, count, "i", 4)
-            if version >= 2:
-                if data[pos]:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-                else:
-                    pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[DescribableLogDirTopic], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 2:
-                if o.unknown_tagged_fields:
-                    raise unsupported("DescribableLogDirTopic", "unknown_tagged_fields", version)
-            if version >= 2:
-                write(compact_string(o.topic))
-            else:
-                write(string(o.topic))
-            if version >= 2:
-                write(compact_count(o.partitions))
-            else:
-                write(count(o.partitions))
-            if o.partitions:
-                write(numbers(o.partitions, "i"))
-            if version >= 2:
-                if o.unknown_tagged_fields:
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(b"\x00")
-
-
-class DescribeLogDirsResponse(Message):
+class DescribeLogDirsResponse(CodedResponse):
     API_KEY: ClassVar[int] = 35
     LOWEST_VERSION: ClassVar[int] = 1
     HIGHEST_VERSION: ClassVar[int] = 5
@@ -479,6 +354,132 @@ class DescribeLogDirsResult(Struct):
                 else:
                     write(_pack_qqx(o.total_bytes, o.usable_bytes))
             elif version >= 2:
+                if o.unknown_tagged_fields:
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(b"\x00")
+
+
+class DescribeLogDirsRequest(Request[DescribeLogDirsResponse]):
+    API_KEY: ClassVar[int] = 35
+    LOWEST_VERSION: ClassVar[int] = 1
+    HIGHEST_VERSION: ClassVar[int] = 5
+    FLEXIBLE_FROM: ClassVar[int] = 2
+    RESPONSE: ClassVar[type[DescribeLogDirsResponse]] = DescribeLogDirsResponse
+
+    __slots__ = (
+        "topics",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topics: list[DescribableLogDirTopic] | None | tuple[()] = (),
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topics: list[DescribableLogDirTopic] | None = [] if isinstance(topics, tuple) else topics
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[DescribeLogDirsRequest, int]:
+        o = DescribeLogDirsRequest.__new__(DescribeLogDirsRequest)
+        o.unknown_tagged_fields = None
+        if version >= 2:
+            count, pos = read_compact_nullable_count(data, pos, 3)
+        else:
+            count, pos = read_nullable_count(data, pos, 6)
+        if count < 0:
+            o.topics = None
+        else:
+            o.topics, pos = DescribableLogDirTopic.decode_array(data, pos, version, count)
+        if version >= 2:
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("DescribeLogDirsRequest", "unknown_tagged_fields", version)
+        if version >= 2:
+            write(compact_nullable_count(self.topics))
+        else:
+            write(nullable_count(self.topics))
+        if self.topics:
+            DescribableLogDirTopic.encode_array(self.topics, out, version)
+        if version >= 2:
+            if self.unknown_tagged_fields:
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class DescribableLogDirTopic(Struct):
+    __slots__ = (
+        "topic",
+        "partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic: str = "",
+        partitions: list[int] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topic = topic
+        self.partitions: list[int] = [] if partitions is None else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[DescribableLogDirTopic], int]:
+        items: list[DescribableLogDirTopic] = []
+        new = DescribableLogDirTopic.__new__
+        for _ in range(length):
+            o = new(DescribableLogDirTopic)
+            o.unknown_tagged_fields = None
+            if version >= 2:
+                o.topic, pos = read_compact_string(data, pos)
+            else:
+                o.topic, pos = read_string(data, pos)
+            if version >= 2:
+                count, pos = read_compact_count(data, pos, 4)
+            else:
+                count, pos = read_count(data, pos, 4)
+            o.partitions, pos = read_numbers(data, pos, count, "i", 4)
+            if version >= 2:
+                if data[pos]:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+                else:
+                    pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[DescribableLogDirTopic], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("DescribableLogDirTopic", "unknown_tagged_fields", version)
+            if version >= 2:
+                write(compact_string(o.topic))
+            else:
+                write(string(o.topic))
+            if version >= 2:
+                write(compact_count(o.partitions))
+            else:
+                write(count(o.partitions))
+            if o.partitions:
+                write(numbers(o.partitions, "i"))
+            if version >= 2:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:

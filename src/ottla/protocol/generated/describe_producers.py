@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import Request, Response, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -31,101 +31,7 @@ _read_ih = _Format(">ih").unpack_from
 _read_qiiqiqB = _Format(">qiiqiqB").unpack_from
 
 
-class DescribeProducersRequest(Message):
-    API_KEY: ClassVar[int] = 61
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 0
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "topics",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topics: list[TopicRequest] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topics: list[TopicRequest] = [] if topics is None else topics
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[DescribeProducersRequest, int]:
-        o = DescribeProducersRequest.__new__(DescribeProducersRequest)
-        o.unknown_tagged_fields = None
-        count, pos = read_compact_count(data, pos, 3)
-        o.topics, pos = TopicRequest.decode_array(data, pos, version, count)
-        if data[pos]:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-        else:
-            pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        write(compact_count(self.topics))
-        if self.topics:
-            TopicRequest.encode_array(self.topics, out, version)
-        if self.unknown_tagged_fields:
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(b"\x00")
-
-
-class TopicRequest(Struct):
-    __slots__ = (
-        "name",
-        "partition_indexes",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partition_indexes: list[int] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.name = name
-        self.partition_indexes: list[int] = [] if partition_indexes is None else partition_indexes
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[TopicRequest], int]:
-        items: list[TopicRequest] = []
-        new = TopicRequest.__new__
-        for _ in range(length):
-            o = new(TopicRequest)
-            o.unknown_tagged_fields = None
-            o.name, pos = read_compact_string(data, pos)
-            count, pos = read_compact_count(data, pos, 4)
-            o.partition_indexes, pos = read_numbers(data, pos, count, "i", 4)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[TopicRequest], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(compact_string(o.name))
-            write(compact_count(o.partition_indexes))
-            if o.partition_indexes:
-                write(numbers(o.partition_indexes, "i"))
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class DescribeProducersResponse(Message):
+class DescribeProducersResponse(Response):
     API_KEY: ClassVar[int] = 61
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 0
@@ -336,6 +242,101 @@ class TopicResponse(Struct):
             write(compact_count(o.partitions))
             if o.partitions:
                 PartitionResponse.encode_array(o.partitions, out, version)
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class DescribeProducersRequest(Request[DescribeProducersResponse]):
+    API_KEY: ClassVar[int] = 61
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[DescribeProducersResponse]] = DescribeProducersResponse
+
+    __slots__ = (
+        "topics",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topics: list[TopicRequest] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topics: list[TopicRequest] = [] if topics is None else topics
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[DescribeProducersRequest, int]:
+        o = DescribeProducersRequest.__new__(DescribeProducersRequest)
+        o.unknown_tagged_fields = None
+        count, pos = read_compact_count(data, pos, 3)
+        o.topics, pos = TopicRequest.decode_array(data, pos, version, count)
+        if data[pos]:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+        else:
+            pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        write(compact_count(self.topics))
+        if self.topics:
+            TopicRequest.encode_array(self.topics, out, version)
+        if self.unknown_tagged_fields:
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(b"\x00")
+
+
+class TopicRequest(Struct):
+    __slots__ = (
+        "name",
+        "partition_indexes",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        partition_indexes: list[int] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.name = name
+        self.partition_indexes: list[int] = [] if partition_indexes is None else partition_indexes
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[TopicRequest], int]:
+        items: list[TopicRequest] = []
+        new = TopicRequest.__new__
+        for _ in range(length):
+            o = new(TopicRequest)
+            o.unknown_tagged_fields = None
+            o.name, pos = read_compact_string(data, pos)
+            count, pos = read_compact_count(data, pos, 4)
+            o.partition_indexes, pos = read_numbers(data, pos, count, "i", 4)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[TopicRequest], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(compact_string(o.name))
+            write(compact_count(o.partition_indexes))
+            if o.partition_indexes:
+                write(numbers(o.partition_indexes, "i"))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

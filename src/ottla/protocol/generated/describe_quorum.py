@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import ExplainedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -46,143 +46,7 @@ _read_iuqqqB = _Format(">i16sqqqB").unpack_from
 _read_uhB = _Format(">HB").unpack_from
 
 
-class DescribeQuorumRequest(Message):
-    API_KEY: ClassVar[int] = 55
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 2
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "topics",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topics: list[DescribeQuorumRequestTopicData] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topics: list[DescribeQuorumRequestTopicData] = [] if topics is None else topics
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[DescribeQuorumRequest, int]:
-        o = DescribeQuorumRequest.__new__(DescribeQuorumRequest)
-        o.unknown_tagged_fields = None
-        count, pos = read_compact_count(data, pos, 3)
-        o.topics, pos = DescribeQuorumRequestTopicData.decode_array(data, pos, version, count)
-        if data[pos]:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-        else:
-            pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        write(compact_count(self.topics))
-        if self.topics:
-            DescribeQuorumRequestTopicData.encode_array(self.topics, out, version)
-        if self.unknown_tagged_fields:
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(b"\x00")
-
-
-class DescribeQuorumRequestPartitionData(Struct):
-    __slots__ = (
-        "partition_index",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.partition_index = partition_index
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[DescribeQuorumRequestPartitionData], int]:
-        items: list[DescribeQuorumRequestPartitionData] = []
-        new = DescribeQuorumRequestPartitionData.__new__
-        for _ in range(length):
-            o = new(DescribeQuorumRequestPartitionData)
-            o.unknown_tagged_fields = None
-            o.partition_index, tags = _read_iB(data, pos)
-            pos += 5
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[DescribeQuorumRequestPartitionData], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if o.unknown_tagged_fields:
-                write(_pack_i(o.partition_index))
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(_pack_ix(o.partition_index))
-
-
-class DescribeQuorumRequestTopicData(Struct):
-    __slots__ = (
-        "topic_name",
-        "partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        partitions: list[DescribeQuorumRequestPartitionData] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topic_name = topic_name
-        self.partitions: list[DescribeQuorumRequestPartitionData] = [] if partitions is None else partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[DescribeQuorumRequestTopicData], int]:
-        items: list[DescribeQuorumRequestTopicData] = []
-        new = DescribeQuorumRequestTopicData.__new__
-        for _ in range(length):
-            o = new(DescribeQuorumRequestTopicData)
-            o.unknown_tagged_fields = None
-            o.topic_name, pos = read_compact_string(data, pos)
-            count, pos = read_compact_count(data, pos, 5)
-            o.partitions, pos = DescribeQuorumRequestPartitionData.decode_array(data, pos, version, count)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[DescribeQuorumRequestTopicData], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(compact_string(o.topic_name))
-            write(compact_count(o.partitions))
-            if o.partitions:
-                DescribeQuorumRequestPartitionData.encode_array(o.partitions, out, version)
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class DescribeQuorumResponse(Message):
+class DescribeQuorumResponse(ExplainedResponse):
     API_KEY: ClassVar[int] = 55
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 2
@@ -577,3 +441,140 @@ class ReplicaState(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(_pack_iqx(o.replica_id, o.log_end_offset))
+
+
+class DescribeQuorumRequest(Request[DescribeQuorumResponse]):
+    API_KEY: ClassVar[int] = 55
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 2
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[DescribeQuorumResponse]] = DescribeQuorumResponse
+
+    __slots__ = (
+        "topics",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topics: list[DescribeQuorumRequestTopicData] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topics: list[DescribeQuorumRequestTopicData] = [] if topics is None else topics
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[DescribeQuorumRequest, int]:
+        o = DescribeQuorumRequest.__new__(DescribeQuorumRequest)
+        o.unknown_tagged_fields = None
+        count, pos = read_compact_count(data, pos, 3)
+        o.topics, pos = DescribeQuorumRequestTopicData.decode_array(data, pos, version, count)
+        if data[pos]:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+        else:
+            pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        write(compact_count(self.topics))
+        if self.topics:
+            DescribeQuorumRequestTopicData.encode_array(self.topics, out, version)
+        if self.unknown_tagged_fields:
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(b"\x00")
+
+
+class DescribeQuorumRequestPartitionData(Struct):
+    __slots__ = (
+        "partition_index",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        partition_index: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.partition_index = partition_index
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[DescribeQuorumRequestPartitionData], int]:
+        items: list[DescribeQuorumRequestPartitionData] = []
+        new = DescribeQuorumRequestPartitionData.__new__
+        for _ in range(length):
+            o = new(DescribeQuorumRequestPartitionData)
+            o.unknown_tagged_fields = None
+            o.partition_index, tags = _read_iB(data, pos)
+            pos += 5
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[DescribeQuorumRequestPartitionData], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if o.unknown_tagged_fields:
+                write(_pack_i(o.partition_index))
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(_pack_ix(o.partition_index))
+
+
+class DescribeQuorumRequestTopicData(Struct):
+    __slots__ = (
+        "topic_name",
+        "partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic_name: str = "",
+        partitions: list[DescribeQuorumRequestPartitionData] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topic_name = topic_name
+        self.partitions: list[DescribeQuorumRequestPartitionData] = [] if partitions is None else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[DescribeQuorumRequestTopicData], int]:
+        items: list[DescribeQuorumRequestTopicData] = []
+        new = DescribeQuorumRequestTopicData.__new__
+        for _ in range(length):
+            o = new(DescribeQuorumRequestTopicData)
+            o.unknown_tagged_fields = None
+            o.topic_name, pos = read_compact_string(data, pos)
+            count, pos = read_compact_count(data, pos, 5)
+            o.partitions, pos = DescribeQuorumRequestPartitionData.decode_array(data, pos, version, count)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[DescribeQuorumRequestTopicData], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(compact_string(o.topic_name))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                DescribeQuorumRequestPartitionData.encode_array(o.partitions, out, version)
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")

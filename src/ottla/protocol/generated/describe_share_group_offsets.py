@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import Request, Response, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -37,155 +37,7 @@ _read_iqiqh = _Format(">iqiqh").unpack_from
 _read_u = _Format(">16s").unpack_from
 
 
-class DescribeShareGroupOffsetsRequest(Message):
-    API_KEY: ClassVar[int] = 90
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 1
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "groups",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        groups: list[DescribeShareGroupOffsetsRequestGroup] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.groups: list[DescribeShareGroupOffsetsRequestGroup] = [] if groups is None else groups
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[DescribeShareGroupOffsetsRequest, int]:
-        o = DescribeShareGroupOffsetsRequest.__new__(DescribeShareGroupOffsetsRequest)
-        o.unknown_tagged_fields = None
-        count, pos = read_compact_count(data, pos, 3)
-        o.groups, pos = DescribeShareGroupOffsetsRequestGroup.decode_array(data, pos, version, count)
-        if data[pos]:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-        else:
-            pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        write(compact_count(self.groups))
-        if self.groups:
-            DescribeShareGroupOffsetsRequestGroup.encode_array(self.groups, out, version)
-        if self.unknown_tagged_fields:
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(b"\x00")
-
-
-class DescribeShareGroupOffsetsRequestTopic(Struct):
-    __slots__ = (
-        "topic_name",
-        "partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        partitions: list[int] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topic_name = topic_name
-        self.partitions: list[int] = [] if partitions is None else partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[DescribeShareGroupOffsetsRequestTopic], int]:
-        items: list[DescribeShareGroupOffsetsRequestTopic] = []
-        new = DescribeShareGroupOffsetsRequestTopic.__new__
-        for _ in range(length):
-            o = new(DescribeShareGroupOffsetsRequestTopic)
-            o.unknown_tagged_fields = None
-            o.topic_name, pos = read_compact_string(data, pos)
-            count, pos = read_compact_count(data, pos, 4)
-            o.partitions, pos = read_numbers(data, pos, count, "i", 4)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[DescribeShareGroupOffsetsRequestTopic], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(compact_string(o.topic_name))
-            write(compact_count(o.partitions))
-            if o.partitions:
-                write(numbers(o.partitions, "i"))
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class DescribeShareGroupOffsetsRequestGroup(Struct):
-    __slots__ = (
-        "group_id",
-        "topics",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        topics: list[DescribeShareGroupOffsetsRequestTopic] | None | tuple[()] = (),
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.group_id = group_id
-        self.topics: list[DescribeShareGroupOffsetsRequestTopic] | None = [] if isinstance(topics, tuple) else topics
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[DescribeShareGroupOffsetsRequestGroup], int]:
-        items: list[DescribeShareGroupOffsetsRequestGroup] = []
-        new = DescribeShareGroupOffsetsRequestGroup.__new__
-        for _ in range(length):
-            o = new(DescribeShareGroupOffsetsRequestGroup)
-            o.unknown_tagged_fields = None
-            o.group_id, pos = read_compact_string(data, pos)
-            count, pos = read_compact_nullable_count(data, pos, 3)
-            if count < 0:
-                o.topics = None
-            else:
-                o.topics, pos = DescribeShareGroupOffsetsRequestTopic.decode_array(data, pos, version, count)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[DescribeShareGroupOffsetsRequestGroup], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(compact_string(o.group_id))
-            write(compact_nullable_count(o.topics))
-            if o.topics:
-                DescribeShareGroupOffsetsRequestTopic.encode_array(o.topics, out, version)
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class DescribeShareGroupOffsetsResponse(Message):
+class DescribeShareGroupOffsetsResponse(Response):
     API_KEY: ClassVar[int] = 90
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 1
@@ -416,6 +268,155 @@ class DescribeShareGroupOffsetsResponseGroup(Struct):
                 DescribeShareGroupOffsetsResponseTopic.encode_array(o.topics, out, version)
             write(_pack_h(o.error_code))
             write(compact_nullable_string(o.error_message))
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class DescribeShareGroupOffsetsRequest(Request[DescribeShareGroupOffsetsResponse]):
+    API_KEY: ClassVar[int] = 90
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 1
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[DescribeShareGroupOffsetsResponse]] = DescribeShareGroupOffsetsResponse
+
+    __slots__ = (
+        "groups",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        groups: list[DescribeShareGroupOffsetsRequestGroup] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.groups: list[DescribeShareGroupOffsetsRequestGroup] = [] if groups is None else groups
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[DescribeShareGroupOffsetsRequest, int]:
+        o = DescribeShareGroupOffsetsRequest.__new__(DescribeShareGroupOffsetsRequest)
+        o.unknown_tagged_fields = None
+        count, pos = read_compact_count(data, pos, 3)
+        o.groups, pos = DescribeShareGroupOffsetsRequestGroup.decode_array(data, pos, version, count)
+        if data[pos]:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+        else:
+            pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        write(compact_count(self.groups))
+        if self.groups:
+            DescribeShareGroupOffsetsRequestGroup.encode_array(self.groups, out, version)
+        if self.unknown_tagged_fields:
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(b"\x00")
+
+
+class DescribeShareGroupOffsetsRequestTopic(Struct):
+    __slots__ = (
+        "topic_name",
+        "partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic_name: str = "",
+        partitions: list[int] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topic_name = topic_name
+        self.partitions: list[int] = [] if partitions is None else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[DescribeShareGroupOffsetsRequestTopic], int]:
+        items: list[DescribeShareGroupOffsetsRequestTopic] = []
+        new = DescribeShareGroupOffsetsRequestTopic.__new__
+        for _ in range(length):
+            o = new(DescribeShareGroupOffsetsRequestTopic)
+            o.unknown_tagged_fields = None
+            o.topic_name, pos = read_compact_string(data, pos)
+            count, pos = read_compact_count(data, pos, 4)
+            o.partitions, pos = read_numbers(data, pos, count, "i", 4)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[DescribeShareGroupOffsetsRequestTopic], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(compact_string(o.topic_name))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                write(numbers(o.partitions, "i"))
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class DescribeShareGroupOffsetsRequestGroup(Struct):
+    __slots__ = (
+        "group_id",
+        "topics",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        group_id: str = "",
+        topics: list[DescribeShareGroupOffsetsRequestTopic] | None | tuple[()] = (),
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.group_id = group_id
+        self.topics: list[DescribeShareGroupOffsetsRequestTopic] | None = [] if isinstance(topics, tuple) else topics
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[DescribeShareGroupOffsetsRequestGroup], int]:
+        items: list[DescribeShareGroupOffsetsRequestGroup] = []
+        new = DescribeShareGroupOffsetsRequestGroup.__new__
+        for _ in range(length):
+            o = new(DescribeShareGroupOffsetsRequestGroup)
+            o.unknown_tagged_fields = None
+            o.group_id, pos = read_compact_string(data, pos)
+            count, pos = read_compact_nullable_count(data, pos, 3)
+            if count < 0:
+                o.topics = None
+            else:
+                o.topics, pos = DescribeShareGroupOffsetsRequestTopic.decode_array(data, pos, version, count)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[DescribeShareGroupOffsetsRequestGroup], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(compact_string(o.group_id))
+            write(compact_nullable_count(o.topics))
+            if o.topics:
+                DescribeShareGroupOffsetsRequestTopic.encode_array(o.topics, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import Request, Response, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -38,151 +38,7 @@ _read_iB = _Format(">iB").unpack_from
 _read_ut = _Format(">16s?").unpack_from
 
 
-class DescribeTopicPartitionsRequest(Message):
-    API_KEY: ClassVar[int] = 75
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 0
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "topics",
-        "response_partition_limit",
-        "cursor",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topics: list[TopicRequest] | None = None,
-        response_partition_limit: int = 2000,
-        cursor: DescribeTopicPartitionsRequestCursor | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topics: list[TopicRequest] = [] if topics is None else topics
-        self.response_partition_limit = response_partition_limit
-        self.cursor = cursor
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[DescribeTopicPartitionsRequest, int]:
-        o = DescribeTopicPartitionsRequest.__new__(DescribeTopicPartitionsRequest)
-        o.unknown_tagged_fields = None
-        count, pos = read_compact_count(data, pos, 2)
-        o.topics, pos = TopicRequest.decode_array(data, pos, version, count)
-        (o.response_partition_limit,) = _read_i(data, pos)
-        pos += 4
-        present, pos = read_presence(data, pos)
-        if present:
-            o.cursor, pos = DescribeTopicPartitionsRequestCursor.decode(data, pos, version)
-        else:
-            o.cursor = None
-        if data[pos]:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-        else:
-            pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        write(compact_count(self.topics))
-        if self.topics:
-            TopicRequest.encode_array(self.topics, out, version)
-        write(_pack_i(self.response_partition_limit))
-        if self.cursor is None:
-            write(b"\xff")
-        else:
-            write(b"\x01")
-            self.cursor.encode(out, version)
-        if self.unknown_tagged_fields:
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(b"\x00")
-
-
-class TopicRequest(Struct):
-    __slots__ = (
-        "name",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.name = name
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[TopicRequest], int]:
-        items: list[TopicRequest] = []
-        new = TopicRequest.__new__
-        for _ in range(length):
-            o = new(TopicRequest)
-            o.unknown_tagged_fields = None
-            o.name, pos = read_compact_string(data, pos)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[TopicRequest], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(compact_string(o.name))
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class DescribeTopicPartitionsRequestCursor(Struct):
-    __slots__ = (
-        "topic_name",
-        "partition_index",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        partition_index: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topic_name = topic_name
-        self.partition_index = partition_index
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[DescribeTopicPartitionsRequestCursor, int]:
-        o = DescribeTopicPartitionsRequestCursor.__new__(DescribeTopicPartitionsRequestCursor)
-        o.unknown_tagged_fields = None
-        o.topic_name, pos = read_compact_string(data, pos)
-        o.partition_index, tags = _read_iB(data, pos)
-        pos += 5
-        if tags:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        write(compact_string(self.topic_name))
-        if self.unknown_tagged_fields:
-            write(_pack_i(self.partition_index))
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(_pack_ix(self.partition_index))
-
-
-class DescribeTopicPartitionsResponse(Message):
+class DescribeTopicPartitionsResponse(Response):
     API_KEY: ClassVar[int] = 75
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 0
@@ -434,6 +290,151 @@ class DescribeTopicPartitionsResponseCursor(Struct):
     @staticmethod
     def decode(data: bytes, pos: int, version: int) -> tuple[DescribeTopicPartitionsResponseCursor, int]:
         o = DescribeTopicPartitionsResponseCursor.__new__(DescribeTopicPartitionsResponseCursor)
+        o.unknown_tagged_fields = None
+        o.topic_name, pos = read_compact_string(data, pos)
+        o.partition_index, tags = _read_iB(data, pos)
+        pos += 5
+        if tags:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        write(compact_string(self.topic_name))
+        if self.unknown_tagged_fields:
+            write(_pack_i(self.partition_index))
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(_pack_ix(self.partition_index))
+
+
+class DescribeTopicPartitionsRequest(Request[DescribeTopicPartitionsResponse]):
+    API_KEY: ClassVar[int] = 75
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[DescribeTopicPartitionsResponse]] = DescribeTopicPartitionsResponse
+
+    __slots__ = (
+        "topics",
+        "response_partition_limit",
+        "cursor",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topics: list[TopicRequest] | None = None,
+        response_partition_limit: int = 2000,
+        cursor: DescribeTopicPartitionsRequestCursor | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topics: list[TopicRequest] = [] if topics is None else topics
+        self.response_partition_limit = response_partition_limit
+        self.cursor = cursor
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[DescribeTopicPartitionsRequest, int]:
+        o = DescribeTopicPartitionsRequest.__new__(DescribeTopicPartitionsRequest)
+        o.unknown_tagged_fields = None
+        count, pos = read_compact_count(data, pos, 2)
+        o.topics, pos = TopicRequest.decode_array(data, pos, version, count)
+        (o.response_partition_limit,) = _read_i(data, pos)
+        pos += 4
+        present, pos = read_presence(data, pos)
+        if present:
+            o.cursor, pos = DescribeTopicPartitionsRequestCursor.decode(data, pos, version)
+        else:
+            o.cursor = None
+        if data[pos]:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+        else:
+            pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        write(compact_count(self.topics))
+        if self.topics:
+            TopicRequest.encode_array(self.topics, out, version)
+        write(_pack_i(self.response_partition_limit))
+        if self.cursor is None:
+            write(b"\xff")
+        else:
+            write(b"\x01")
+            self.cursor.encode(out, version)
+        if self.unknown_tagged_fields:
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(b"\x00")
+
+
+class TopicRequest(Struct):
+    __slots__ = (
+        "name",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.name = name
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[TopicRequest], int]:
+        items: list[TopicRequest] = []
+        new = TopicRequest.__new__
+        for _ in range(length):
+            o = new(TopicRequest)
+            o.unknown_tagged_fields = None
+            o.name, pos = read_compact_string(data, pos)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[TopicRequest], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(compact_string(o.name))
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class DescribeTopicPartitionsRequestCursor(Struct):
+    __slots__ = (
+        "topic_name",
+        "partition_index",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic_name: str = "",
+        partition_index: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topic_name = topic_name
+        self.partition_index = partition_index
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[DescribeTopicPartitionsRequestCursor, int]:
+        o = DescribeTopicPartitionsRequestCursor.__new__(DescribeTopicPartitionsRequestCursor)
         o.unknown_tagged_fields = None
         o.topic_name, pos = read_compact_string(data, pos)
         o.partition_index, tags = _read_iB(data, pos)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import Request, Response, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -30,50 +30,7 @@ _read_i = _Format(">i").unpack_from
 _read_iqqh = _Format(">iqqh").unpack_from
 
 
-class DescribeTransactionsRequest(Message):
-    API_KEY: ClassVar[int] = 65
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 0
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "transactional_ids",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        transactional_ids: list[str] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.transactional_ids: list[str] = [] if transactional_ids is None else transactional_ids
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[DescribeTransactionsRequest, int]:
-        o = DescribeTransactionsRequest.__new__(DescribeTransactionsRequest)
-        o.unknown_tagged_fields = None
-        count, pos = read_compact_count(data, pos, 1)
-        o.transactional_ids, pos = read_compact_strings(data, pos, count)
-        if data[pos]:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-        else:
-            pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        write(compact_count(self.transactional_ids))
-        if self.transactional_ids:
-            write(compact_strings(self.transactional_ids))
-        if self.unknown_tagged_fields:
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(b"\x00")
-
-
-class DescribeTransactionsResponse(Message):
+class DescribeTransactionsResponse(Response):
     API_KEY: ClassVar[int] = 65
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 0
@@ -248,3 +205,47 @@ class TransactionState(Struct):
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
                 write(b"\x00")
+
+
+class DescribeTransactionsRequest(Request[DescribeTransactionsResponse]):
+    API_KEY: ClassVar[int] = 65
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[DescribeTransactionsResponse]] = DescribeTransactionsResponse
+
+    __slots__ = (
+        "transactional_ids",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        transactional_ids: list[str] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.transactional_ids: list[str] = [] if transactional_ids is None else transactional_ids
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[DescribeTransactionsRequest, int]:
+        o = DescribeTransactionsRequest.__new__(DescribeTransactionsRequest)
+        o.unknown_tagged_fields = None
+        count, pos = read_compact_count(data, pos, 1)
+        o.transactional_ids, pos = read_compact_strings(data, pos, count)
+        if data[pos]:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+        else:
+            pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        write(compact_count(self.transactional_ids))
+        if self.transactional_ids:
+            write(compact_strings(self.transactional_ids))
+        if self.unknown_tagged_fields:
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(b"\x00")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import ExplainedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -31,96 +31,7 @@ _read_h = _Format(">h").unpack_from
 _read_ih = _Format(">ih").unpack_from
 
 
-class DescribeUserScramCredentialsRequest(Message):
-    API_KEY: ClassVar[int] = 50
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 0
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "users",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        users: list[UserName] | None | tuple[()] = (),
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.users: list[UserName] | None = [] if isinstance(users, tuple) else users
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[DescribeUserScramCredentialsRequest, int]:
-        o = DescribeUserScramCredentialsRequest.__new__(DescribeUserScramCredentialsRequest)
-        o.unknown_tagged_fields = None
-        count, pos = read_compact_nullable_count(data, pos, 2)
-        if count < 0:
-            o.users = None
-        else:
-            o.users, pos = UserName.decode_array(data, pos, version, count)
-        if data[pos]:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-        else:
-            pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        write(compact_nullable_count(self.users))
-        if self.users:
-            UserName.encode_array(self.users, out, version)
-        if self.unknown_tagged_fields:
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(b"\x00")
-
-
-class UserName(Struct):
-    __slots__ = (
-        "name",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.name = name
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[UserName], int]:
-        items: list[UserName] = []
-        new = UserName.__new__
-        for _ in range(length):
-            o = new(UserName)
-            o.unknown_tagged_fields = None
-            o.name, pos = read_compact_string(data, pos)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[UserName], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(compact_string(o.name))
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class DescribeUserScramCredentialsResponse(Message):
+class DescribeUserScramCredentialsResponse(ExplainedResponse):
     API_KEY: ClassVar[int] = 50
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 0
@@ -278,6 +189,96 @@ class DescribeUserScramCredentialsResult(Struct):
             write(compact_count(o.credential_infos))
             if o.credential_infos:
                 CredentialInfo.encode_array(o.credential_infos, out, version)
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class DescribeUserScramCredentialsRequest(Request[DescribeUserScramCredentialsResponse]):
+    API_KEY: ClassVar[int] = 50
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[DescribeUserScramCredentialsResponse]] = DescribeUserScramCredentialsResponse
+
+    __slots__ = (
+        "users",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        users: list[UserName] | None | tuple[()] = (),
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.users: list[UserName] | None = [] if isinstance(users, tuple) else users
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[DescribeUserScramCredentialsRequest, int]:
+        o = DescribeUserScramCredentialsRequest.__new__(DescribeUserScramCredentialsRequest)
+        o.unknown_tagged_fields = None
+        count, pos = read_compact_nullable_count(data, pos, 2)
+        if count < 0:
+            o.users = None
+        else:
+            o.users, pos = UserName.decode_array(data, pos, version, count)
+        if data[pos]:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+        else:
+            pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        write(compact_nullable_count(self.users))
+        if self.users:
+            UserName.encode_array(self.users, out, version)
+        if self.unknown_tagged_fields:
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(b"\x00")
+
+
+class UserName(Struct):
+    __slots__ = (
+        "name",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.name = name
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[UserName], int]:
+        items: list[UserName] = []
+        new = UserName.__new__
+        for _ in range(length):
+            o = new(UserName)
+            o.unknown_tagged_fields = None
+            o.name, pos = read_compact_string(data, pos)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[UserName], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(compact_string(o.name))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

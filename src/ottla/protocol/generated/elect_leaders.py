@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import CodedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -43,154 +43,7 @@ _read_iB = _Format(">iB").unpack_from
 _read_ih = _Format(">ih").unpack_from
 
 
-class ElectLeadersRequest(Message):
-    API_KEY: ClassVar[int] = 43
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 2
-    FLEXIBLE_FROM: ClassVar[int] = 2
-
-    __slots__ = (
-        "election_type",
-        "topic_partitions",
-        "timeout_ms",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        election_type: int = 0,
-        topic_partitions: list[TopicPartitions] | None | tuple[()] = (),
-        timeout_ms: int = 60000,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.election_type = election_type
-        self.topic_partitions: list[TopicPartitions] | None = [] if isinstance(topic_partitions, tuple) else topic_partitions
-        self.timeout_ms = timeout_ms
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[ElectLeadersRequest, int]:
-        o = ElectLeadersRequest.__new__(ElectLeadersRequest)
-        o.unknown_tagged_fields = None
-        if version >= 1:
-            (o.election_type,) = _read_b(data, pos)
-            pos += 1
-        else:
-            o.election_type = 0
-        if version >= 2:
-            count, pos = read_compact_nullable_count(data, pos, 3)
-        else:
-            count, pos = read_nullable_count(data, pos, 6)
-        if count < 0:
-            o.topic_partitions = None
-        else:
-            o.topic_partitions, pos = TopicPartitions.decode_array(data, pos, version, count)
-        if version >= 2:
-            o.timeout_ms, tags = _read_iB(data, pos)
-            pos += 5
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        else:
-            (o.timeout_ms,) = _read_i(data, pos)
-            pos += 4
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 1:
-            if self.election_type != 0:
-                raise unsupported("ElectLeadersRequest", "election_type", version)
-        if version < 2:
-            if self.unknown_tagged_fields:
-                raise unsupported("ElectLeadersRequest", "unknown_tagged_fields", version)
-        if version >= 1:
-            write(_pack_b(self.election_type))
-        if version >= 2:
-            write(compact_nullable_count(self.topic_partitions))
-        else:
-            write(nullable_count(self.topic_partitions))
-        if self.topic_partitions:
-            TopicPartitions.encode_array(self.topic_partitions, out, version)
-        if version >= 2:
-            if self.unknown_tagged_fields:
-                write(_pack_i(self.timeout_ms))
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(_pack_ix(self.timeout_ms))
-        else:
-            write(_pack_i(self.timeout_ms))
-
-
-class TopicPartitions(Struct):
-    __slots__ = (
-        "topic",
-        "partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topic: str = "",
-        partitions: list[int] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topic = topic
-        self.partitions: list[int] = [] if partitions is None else partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[TopicPartitions], int]:
-        items: list[TopicPartitions] = []
-        new = TopicPartitions.__new__
-        for _ in range(length):
-            o = new(TopicPartitions)
-            o.unknown_tagged_fields = None
-            if version >= 2:
-                o.topic, pos = read_compact_string(data, pos)
-            else:
-                o.topic, pos = read_string(data, pos)
-            if version >= 2:
-                count, pos = read_compact_count(data, pos, 4)
-            else:
-                count, pos = read_count(data, pos, 4)
-            o.partitions, pos = read_numbers(data, pos, count, "i", 4)
-            if version >= 2:
-                if data[pos]:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-                else:
-                    pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[TopicPartitions], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 2:
-                if o.unknown_tagged_fields:
-                    raise unsupported("TopicPartitions", "unknown_tagged_fields", version)
-            if version >= 2:
-                write(compact_string(o.topic))
-            else:
-                write(string(o.topic))
-            if version >= 2:
-                write(compact_count(o.partitions))
-            else:
-                write(count(o.partitions))
-            if o.partitions:
-                write(numbers(o.partitions, "i"))
-            if version >= 2:
-                if o.unknown_tagged_fields:
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(b"\x00")
-
-
-class ElectLeadersResponse(Message):
+class ElectLeadersResponse(CodedResponse):
     API_KEY: ClassVar[int] = 43
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 2
@@ -388,6 +241,154 @@ class ReplicaElectionResult(Struct):
                 write(count(o.partition_result))
             if o.partition_result:
                 PartitionResult.encode_array(o.partition_result, out, version)
+            if version >= 2:
+                if o.unknown_tagged_fields:
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(b"\x00")
+
+
+class ElectLeadersRequest(Request[ElectLeadersResponse]):
+    API_KEY: ClassVar[int] = 43
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 2
+    FLEXIBLE_FROM: ClassVar[int] = 2
+    RESPONSE: ClassVar[type[ElectLeadersResponse]] = ElectLeadersResponse
+
+    __slots__ = (
+        "election_type",
+        "topic_partitions",
+        "timeout_ms",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        election_type: int = 0,
+        topic_partitions: list[TopicPartitions] | None | tuple[()] = (),
+        timeout_ms: int = 60000,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.election_type = election_type
+        self.topic_partitions: list[TopicPartitions] | None = [] if isinstance(topic_partitions, tuple) else topic_partitions
+        self.timeout_ms = timeout_ms
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[ElectLeadersRequest, int]:
+        o = ElectLeadersRequest.__new__(ElectLeadersRequest)
+        o.unknown_tagged_fields = None
+        if version >= 1:
+            (o.election_type,) = _read_b(data, pos)
+            pos += 1
+        else:
+            o.election_type = 0
+        if version >= 2:
+            count, pos = read_compact_nullable_count(data, pos, 3)
+        else:
+            count, pos = read_nullable_count(data, pos, 6)
+        if count < 0:
+            o.topic_partitions = None
+        else:
+            o.topic_partitions, pos = TopicPartitions.decode_array(data, pos, version, count)
+        if version >= 2:
+            o.timeout_ms, tags = _read_iB(data, pos)
+            pos += 5
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        else:
+            (o.timeout_ms,) = _read_i(data, pos)
+            pos += 4
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 1:
+            if self.election_type != 0:
+                raise unsupported("ElectLeadersRequest", "election_type", version)
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("ElectLeadersRequest", "unknown_tagged_fields", version)
+        if version >= 1:
+            write(_pack_b(self.election_type))
+        if version >= 2:
+            write(compact_nullable_count(self.topic_partitions))
+        else:
+            write(nullable_count(self.topic_partitions))
+        if self.topic_partitions:
+            TopicPartitions.encode_array(self.topic_partitions, out, version)
+        if version >= 2:
+            if self.unknown_tagged_fields:
+                write(_pack_i(self.timeout_ms))
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(_pack_ix(self.timeout_ms))
+        else:
+            write(_pack_i(self.timeout_ms))
+
+
+class TopicPartitions(Struct):
+    __slots__ = (
+        "topic",
+        "partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic: str = "",
+        partitions: list[int] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topic = topic
+        self.partitions: list[int] = [] if partitions is None else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[TopicPartitions], int]:
+        items: list[TopicPartitions] = []
+        new = TopicPartitions.__new__
+        for _ in range(length):
+            o = new(TopicPartitions)
+            o.unknown_tagged_fields = None
+            if version >= 2:
+                o.topic, pos = read_compact_string(data, pos)
+            else:
+                o.topic, pos = read_string(data, pos)
+            if version >= 2:
+                count, pos = read_compact_count(data, pos, 4)
+            else:
+                count, pos = read_count(data, pos, 4)
+            o.partitions, pos = read_numbers(data, pos, count, "i", 4)
+            if version >= 2:
+                if data[pos]:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+                else:
+                    pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[TopicPartitions], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("TopicPartitions", "unknown_tagged_fields", version)
+            if version >= 2:
+                write(compact_string(o.topic))
+            else:
+                write(string(o.topic))
+            if version >= 2:
+                write(compact_count(o.partitions))
+            else:
+                write(count(o.partitions))
+            if o.partitions:
+                write(numbers(o.partitions, "i"))
             if version >= 2:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)

@@ -7,7 +7,7 @@ from struct import Struct as _Format
 from typing import ClassVar
 
 from ottla.common.errors import ProtocolViolation
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import CodedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -51,11 +51,287 @@ _read_iuB = _Format(">i16sB").unpack_from
 _read_uhB = _Format(">HB").unpack_from
 
 
-class EndQuorumEpochRequest(Message):
+class EndQuorumEpochResponse(CodedResponse):
     API_KEY: ClassVar[int] = 54
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int] = 1
+
+    __slots__ = (
+        "error_code",
+        "topics",
+        "node_endpoints",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        error_code: int = 0,
+        topics: list[EndQuorumEpochResponseTopicData] | None = None,
+        node_endpoints: list[NodeEndpoint] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.error_code = error_code
+        self.topics: list[EndQuorumEpochResponseTopicData] = [] if topics is None else topics
+        self.node_endpoints: list[NodeEndpoint] = [] if node_endpoints is None else node_endpoints
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[EndQuorumEpochResponse, int]:
+        o = EndQuorumEpochResponse.__new__(EndQuorumEpochResponse)
+        o.node_endpoints = []
+        o.unknown_tagged_fields = None
+        (o.error_code,) = _read_h(data, pos)
+        pos += 2
+        if version >= 1:
+            count, pos = read_compact_count(data, pos, 3)
+        else:
+            count, pos = read_count(data, pos, 6)
+        o.topics, pos = EndQuorumEpochResponseTopicData.decode_array(data, pos, version, count)
+        if version >= 1:
+            if data[pos]:
+                pos = o._decode_tags(data, pos, version)
+            else:
+                pos += 1
+        return o, pos
+
+    def _decode_tags(self, data: bytes, pos: int, version: int) -> int:
+        tags, pos = read_tag_count(data, pos)
+        unknown: UnknownTags = []
+        for _ in range(tags):
+            tag, pos, end = read_tag(data, pos)
+            if tag == 0:
+                count, pos = read_compact_count(data, pos, 8)
+                self.node_endpoints, pos = NodeEndpoint.decode_array(data, pos, version, count)
+            else:
+                unknown.append((tag, data[pos:end]))
+                pos = end
+            if pos != end:
+                raise ProtocolViolation(f"tag {tag} ends at {pos} and not at {end}")
+        self.unknown_tagged_fields = unknown or None
+        return pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 1:
+            if self.node_endpoints:
+                raise unsupported("EndQuorumEpochResponse", "node_endpoints", version)
+            if self.unknown_tagged_fields:
+                raise unsupported("EndQuorumEpochResponse", "unknown_tagged_fields", version)
+        write(_pack_h(self.error_code))
+        if version >= 1:
+            write(compact_count(self.topics))
+        else:
+            write(count(self.topics))
+        if self.topics:
+            EndQuorumEpochResponseTopicData.encode_array(self.topics, out, version)
+        if version >= 1:
+            if self.unknown_tagged_fields or self.node_endpoints:
+                self._encode_tags(out, version)
+            else:
+                write(b"\x00")
+
+    def _encode_tags(self, target: Writer, version: int) -> None:
+        known: UnknownTags = []
+        if self.node_endpoints:
+            out = Writer()
+            write = out.parts.append
+            write(compact_count(self.node_endpoints))
+            if self.node_endpoints:
+                NodeEndpoint.encode_array(self.node_endpoints, out, version)
+            known.append((0, out.getvalue()))
+        write_tags(target, known, self.unknown_tagged_fields)
+
+
+class EndQuorumEpochResponsePartitionData(Struct):
+    __slots__ = (
+        "partition_index",
+        "error_code",
+        "leader_id",
+        "leader_epoch",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        partition_index: int = 0,
+        error_code: int = 0,
+        leader_id: int = 0,
+        leader_epoch: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.partition_index = partition_index
+        self.error_code = error_code
+        self.leader_id = leader_id
+        self.leader_epoch = leader_epoch
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[EndQuorumEpochResponsePartitionData], int]:
+        items: list[EndQuorumEpochResponsePartitionData] = []
+        new = EndQuorumEpochResponsePartitionData.__new__
+        for _ in range(length):
+            o = new(EndQuorumEpochResponsePartitionData)
+            o.unknown_tagged_fields = None
+            if version >= 1:
+                o.partition_index, o.error_code, o.leader_id, o.leader_epoch, tags = _read_ihiiB(data, pos)
+                pos += 15
+                if tags:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+            else:
+                o.partition_index, o.error_code, o.leader_id, o.leader_epoch = _read_ihii(data, pos)
+                pos += 14
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[EndQuorumEpochResponsePartitionData], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 1:
+                if o.unknown_tagged_fields:
+                    raise unsupported("EndQuorumEpochResponsePartitionData", "unknown_tagged_fields", version)
+            if version >= 1:
+                if o.unknown_tagged_fields:
+                    write(_pack_ihii(o.partition_index, o.error_code, o.leader_id, o.leader_epoch))
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(_pack_ihiix(o.partition_index, o.error_code, o.leader_id, o.leader_epoch))
+            else:
+                write(_pack_ihii(o.partition_index, o.error_code, o.leader_id, o.leader_epoch))
+
+
+class EndQuorumEpochResponseTopicData(Struct):
+    __slots__ = (
+        "topic_name",
+        "partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic_name: str = "",
+        partitions: list[EndQuorumEpochResponsePartitionData] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topic_name = topic_name
+        self.partitions: list[EndQuorumEpochResponsePartitionData] = [] if partitions is None else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[EndQuorumEpochResponseTopicData], int]:
+        items: list[EndQuorumEpochResponseTopicData] = []
+        new = EndQuorumEpochResponseTopicData.__new__
+        for _ in range(length):
+            o = new(EndQuorumEpochResponseTopicData)
+            o.unknown_tagged_fields = None
+            if version >= 1:
+                o.topic_name, pos = read_compact_string(data, pos)
+            else:
+                o.topic_name, pos = read_string(data, pos)
+            if version >= 1:
+                count, pos = read_compact_count(data, pos, 15)
+            else:
+                count, pos = read_count(data, pos, 14)
+            o.partitions, pos = EndQuorumEpochResponsePartitionData.decode_array(data, pos, version, count)
+            if version >= 1:
+                if data[pos]:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+                else:
+                    pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[EndQuorumEpochResponseTopicData], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 1:
+                if o.unknown_tagged_fields:
+                    raise unsupported("EndQuorumEpochResponseTopicData", "unknown_tagged_fields", version)
+            if version >= 1:
+                write(compact_string(o.topic_name))
+            else:
+                write(string(o.topic_name))
+            if version >= 1:
+                write(compact_count(o.partitions))
+            else:
+                write(count(o.partitions))
+            if o.partitions:
+                EndQuorumEpochResponsePartitionData.encode_array(o.partitions, out, version)
+            if version >= 1:
+                if o.unknown_tagged_fields:
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(b"\x00")
+
+
+class NodeEndpoint(Struct):
+    __slots__ = (
+        "node_id",
+        "host",
+        "port",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        node_id: int = 0,
+        host: str = "",
+        port: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.node_id = node_id
+        self.host = host
+        self.port = port
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[NodeEndpoint], int]:
+        items: list[NodeEndpoint] = []
+        new = NodeEndpoint.__new__
+        for _ in range(length):
+            o = new(NodeEndpoint)
+            o.unknown_tagged_fields = None
+            (o.node_id,) = _read_i(data, pos)
+            pos += 4
+            o.host, pos = read_compact_string(data, pos)
+            o.port, tags = _read_uhB(data, pos)
+            pos += 3
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[NodeEndpoint], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(_pack_i(o.node_id))
+            write(compact_string(o.host))
+            if o.unknown_tagged_fields:
+                write(_pack_uh(o.port))
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(_pack_uhx(o.port))
+
+
+class EndQuorumEpochRequest(Request[EndQuorumEpochResponse]):
+    API_KEY: ClassVar[int] = 54
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 1
+    FLEXIBLE_FROM: ClassVar[int] = 1
+    RESPONSE: ClassVar[type[EndQuorumEpochResponse]] = EndQuorumEpochResponse
 
     __slots__ = (
         "cluster_id",
@@ -366,281 +642,6 @@ class LeaderEndpoint(Struct):
         write = out.parts.append
         for o in items:
             write(compact_string(o.name))
-            write(compact_string(o.host))
-            if o.unknown_tagged_fields:
-                write(_pack_uh(o.port))
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(_pack_uhx(o.port))
-
-
-class EndQuorumEpochResponse(Message):
-    API_KEY: ClassVar[int] = 54
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 1
-    FLEXIBLE_FROM: ClassVar[int] = 1
-
-    __slots__ = (
-        "error_code",
-        "topics",
-        "node_endpoints",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        topics: list[EndQuorumEpochResponseTopicData] | None = None,
-        node_endpoints: list[NodeEndpoint] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.error_code = error_code
-        self.topics: list[EndQuorumEpochResponseTopicData] = [] if topics is None else topics
-        self.node_endpoints: list[NodeEndpoint] = [] if node_endpoints is None else node_endpoints
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[EndQuorumEpochResponse, int]:
-        o = EndQuorumEpochResponse.__new__(EndQuorumEpochResponse)
-        o.node_endpoints = []
-        o.unknown_tagged_fields = None
-        (o.error_code,) = _read_h(data, pos)
-        pos += 2
-        if version >= 1:
-            count, pos = read_compact_count(data, pos, 3)
-        else:
-            count, pos = read_count(data, pos, 6)
-        o.topics, pos = EndQuorumEpochResponseTopicData.decode_array(data, pos, version, count)
-        if version >= 1:
-            if data[pos]:
-                pos = o._decode_tags(data, pos, version)
-            else:
-                pos += 1
-        return o, pos
-
-    def _decode_tags(self, data: bytes, pos: int, version: int) -> int:
-        tags, pos = read_tag_count(data, pos)
-        unknown: UnknownTags = []
-        for _ in range(tags):
-            tag, pos, end = read_tag(data, pos)
-            if tag == 0:
-                count, pos = read_compact_count(data, pos, 8)
-                self.node_endpoints, pos = NodeEndpoint.decode_array(data, pos, version, count)
-            else:
-                unknown.append((tag, data[pos:end]))
-                pos = end
-            if pos != end:
-                raise ProtocolViolation(f"tag {tag} ends at {pos} and not at {end}")
-        self.unknown_tagged_fields = unknown or None
-        return pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 1:
-            if self.node_endpoints:
-                raise unsupported("EndQuorumEpochResponse", "node_endpoints", version)
-            if self.unknown_tagged_fields:
-                raise unsupported("EndQuorumEpochResponse", "unknown_tagged_fields", version)
-        write(_pack_h(self.error_code))
-        if version >= 1:
-            write(compact_count(self.topics))
-        else:
-            write(count(self.topics))
-        if self.topics:
-            EndQuorumEpochResponseTopicData.encode_array(self.topics, out, version)
-        if version >= 1:
-            if self.unknown_tagged_fields or self.node_endpoints:
-                self._encode_tags(out, version)
-            else:
-                write(b"\x00")
-
-    def _encode_tags(self, target: Writer, version: int) -> None:
-        known: UnknownTags = []
-        if self.node_endpoints:
-            out = Writer()
-            write = out.parts.append
-            write(compact_count(self.node_endpoints))
-            if self.node_endpoints:
-                NodeEndpoint.encode_array(self.node_endpoints, out, version)
-            known.append((0, out.getvalue()))
-        write_tags(target, known, self.unknown_tagged_fields)
-
-
-class EndQuorumEpochResponsePartitionData(Struct):
-    __slots__ = (
-        "partition_index",
-        "error_code",
-        "leader_id",
-        "leader_epoch",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        error_code: int = 0,
-        leader_id: int = 0,
-        leader_epoch: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.partition_index = partition_index
-        self.error_code = error_code
-        self.leader_id = leader_id
-        self.leader_epoch = leader_epoch
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[EndQuorumEpochResponsePartitionData], int]:
-        items: list[EndQuorumEpochResponsePartitionData] = []
-        new = EndQuorumEpochResponsePartitionData.__new__
-        for _ in range(length):
-            o = new(EndQuorumEpochResponsePartitionData)
-            o.unknown_tagged_fields = None
-            if version >= 1:
-                o.partition_index, o.error_code, o.leader_id, o.leader_epoch, tags = _read_ihiiB(data, pos)
-                pos += 15
-                if tags:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-            else:
-                o.partition_index, o.error_code, o.leader_id, o.leader_epoch = _read_ihii(data, pos)
-                pos += 14
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[EndQuorumEpochResponsePartitionData], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 1:
-                if o.unknown_tagged_fields:
-                    raise unsupported("EndQuorumEpochResponsePartitionData", "unknown_tagged_fields", version)
-            if version >= 1:
-                if o.unknown_tagged_fields:
-                    write(_pack_ihii(o.partition_index, o.error_code, o.leader_id, o.leader_epoch))
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(_pack_ihiix(o.partition_index, o.error_code, o.leader_id, o.leader_epoch))
-            else:
-                write(_pack_ihii(o.partition_index, o.error_code, o.leader_id, o.leader_epoch))
-
-
-class EndQuorumEpochResponseTopicData(Struct):
-    __slots__ = (
-        "topic_name",
-        "partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        partitions: list[EndQuorumEpochResponsePartitionData] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topic_name = topic_name
-        self.partitions: list[EndQuorumEpochResponsePartitionData] = [] if partitions is None else partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[EndQuorumEpochResponseTopicData], int]:
-        items: list[EndQuorumEpochResponseTopicData] = []
-        new = EndQuorumEpochResponseTopicData.__new__
-        for _ in range(length):
-            o = new(EndQuorumEpochResponseTopicData)
-            o.unknown_tagged_fields = None
-            if version >= 1:
-                o.topic_name, pos = read_compact_string(data, pos)
-            else:
-                o.topic_name, pos = read_string(data, pos)
-            if version >= 1:
-                count, pos = read_compact_count(data, pos, 15)
-            else:
-                count, pos = read_count(data, pos, 14)
-            o.partitions, pos = EndQuorumEpochResponsePartitionData.decode_array(data, pos, version, count)
-            if version >= 1:
-                if data[pos]:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-                else:
-                    pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[EndQuorumEpochResponseTopicData], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 1:
-                if o.unknown_tagged_fields:
-                    raise unsupported("EndQuorumEpochResponseTopicData", "unknown_tagged_fields", version)
-            if version >= 1:
-                write(compact_string(o.topic_name))
-            else:
-                write(string(o.topic_name))
-            if version >= 1:
-                write(compact_count(o.partitions))
-            else:
-                write(count(o.partitions))
-            if o.partitions:
-                EndQuorumEpochResponsePartitionData.encode_array(o.partitions, out, version)
-            if version >= 1:
-                if o.unknown_tagged_fields:
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(b"\x00")
-
-
-class NodeEndpoint(Struct):
-    __slots__ = (
-        "node_id",
-        "host",
-        "port",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        node_id: int = 0,
-        host: str = "",
-        port: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.node_id = node_id
-        self.host = host
-        self.port = port
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[NodeEndpoint], int]:
-        items: list[NodeEndpoint] = []
-        new = NodeEndpoint.__new__
-        for _ in range(length):
-            o = new(NodeEndpoint)
-            o.unknown_tagged_fields = None
-            (o.node_id,) = _read_i(data, pos)
-            pos += 4
-            o.host, pos = read_compact_string(data, pos)
-            o.port, tags = _read_uhB(data, pos)
-            pos += 3
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[NodeEndpoint], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(_pack_i(o.node_id))
             write(compact_string(o.host))
             if o.unknown_tagged_fields:
                 write(_pack_uh(o.port))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message
+from ottla.protocol.message import CodedResponse, Request
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -32,73 +32,7 @@ _read_qht = _Format(">qh?").unpack_from
 _read_qhtB = _Format(">qh?B").unpack_from
 
 
-class EndTxnRequest(Message):
-    API_KEY: ClassVar[int] = 26
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 5
-    FLEXIBLE_FROM: ClassVar[int] = 3
-
-    __slots__ = (
-        "transactional_id",
-        "producer_id",
-        "producer_epoch",
-        "committed",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        transactional_id: str = "",
-        producer_id: int = 0,
-        producer_epoch: int = 0,
-        committed: bool = False,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.transactional_id = transactional_id
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.committed = committed
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[EndTxnRequest, int]:
-        o = EndTxnRequest.__new__(EndTxnRequest)
-        o.unknown_tagged_fields = None
-        if version >= 3:
-            o.transactional_id, pos = read_compact_string(data, pos)
-        else:
-            o.transactional_id, pos = read_string(data, pos)
-        if version >= 3:
-            o.producer_id, o.producer_epoch, o.committed, tags = _read_qhtB(data, pos)
-            pos += 12
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        else:
-            o.producer_id, o.producer_epoch, o.committed = _read_qht(data, pos)
-            pos += 11
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 3:
-            if self.unknown_tagged_fields:
-                raise unsupported("EndTxnRequest", "unknown_tagged_fields", version)
-        if version >= 3:
-            write(compact_string(self.transactional_id))
-        else:
-            write(string(self.transactional_id))
-        if version >= 3:
-            if self.unknown_tagged_fields:
-                write(_pack_qht(self.producer_id, self.producer_epoch, self.committed))
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(_pack_qhtx(self.producer_id, self.producer_epoch, self.committed))
-        else:
-            write(_pack_qht(self.producer_id, self.producer_epoch, self.committed))
-
-
-class EndTxnResponse(Message):
+class EndTxnResponse(CodedResponse):
     API_KEY: ClassVar[int] = 26
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 5
@@ -169,3 +103,70 @@ class EndTxnResponse(Message):
                 write(_pack_ihx(self.throttle_time_ms, self.error_code))
         else:
             write(_pack_ih(self.throttle_time_ms, self.error_code))
+
+
+class EndTxnRequest(Request[EndTxnResponse]):
+    API_KEY: ClassVar[int] = 26
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 5
+    FLEXIBLE_FROM: ClassVar[int] = 3
+    RESPONSE: ClassVar[type[EndTxnResponse]] = EndTxnResponse
+
+    __slots__ = (
+        "transactional_id",
+        "producer_id",
+        "producer_epoch",
+        "committed",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        transactional_id: str = "",
+        producer_id: int = 0,
+        producer_epoch: int = 0,
+        committed: bool = False,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.transactional_id = transactional_id
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.committed = committed
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[EndTxnRequest, int]:
+        o = EndTxnRequest.__new__(EndTxnRequest)
+        o.unknown_tagged_fields = None
+        if version >= 3:
+            o.transactional_id, pos = read_compact_string(data, pos)
+        else:
+            o.transactional_id, pos = read_string(data, pos)
+        if version >= 3:
+            o.producer_id, o.producer_epoch, o.committed, tags = _read_qhtB(data, pos)
+            pos += 12
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        else:
+            o.producer_id, o.producer_epoch, o.committed = _read_qht(data, pos)
+            pos += 11
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 3:
+            if self.unknown_tagged_fields:
+                raise unsupported("EndTxnRequest", "unknown_tagged_fields", version)
+        if version >= 3:
+            write(compact_string(self.transactional_id))
+        else:
+            write(string(self.transactional_id))
+        if version >= 3:
+            if self.unknown_tagged_fields:
+                write(_pack_qht(self.producer_id, self.producer_epoch, self.committed))
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(_pack_qhtx(self.producer_id, self.producer_epoch, self.committed))
+        else:
+            write(_pack_qht(self.producer_id, self.producer_epoch, self.committed))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message
+from ottla.protocol.message import CodedResponse, Request
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -23,11 +23,56 @@ _pack_hx = _Format(">hx").pack
 _read_hB = _Format(">hB").unpack_from
 
 
-class EnvelopeRequest(Message):
+class EnvelopeResponse(CodedResponse):
     API_KEY: ClassVar[int] = 58
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int] = 0
+
+    __slots__ = (
+        "response_data",
+        "error_code",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        response_data: bytes | None = None,
+        error_code: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.response_data = response_data
+        self.error_code = error_code
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[EnvelopeResponse, int]:
+        o = EnvelopeResponse.__new__(EnvelopeResponse)
+        o.unknown_tagged_fields = None
+        o.response_data, pos = read_compact_nullable_bytes(data, pos)
+        o.error_code, tags = _read_hB(data, pos)
+        pos += 3
+        if tags:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        write(compact_nullable_bytes(self.response_data))
+        if self.unknown_tagged_fields:
+            write(_pack_h(self.error_code))
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(_pack_hx(self.error_code))
+
+
+class EnvelopeRequest(Request[EnvelopeResponse]):
+    API_KEY: ClassVar[int] = 58
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[EnvelopeResponse]] = EnvelopeResponse
 
     __slots__ = (
         "request_data",
@@ -71,47 +116,3 @@ class EnvelopeRequest(Message):
             write_tags(out, [], self.unknown_tagged_fields)
         else:
             write(b"\x00")
-
-
-class EnvelopeResponse(Message):
-    API_KEY: ClassVar[int] = 58
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 0
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "response_data",
-        "error_code",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        response_data: bytes | None = None,
-        error_code: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.response_data = response_data
-        self.error_code = error_code
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[EnvelopeResponse, int]:
-        o = EnvelopeResponse.__new__(EnvelopeResponse)
-        o.unknown_tagged_fields = None
-        o.response_data, pos = read_compact_nullable_bytes(data, pos)
-        o.error_code, tags = _read_hB(data, pos)
-        pos += 3
-        if tags:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        write(compact_nullable_bytes(self.response_data))
-        if self.unknown_tagged_fields:
-            write(_pack_h(self.error_code))
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(_pack_hx(self.error_code))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message
+from ottla.protocol.message import CodedResponse, Request
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -29,11 +29,67 @@ _read_q = _Format(">q").unpack_from
 _read_qB = _Format(">qB").unpack_from
 
 
-class ExpireDelegationTokenRequest(Message):
+class ExpireDelegationTokenResponse(CodedResponse):
     API_KEY: ClassVar[int] = 40
     LOWEST_VERSION: ClassVar[int] = 1
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int] = 2
+
+    __slots__ = (
+        "error_code",
+        "expiry_timestamp_ms",
+        "throttle_time_ms",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        error_code: int = 0,
+        expiry_timestamp_ms: int = 0,
+        throttle_time_ms: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.error_code = error_code
+        self.expiry_timestamp_ms = expiry_timestamp_ms
+        self.throttle_time_ms = throttle_time_ms
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[ExpireDelegationTokenResponse, int]:
+        o = ExpireDelegationTokenResponse.__new__(ExpireDelegationTokenResponse)
+        o.unknown_tagged_fields = None
+        if version >= 2:
+            o.error_code, o.expiry_timestamp_ms, o.throttle_time_ms, tags = _read_hqiB(data, pos)
+            pos += 15
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        else:
+            o.error_code, o.expiry_timestamp_ms, o.throttle_time_ms = _read_hqi(data, pos)
+            pos += 14
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("ExpireDelegationTokenResponse", "unknown_tagged_fields", version)
+        if version >= 2:
+            if self.unknown_tagged_fields:
+                write(_pack_hqi(self.error_code, self.expiry_timestamp_ms, self.throttle_time_ms))
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(_pack_hqix(self.error_code, self.expiry_timestamp_ms, self.throttle_time_ms))
+        else:
+            write(_pack_hqi(self.error_code, self.expiry_timestamp_ms, self.throttle_time_ms))
+
+
+class ExpireDelegationTokenRequest(Request[ExpireDelegationTokenResponse]):
+    API_KEY: ClassVar[int] = 40
+    LOWEST_VERSION: ClassVar[int] = 1
+    HIGHEST_VERSION: ClassVar[int] = 2
+    FLEXIBLE_FROM: ClassVar[int] = 2
+    RESPONSE: ClassVar[type[ExpireDelegationTokenResponse]] = ExpireDelegationTokenResponse
 
     __slots__ = (
         "hmac",
@@ -87,58 +143,3 @@ class ExpireDelegationTokenRequest(Message):
                 write(_pack_qx(self.expiry_time_period_ms))
         else:
             write(_pack_q(self.expiry_time_period_ms))
-
-
-class ExpireDelegationTokenResponse(Message):
-    API_KEY: ClassVar[int] = 40
-    LOWEST_VERSION: ClassVar[int] = 1
-    HIGHEST_VERSION: ClassVar[int] = 2
-    FLEXIBLE_FROM: ClassVar[int] = 2
-
-    __slots__ = (
-        "error_code",
-        "expiry_timestamp_ms",
-        "throttle_time_ms",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        expiry_timestamp_ms: int = 0,
-        throttle_time_ms: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.error_code = error_code
-        self.expiry_timestamp_ms = expiry_timestamp_ms
-        self.throttle_time_ms = throttle_time_ms
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[ExpireDelegationTokenResponse, int]:
-        o = ExpireDelegationTokenResponse.__new__(ExpireDelegationTokenResponse)
-        o.unknown_tagged_fields = None
-        if version >= 2:
-            o.error_code, o.expiry_timestamp_ms, o.throttle_time_ms, tags = _read_hqiB(data, pos)
-            pos += 15
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        else:
-            o.error_code, o.expiry_timestamp_ms, o.throttle_time_ms = _read_hqi(data, pos)
-            pos += 14
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 2:
-            if self.unknown_tagged_fields:
-                raise unsupported("ExpireDelegationTokenResponse", "unknown_tagged_fields", version)
-        if version >= 2:
-            if self.unknown_tagged_fields:
-                write(_pack_hqi(self.error_code, self.expiry_timestamp_ms, self.throttle_time_ms))
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(_pack_hqix(self.error_code, self.expiry_timestamp_ms, self.throttle_time_ms))
-        else:
-            write(_pack_hqi(self.error_code, self.expiry_timestamp_ms, self.throttle_time_ms))

@@ -7,7 +7,7 @@ from struct import Struct as _Format
 from typing import ClassVar
 
 from ottla.common.errors import ProtocolViolation
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import CodedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -81,503 +81,7 @@ _read_qqB = _Format(">qqB").unpack_from
 _read_u = _Format(">16s").unpack_from
 
 
-class FetchRequest(Message):
-    API_KEY: ClassVar[int] = 1
-    LOWEST_VERSION: ClassVar[int] = 4
-    HIGHEST_VERSION: ClassVar[int] = 18
-    FLEXIBLE_FROM: ClassVar[int] = 12
-
-    __slots__ = (
-        "cluster_id",
-        "replica_id",
-        "replica_state",
-        "max_wait_ms",
-        "min_bytes",
-        "max_bytes",
-        "isolation_level",
-        "session_id",
-        "session_epoch",
-        "topics",
-        "forgotten_topics_data",
-        "rack_id",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        cluster_id: str | None = None,
-        replica_id: int = -1,
-        replica_state: ReplicaState | None = None,
-        max_wait_ms: int = 0,
-        min_bytes: int = 0,
-        max_bytes: int = 2147483647,
-        isolation_level: int = 0,
-        session_id: int = 0,
-        session_epoch: int = -1,
-        topics: list[FetchTopic] | None = None,
-        forgotten_topics_data: list[ForgottenTopic] | None = None,
-        rack_id: str = "",
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.cluster_id = cluster_id
-        self.replica_id = replica_id
-        self.replica_state: ReplicaState = ReplicaState() if replica_state is None else replica_state
-        self.max_wait_ms = max_wait_ms
-        self.min_bytes = min_bytes
-        self.max_bytes = max_bytes
-        self.isolation_level = isolation_level
-        self.session_id = session_id
-        self.session_epoch = session_epoch
-        self.topics: list[FetchTopic] = [] if topics is None else topics
-        self.forgotten_topics_data: list[ForgottenTopic] = [] if forgotten_topics_data is None else forgotten_topics_data
-        self.rack_id = rack_id
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[FetchRequest, int]:
-        o = FetchRequest.__new__(FetchRequest)
-        o.cluster_id = None
-        o.replica_state = ReplicaState()
-        o.unknown_tagged_fields = None
-        if version >= 15:
-            o.replica_id = -1
-            o.max_wait_ms, o.min_bytes, o.max_bytes, o.isolation_level, o.session_id, o.session_epoch = _read_iiibii(data, pos)
-            pos += 21
-        elif version >= 7:
-            o.replica_id, o.max_wait_ms, o.min_bytes, o.max_bytes, o.isolation_level, o.session_id, o.session_epoch = _read_iiiibii(data, pos)
-            pos += 25
-        else:
-            o.session_id = 0
-            o.session_epoch = -1
-            o.replica_id, o.max_wait_ms, o.min_bytes, o.max_bytes, o.isolation_level = _read_iiiib(data, pos)
-            pos += 17
-        if version >= 12:
-            count, pos = read_compact_count(data, pos, 3)
-        else:
-            count, pos = read_count(data, pos, 6)
-        o.topics, pos = FetchTopic.decode_array(data, pos, version, count)
-        if version >= 12:
-            count, pos = read_compact_count(data, pos, 3)
-            o.forgotten_topics_data, pos = ForgottenTopic.decode_array(data, pos, version, count)
-        elif version >= 7:
-            count, pos = read_count(data, pos, 6)
-            o.forgotten_topics_data, pos = ForgottenTopic.decode_array(data, pos, version, count)
-        else:
-            o.forgotten_topics_data = []
-        if version >= 12:
-            o.rack_id, pos = read_compact_string(data, pos)
-        elif version >= 11:
-            o.rack_id, pos = read_string(data, pos)
-        else:
-            o.rack_id = ""
-        if version >= 12:
-            if data[pos]:
-                pos = o._decode_tags(data, pos, version)
-            else:
-                pos += 1
-        return o, pos
-
-    def _decode_tags(self, data: bytes, pos: int, version: int) -> int:
-        tags, pos = read_tag_count(data, pos)
-        unknown: UnknownTags = []
-        for _ in range(tags):
-            tag, pos, end = read_tag(data, pos)
-            if tag == 0:
-                self.cluster_id, pos = read_compact_nullable_string(data, pos)
-            elif tag == 1:
-                if not (version >= 15):
-                    raise ProtocolViolation(f"tag 1 is not valid in version {version}")
-                self.replica_state, pos = ReplicaState.decode(data, pos, version)
-            else:
-                unknown.append((tag, data[pos:end]))
-                pos = end
-            if pos != end:
-                raise ProtocolViolation(f"tag {tag} ends at {pos} and not at {end}")
-        self.unknown_tagged_fields = unknown or None
-        return pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version > 14:
-            if self.replica_id != -1:
-                raise unsupported("FetchRequest", "replica_id", version)
-        if version < 15:
-            if self.replica_state.replica_id != -1 or self.replica_state.replica_epoch != -1 or self.replica_state.unknown_tagged_fields:
-                raise unsupported("FetchRequest", "replica_state", version)
-        if version < 7:
-            if self.forgotten_topics_data:
-                raise unsupported("FetchRequest", "forgotten_topics_data", version)
-        if version < 12:
-            if self.unknown_tagged_fields:
-                raise unsupported("FetchRequest", "unknown_tagged_fields", version)
-        if version >= 15:
-            write(_pack_iiibii(self.max_wait_ms, self.min_bytes, self.max_bytes, self.isolation_level, self.session_id, self.session_epoch))
-        elif version >= 7:
-            write(_pack_iiiibii(self.replica_id, self.max_wait_ms, self.min_bytes, self.max_bytes, self.isolation_level, self.session_id, self.session_epoch))
-        else:
-            write(_pack_iiiib(self.replica_id, self.max_wait_ms, self.min_bytes, self.max_bytes, self.isolation_level))
-        if version >= 12:
-            write(compact_count(self.topics))
-        else:
-            write(count(self.topics))
-        if self.topics:
-            FetchTopic.encode_array(self.topics, out, version)
-        if version >= 12:
-            write(compact_count(self.forgotten_topics_data))
-            if self.forgotten_topics_data:
-                ForgottenTopic.encode_array(self.forgotten_topics_data, out, version)
-        elif version >= 7:
-            write(count(self.forgotten_topics_data))
-            if self.forgotten_topics_data:
-                ForgottenTopic.encode_array(self.forgotten_topics_data, out, version)
-        if version >= 12:
-            write(compact_string(self.rack_id))
-        elif version >= 11:
-            write(string(self.rack_id))
-        if version >= 12:
-            if self.unknown_tagged_fields or self.cluster_id is not None or (version >= 15 and (self.replica_state.replica_id != -1 or self.replica_state.replica_epoch != -1 or self.replica_state.unknown_tagged_fields)):
-                self._encode_tags(out, version)
-            else:
-                write(b"\x00")
-
-    def _encode_tags(self, target: Writer, version: int) -> None:
-        known: UnknownTags = []
-        if self.cluster_id is not None:
-            known.append((0, compact_string(self.cluster_id)))
-        if version >= 15 and (self.replica_state.replica_id != -1 or self.replica_state.replica_epoch != -1 or self.replica_state.unknown_tagged_fields):
-            out = Writer()
-            self.replica_state.encode(out, version)
-            known.append((1, out.getvalue()))
-        write_tags(target, known, self.unknown_tagged_fields)
-
-
-class ReplicaState(Struct):
-    __slots__ = (
-        "replica_id",
-        "replica_epoch",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        replica_id: int = -1,
-        replica_epoch: int = -1,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.replica_id = replica_id
-        self.replica_epoch = replica_epoch
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[ReplicaState, int]:
-        o = ReplicaState.__new__(ReplicaState)
-        o.unknown_tagged_fields = None
-        o.replica_id, o.replica_epoch, tags = _read_iqB(data, pos)
-        pos += 13
-        if tags:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if self.unknown_tagged_fields:
-            write(_pack_iq(self.replica_id, self.replica_epoch))
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(_pack_iqx(self.replica_id, self.replica_epoch))
-
-
-class FetchPartition(Struct):
-    __slots__ = (
-        "partition",
-        "current_leader_epoch",
-        "fetch_offset",
-        "last_fetched_epoch",
-        "log_start_offset",
-        "partition_max_bytes",
-        "replica_directory_id",
-        "high_watermark",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        partition: int = 0,
-        current_leader_epoch: int = -1,
-        fetch_offset: int = 0,
-        last_fetched_epoch: int = -1,
-        log_start_offset: int = -1,
-        partition_max_bytes: int = 0,
-        replica_directory_id: bytes = ZERO_UUID,
-        high_watermark: int = 9223372036854775807,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.partition = partition
-        self.current_leader_epoch = current_leader_epoch
-        self.fetch_offset = fetch_offset
-        self.last_fetched_epoch = last_fetched_epoch
-        self.log_start_offset = log_start_offset
-        self.partition_max_bytes = partition_max_bytes
-        self.replica_directory_id = replica_directory_id
-        self.high_watermark = high_watermark
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[FetchPartition], int]:
-        items: list[FetchPartition] = []
-        new = FetchPartition.__new__
-        for _ in range(length):
-            o = new(FetchPartition)
-            o.replica_directory_id = ZERO_UUID
-            o.high_watermark = 9223372036854775807
-            o.unknown_tagged_fields = None
-            if version >= 12:
-                o.partition, o.current_leader_epoch, o.fetch_offset, o.last_fetched_epoch, o.log_start_offset, o.partition_max_bytes, tags = _read_iiqiqiB(data, pos)
-                pos += 33
-                if tags:
-                    pos = o._decode_tags(data, pos - 1, version)
-            elif version >= 9:
-                o.last_fetched_epoch = -1
-                o.partition, o.current_leader_epoch, o.fetch_offset, o.log_start_offset, o.partition_max_bytes = _read_iiqqi(data, pos)
-                pos += 28
-            elif version >= 5:
-                o.current_leader_epoch = -1
-                o.last_fetched_epoch = -1
-                o.partition, o.fetch_offset, o.log_start_offset, o.partition_max_bytes = _read_iqqi(data, pos)
-                pos += 24
-            else:
-                o.current_leader_epoch = -1
-                o.last_fetched_epoch = -1
-                o.log_start_offset = -1
-                o.partition, o.fetch_offset, o.partition_max_bytes = _read_iqi(data, pos)
-                pos += 16
-            items.append(o)
-        return items, pos
-
-    def _decode_tags(self, data: bytes, pos: int, version: int) -> int:
-        tags, pos = read_tag_count(data, pos)
-        unknown: UnknownTags = []
-        for _ in range(tags):
-            tag, pos, end = read_tag(data, pos)
-            if tag == 0:
-                if not (version >= 17):
-                    raise ProtocolViolation(f"tag 0 is not valid in version {version}")
-                (self.replica_directory_id,) = _read_u(data, pos)
-                pos += 16
-            elif tag == 1:
-                if not (version >= 18):
-                    raise ProtocolViolation(f"tag 1 is not valid in version {version}")
-                (self.high_watermark,) = _read_q(data, pos)
-                pos += 8
-            else:
-                unknown.append((tag, data[pos:end]))
-                pos = end
-            if pos != end:
-                raise ProtocolViolation(f"tag {tag} ends at {pos} and not at {end}")
-        self.unknown_tagged_fields = unknown or None
-        return pos
-
-    @staticmethod
-    def encode_array(items: list[FetchPartition], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 12:
-                if o.last_fetched_epoch != -1:
-                    raise unsupported("FetchPartition", "last_fetched_epoch", version)
-                if o.unknown_tagged_fields:
-                    raise unsupported("FetchPartition", "unknown_tagged_fields", version)
-            if version >= 12:
-                if o.unknown_tagged_fields or (version >= 17 and o.replica_directory_id != ZERO_UUID) or (version >= 18 and o.high_watermark != 9223372036854775807):
-                    write(_pack_iiqiqi(o.partition, o.current_leader_epoch, o.fetch_offset, o.last_fetched_epoch, o.log_start_offset, o.partition_max_bytes))
-                    o._encode_tags(out, version)
-                else:
-                    write(_pack_iiqiqix(o.partition, o.current_leader_epoch, o.fetch_offset, o.last_fetched_epoch, o.log_start_offset, o.partition_max_bytes))
-            elif version >= 9:
-                write(_pack_iiqqi(o.partition, o.current_leader_epoch, o.fetch_offset, o.log_start_offset, o.partition_max_bytes))
-            elif version >= 5:
-                write(_pack_iqqi(o.partition, o.fetch_offset, o.log_start_offset, o.partition_max_bytes))
-            else:
-                write(_pack_iqi(o.partition, o.fetch_offset, o.partition_max_bytes))
-
-    def _encode_tags(self, target: Writer, version: int) -> None:
-        known: UnknownTags = []
-        if version >= 17 and (self.replica_directory_id != ZERO_UUID):
-            known.append((0, _pack_u(self.replica_directory_id)))
-        if version >= 18 and (self.high_watermark != 9223372036854775807):
-            known.append((1, _pack_q(self.high_watermark)))
-        write_tags(target, known, self.unknown_tagged_fields)
-
-
-class FetchTopic(Struct):
-    __slots__ = (
-        "topic",
-        "topic_id",
-        "partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topic: str = "",
-        topic_id: bytes = ZERO_UUID,
-        partitions: list[FetchPartition] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topic = topic
-        self.topic_id = topic_id
-        self.partitions: list[FetchPartition] = [] if partitions is None else partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[FetchTopic], int]:
-        items: list[FetchTopic] = []
-        new = FetchTopic.__new__
-        for _ in range(length):
-            o = new(FetchTopic)
-            o.unknown_tagged_fields = None
-            if version >= 13:
-                o.topic = ""
-            elif version >= 12:
-                o.topic, pos = read_compact_string(data, pos)
-            else:
-                o.topic, pos = read_string(data, pos)
-            if version >= 13:
-                (o.topic_id,) = _read_u(data, pos)
-                pos += 16
-            else:
-                o.topic_id = ZERO_UUID
-            if version >= 12:
-                count, pos = read_compact_count(data, pos, 33)
-            else:
-                count, pos = read_count(data, pos, 16)
-            o.partitions, pos = FetchPartition.decode_array(data, pos, version, count)
-            if version >= 12:
-                if data[pos]:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-                else:
-                    pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[FetchTopic], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 12:
-                if o.unknown_tagged_fields:
-                    raise unsupported("FetchTopic", "unknown_tagged_fields", version)
-            if version >= 13:
-                pass
-            elif version >= 12:
-                write(compact_string(o.topic))
-            else:
-                write(string(o.topic))
-            if version >= 13:
-                write(_pack_u(o.topic_id))
-            if version >= 12:
-                write(compact_count(o.partitions))
-            else:
-                write(count(o.partitions))
-            if o.partitions:
-                FetchPartition.encode_array(o.partitions, out, version)
-            if version >= 12:
-                if o.unknown_tagged_fields:
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(b"\x00")
-
-
-class ForgottenTopic(Struct):
-    __slots__ = (
-        "topic",
-        "topic_id",
-        "partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topic: str = "",
-        topic_id: bytes = ZERO_UUID,
-        partitions: list[int] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topic = topic
-        self.topic_id = topic_id
-        self.partitions: list[int] = [] if partitions is None else partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[ForgottenTopic], int]:
-        items: list[ForgottenTopic] = []
-        new = ForgottenTopic.__new__
-        for _ in range(length):
-            o = new(ForgottenTopic)
-            o.unknown_tagged_fields = None
-            if version >= 13:
-                o.topic = ""
-            elif version >= 12:
-                o.topic, pos = read_compact_string(data, pos)
-            else:
-                o.topic, pos = read_string(data, pos)
-            if version >= 13:
-                (o.topic_id,) = _read_u(data, pos)
-                pos += 16
-            else:
-                o.topic_id = ZERO_UUID
-            if version >= 12:
-                count, pos = read_compact_count(data, pos, 4)
-            else:
-                count, pos = read_count(data, pos, 4)
-            o.partitions, pos = read_numbers(data, pos, count, "i", 4)
-            if version >= 12:
-                if data[pos]:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-                else:
-                    pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[ForgottenTopic], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 12:
-                if o.unknown_tagged_fields:
-                    raise unsupported("ForgottenTopic", "unknown_tagged_fields", version)
-            if version >= 13:
-                pass
-            elif version >= 12:
-                write(compact_string(o.topic))
-            else:
-                write(string(o.topic))
-            if version >= 13:
-                write(_pack_u(o.topic_id))
-            if version >= 12:
-                write(compact_count(o.partitions))
-            else:
-                write(count(o.partitions))
-            if o.partitions:
-                write(numbers(o.partitions, "i"))
-            if version >= 12:
-                if o.unknown_tagged_fields:
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(b"\x00")
-
-
-class FetchResponse(Message):
+class FetchResponse(CodedResponse):
     API_KEY: ClassVar[int] = 1
     LOWEST_VERSION: ClassVar[int] = 4
     HIGHEST_VERSION: ClassVar[int] = 18
@@ -1160,3 +664,500 @@ class NodeEndpoint(Struct):
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
                 write(b"\x00")
+
+
+class FetchRequest(Request[FetchResponse]):
+    API_KEY: ClassVar[int] = 1
+    LOWEST_VERSION: ClassVar[int] = 4
+    HIGHEST_VERSION: ClassVar[int] = 18
+    FLEXIBLE_FROM: ClassVar[int] = 12
+    RESPONSE: ClassVar[type[FetchResponse]] = FetchResponse
+
+    __slots__ = (
+        "cluster_id",
+        "replica_id",
+        "replica_state",
+        "max_wait_ms",
+        "min_bytes",
+        "max_bytes",
+        "isolation_level",
+        "session_id",
+        "session_epoch",
+        "topics",
+        "forgotten_topics_data",
+        "rack_id",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        cluster_id: str | None = None,
+        replica_id: int = -1,
+        replica_state: ReplicaState | None = None,
+        max_wait_ms: int = 0,
+        min_bytes: int = 0,
+        max_bytes: int = 2147483647,
+        isolation_level: int = 0,
+        session_id: int = 0,
+        session_epoch: int = -1,
+        topics: list[FetchTopic] | None = None,
+        forgotten_topics_data: list[ForgottenTopic] | None = None,
+        rack_id: str = "",
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.cluster_id = cluster_id
+        self.replica_id = replica_id
+        self.replica_state: ReplicaState = ReplicaState() if replica_state is None else replica_state
+        self.max_wait_ms = max_wait_ms
+        self.min_bytes = min_bytes
+        self.max_bytes = max_bytes
+        self.isolation_level = isolation_level
+        self.session_id = session_id
+        self.session_epoch = session_epoch
+        self.topics: list[FetchTopic] = [] if topics is None else topics
+        self.forgotten_topics_data: list[ForgottenTopic] = [] if forgotten_topics_data is None else forgotten_topics_data
+        self.rack_id = rack_id
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[FetchRequest, int]:
+        o = FetchRequest.__new__(FetchRequest)
+        o.cluster_id = None
+        o.replica_state = ReplicaState()
+        o.unknown_tagged_fields = None
+        if version >= 15:
+            o.replica_id = -1
+            o.max_wait_ms, o.min_bytes, o.max_bytes, o.isolation_level, o.session_id, o.session_epoch = _read_iiibii(data, pos)
+            pos += 21
+        elif version >= 7:
+            o.replica_id, o.max_wait_ms, o.min_bytes, o.max_bytes, o.isolation_level, o.session_id, o.session_epoch = _read_iiiibii(data, pos)
+            pos += 25
+        else:
+            o.session_id = 0
+            o.session_epoch = -1
+            o.replica_id, o.max_wait_ms, o.min_bytes, o.max_bytes, o.isolation_level = _read_iiiib(data, pos)
+            pos += 17
+        if version >= 12:
+            count, pos = read_compact_count(data, pos, 3)
+        else:
+            count, pos = read_count(data, pos, 6)
+        o.topics, pos = FetchTopic.decode_array(data, pos, version, count)
+        if version >= 12:
+            count, pos = read_compact_count(data, pos, 3)
+            o.forgotten_topics_data, pos = ForgottenTopic.decode_array(data, pos, version, count)
+        elif version >= 7:
+            count, pos = read_count(data, pos, 6)
+            o.forgotten_topics_data, pos = ForgottenTopic.decode_array(data, pos, version, count)
+        else:
+            o.forgotten_topics_data = []
+        if version >= 12:
+            o.rack_id, pos = read_compact_string(data, pos)
+        elif version >= 11:
+            o.rack_id, pos = read_string(data, pos)
+        else:
+            o.rack_id = ""
+        if version >= 12:
+            if data[pos]:
+                pos = o._decode_tags(data, pos, version)
+            else:
+                pos += 1
+        return o, pos
+
+    def _decode_tags(self, data: bytes, pos: int, version: int) -> int:
+        tags, pos = read_tag_count(data, pos)
+        unknown: UnknownTags = []
+        for _ in range(tags):
+            tag, pos, end = read_tag(data, pos)
+            if tag == 0:
+                self.cluster_id, pos = read_compact_nullable_string(data, pos)
+            elif tag == 1:
+                if not (version >= 15):
+                    raise ProtocolViolation(f"tag 1 is not valid in version {version}")
+                self.replica_state, pos = ReplicaState.decode(data, pos, version)
+            else:
+                unknown.append((tag, data[pos:end]))
+                pos = end
+            if pos != end:
+                raise ProtocolViolation(f"tag {tag} ends at {pos} and not at {end}")
+        self.unknown_tagged_fields = unknown or None
+        return pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version > 14:
+            if self.replica_id != -1:
+                raise unsupported("FetchRequest", "replica_id", version)
+        if version < 15:
+            if self.replica_state.replica_id != -1 or self.replica_state.replica_epoch != -1 or self.replica_state.unknown_tagged_fields:
+                raise unsupported("FetchRequest", "replica_state", version)
+        if version < 7:
+            if self.forgotten_topics_data:
+                raise unsupported("FetchRequest", "forgotten_topics_data", version)
+        if version < 12:
+            if self.unknown_tagged_fields:
+                raise unsupported("FetchRequest", "unknown_tagged_fields", version)
+        if version >= 15:
+            write(_pack_iiibii(self.max_wait_ms, self.min_bytes, self.max_bytes, self.isolation_level, self.session_id, self.session_epoch))
+        elif version >= 7:
+            write(_pack_iiiibii(self.replica_id, self.max_wait_ms, self.min_bytes, self.max_bytes, self.isolation_level, self.session_id, self.session_epoch))
+        else:
+            write(_pack_iiiib(self.replica_id, self.max_wait_ms, self.min_bytes, self.max_bytes, self.isolation_level))
+        if version >= 12:
+            write(compact_count(self.topics))
+        else:
+            write(count(self.topics))
+        if self.topics:
+            FetchTopic.encode_array(self.topics, out, version)
+        if version >= 12:
+            write(compact_count(self.forgotten_topics_data))
+            if self.forgotten_topics_data:
+                ForgottenTopic.encode_array(self.forgotten_topics_data, out, version)
+        elif version >= 7:
+            write(count(self.forgotten_topics_data))
+            if self.forgotten_topics_data:
+                ForgottenTopic.encode_array(self.forgotten_topics_data, out, version)
+        if version >= 12:
+            write(compact_string(self.rack_id))
+        elif version >= 11:
+            write(string(self.rack_id))
+        if version >= 12:
+            if self.unknown_tagged_fields or self.cluster_id is not None or (version >= 15 and (self.replica_state.replica_id != -1 or self.replica_state.replica_epoch != -1 or self.replica_state.unknown_tagged_fields)):
+                self._encode_tags(out, version)
+            else:
+                write(b"\x00")
+
+    def _encode_tags(self, target: Writer, version: int) -> None:
+        known: UnknownTags = []
+        if self.cluster_id is not None:
+            known.append((0, compact_string(self.cluster_id)))
+        if version >= 15 and (self.replica_state.replica_id != -1 or self.replica_state.replica_epoch != -1 or self.replica_state.unknown_tagged_fields):
+            out = Writer()
+            self.replica_state.encode(out, version)
+            known.append((1, out.getvalue()))
+        write_tags(target, known, self.unknown_tagged_fields)
+
+
+class ReplicaState(Struct):
+    __slots__ = (
+        "replica_id",
+        "replica_epoch",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        replica_id: int = -1,
+        replica_epoch: int = -1,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.replica_id = replica_id
+        self.replica_epoch = replica_epoch
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[ReplicaState, int]:
+        o = ReplicaState.__new__(ReplicaState)
+        o.unknown_tagged_fields = None
+        o.replica_id, o.replica_epoch, tags = _read_iqB(data, pos)
+        pos += 13
+        if tags:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if self.unknown_tagged_fields:
+            write(_pack_iq(self.replica_id, self.replica_epoch))
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(_pack_iqx(self.replica_id, self.replica_epoch))
+
+
+class FetchPartition(Struct):
+    __slots__ = (
+        "partition",
+        "current_leader_epoch",
+        "fetch_offset",
+        "last_fetched_epoch",
+        "log_start_offset",
+        "partition_max_bytes",
+        "replica_directory_id",
+        "high_watermark",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        partition: int = 0,
+        current_leader_epoch: int = -1,
+        fetch_offset: int = 0,
+        last_fetched_epoch: int = -1,
+        log_start_offset: int = -1,
+        partition_max_bytes: int = 0,
+        replica_directory_id: bytes = ZERO_UUID,
+        high_watermark: int = 9223372036854775807,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.partition = partition
+        self.current_leader_epoch = current_leader_epoch
+        self.fetch_offset = fetch_offset
+        self.last_fetched_epoch = last_fetched_epoch
+        self.log_start_offset = log_start_offset
+        self.partition_max_bytes = partition_max_bytes
+        self.replica_directory_id = replica_directory_id
+        self.high_watermark = high_watermark
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[FetchPartition], int]:
+        items: list[FetchPartition] = []
+        new = FetchPartition.__new__
+        for _ in range(length):
+            o = new(FetchPartition)
+            o.replica_directory_id = ZERO_UUID
+            o.high_watermark = 9223372036854775807
+            o.unknown_tagged_fields = None
+            if version >= 12:
+                o.partition, o.current_leader_epoch, o.fetch_offset, o.last_fetched_epoch, o.log_start_offset, o.partition_max_bytes, tags = _read_iiqiqiB(data, pos)
+                pos += 33
+                if tags:
+                    pos = o._decode_tags(data, pos - 1, version)
+            elif version >= 9:
+                o.last_fetched_epoch = -1
+                o.partition, o.current_leader_epoch, o.fetch_offset, o.log_start_offset, o.partition_max_bytes = _read_iiqqi(data, pos)
+                pos += 28
+            elif version >= 5:
+                o.current_leader_epoch = -1
+                o.last_fetched_epoch = -1
+                o.partition, o.fetch_offset, o.log_start_offset, o.partition_max_bytes = _read_iqqi(data, pos)
+                pos += 24
+            else:
+                o.current_leader_epoch = -1
+                o.last_fetched_epoch = -1
+                o.log_start_offset = -1
+                o.partition, o.fetch_offset, o.partition_max_bytes = _read_iqi(data, pos)
+                pos += 16
+            items.append(o)
+        return items, pos
+
+    def _decode_tags(self, data: bytes, pos: int, version: int) -> int:
+        tags, pos = read_tag_count(data, pos)
+        unknown: UnknownTags = []
+        for _ in range(tags):
+            tag, pos, end = read_tag(data, pos)
+            if tag == 0:
+                if not (version >= 17):
+                    raise ProtocolViolation(f"tag 0 is not valid in version {version}")
+                (self.replica_directory_id,) = _read_u(data, pos)
+                pos += 16
+            elif tag == 1:
+                if not (version >= 18):
+                    raise ProtocolViolation(f"tag 1 is not valid in version {version}")
+                (self.high_watermark,) = _read_q(data, pos)
+                pos += 8
+            else:
+                unknown.append((tag, data[pos:end]))
+                pos = end
+            if pos != end:
+                raise ProtocolViolation(f"tag {tag} ends at {pos} and not at {end}")
+        self.unknown_tagged_fields = unknown or None
+        return pos
+
+    @staticmethod
+    def encode_array(items: list[FetchPartition], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 12:
+                if o.last_fetched_epoch != -1:
+                    raise unsupported("FetchPartition", "last_fetched_epoch", version)
+                if o.unknown_tagged_fields:
+                    raise unsupported("FetchPartition", "unknown_tagged_fields", version)
+            if version >= 12:
+                if o.unknown_tagged_fields or (version >= 17 and o.replica_directory_id != ZERO_UUID) or (version >= 18 and o.high_watermark != 9223372036854775807):
+                    write(_pack_iiqiqi(o.partition, o.current_leader_epoch, o.fetch_offset, o.last_fetched_epoch, o.log_start_offset, o.partition_max_bytes))
+                    o._encode_tags(out, version)
+                else:
+                    write(_pack_iiqiqix(o.partition, o.current_leader_epoch, o.fetch_offset, o.last_fetched_epoch, o.log_start_offset, o.partition_max_bytes))
+            elif version >= 9:
+                write(_pack_iiqqi(o.partition, o.current_leader_epoch, o.fetch_offset, o.log_start_offset, o.partition_max_bytes))
+            elif version >= 5:
+                write(_pack_iqqi(o.partition, o.fetch_offset, o.log_start_offset, o.partition_max_bytes))
+            else:
+                write(_pack_iqi(o.partition, o.fetch_offset, o.partition_max_bytes))
+
+    def _encode_tags(self, target: Writer, version: int) -> None:
+        known: UnknownTags = []
+        if version >= 17 and (self.replica_directory_id != ZERO_UUID):
+            known.append((0, _pack_u(self.replica_directory_id)))
+        if version >= 18 and (self.high_watermark != 9223372036854775807):
+            known.append((1, _pack_q(self.high_watermark)))
+        write_tags(target, known, self.unknown_tagged_fields)
+
+
+class FetchTopic(Struct):
+    __slots__ = (
+        "topic",
+        "topic_id",
+        "partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic: str = "",
+        topic_id: bytes = ZERO_UUID,
+        partitions: list[FetchPartition] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partitions: list[FetchPartition] = [] if partitions is None else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[FetchTopic], int]:
+        items: list[FetchTopic] = []
+        new = FetchTopic.__new__
+        for _ in range(length):
+            o = new(FetchTopic)
+            o.unknown_tagged_fields = None
+            if version >= 13:
+                o.topic = ""
+            elif version >= 12:
+                o.topic, pos = read_compact_string(data, pos)
+            else:
+                o.topic, pos = read_string(data, pos)
+            if version >= 13:
+                (o.topic_id,) = _read_u(data, pos)
+                pos += 16
+            else:
+                o.topic_id = ZERO_UUID
+            if version >= 12:
+                count, pos = read_compact_count(data, pos, 33)
+            else:
+                count, pos = read_count(data, pos, 16)
+            o.partitions, pos = FetchPartition.decode_array(data, pos, version, count)
+            if version >= 12:
+                if data[pos]:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+                else:
+                    pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[FetchTopic], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 12:
+                if o.unknown_tagged_fields:
+                    raise unsupported("FetchTopic", "unknown_tagged_fields", version)
+            if version >= 13:
+                pass
+            elif version >= 12:
+                write(compact_string(o.topic))
+            else:
+                write(string(o.topic))
+            if version >= 13:
+                write(_pack_u(o.topic_id))
+            if version >= 12:
+                write(compact_count(o.partitions))
+            else:
+                write(count(o.partitions))
+            if o.partitions:
+                FetchPartition.encode_array(o.partitions, out, version)
+            if version >= 12:
+                if o.unknown_tagged_fields:
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(b"\x00")
+
+
+class ForgottenTopic(Struct):
+    __slots__ = (
+        "topic",
+        "topic_id",
+        "partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic: str = "",
+        topic_id: bytes = ZERO_UUID,
+        partitions: list[int] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partitions: list[int] = [] if partitions is None else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[ForgottenTopic], int]:
+        items: list[ForgottenTopic] = []
+        new = ForgottenTopic.__new__
+        for _ in range(length):
+            o = new(ForgottenTopic)
+            o.unknown_tagged_fields = None
+            if version >= 13:
+                o.topic = ""
+            elif version >= 12:
+                o.topic, pos = read_compact_string(data, pos)
+            else:
+                o.topic, pos = read_string(data, pos)
+            if version >= 13:
+                (o.topic_id,) = _read_u(data, pos)
+                pos += 16
+            else:
+                o.topic_id = ZERO_UUID
+            if version >= 12:
+                count, pos = read_compact_count(data, pos, 4)
+            else:
+                count, pos = read_count(data, pos, 4)
+            o.partitions, pos = read_numbers(data, pos, count, "i", 4)
+            if version >= 12:
+                if data[pos]:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+                else:
+                    pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[ForgottenTopic], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 12:
+                if o.unknown_tagged_fields:
+                    raise unsupported("ForgottenTopic", "unknown_tagged_fields", version)
+            if version >= 13:
+                pass
+            elif version >= 12:
+                write(compact_string(o.topic))
+            else:
+                write(string(o.topic))
+            if version >= 13:
+                write(_pack_u(o.topic_id))
+            if version >= 12:
+                write(compact_count(o.partitions))
+            else:
+                write(count(o.partitions))
+            if o.partitions:
+                write(numbers(o.partitions, "i"))
+            if version >= 12:
+                if o.unknown_tagged_fields:
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(b"\x00")

@@ -7,7 +7,7 @@ from struct import Struct as _Format
 from typing import ClassVar
 
 from ottla.common.errors import ProtocolViolation
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import CodedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -49,256 +49,7 @@ _read_u = _Format(">16s").unpack_from
 _read_uhB = _Format(">HB").unpack_from
 
 
-class FetchSnapshotRequest(Message):
-    API_KEY: ClassVar[int] = 59
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 1
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "cluster_id",
-        "replica_id",
-        "max_bytes",
-        "topics",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        cluster_id: str | None = None,
-        replica_id: int = -1,
-        max_bytes: int = 2147483647,
-        topics: list[FetchSnapshotRequestTopicSnapshot] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.cluster_id = cluster_id
-        self.replica_id = replica_id
-        self.max_bytes = max_bytes
-        self.topics: list[FetchSnapshotRequestTopicSnapshot] = [] if topics is None else topics
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[FetchSnapshotRequest, int]:
-        o = FetchSnapshotRequest.__new__(FetchSnapshotRequest)
-        o.cluster_id = None
-        o.unknown_tagged_fields = None
-        o.replica_id, o.max_bytes = _read_ii(data, pos)
-        pos += 8
-        count, pos = read_compact_count(data, pos, 3)
-        o.topics, pos = FetchSnapshotRequestTopicSnapshot.decode_array(data, pos, version, count)
-        if data[pos]:
-            pos = o._decode_tags(data, pos, version)
-        else:
-            pos += 1
-        return o, pos
-
-    def _decode_tags(self, data: bytes, pos: int, version: int) -> int:
-        tags, pos = read_tag_count(data, pos)
-        unknown: UnknownTags = []
-        for _ in range(tags):
-            tag, pos, end = read_tag(data, pos)
-            if tag == 0:
-                self.cluster_id, pos = read_compact_nullable_string(data, pos)
-            else:
-                unknown.append((tag, data[pos:end]))
-                pos = end
-            if pos != end:
-                raise ProtocolViolation(f"tag {tag} ends at {pos} and not at {end}")
-        self.unknown_tagged_fields = unknown or None
-        return pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        write(_pack_ii(self.replica_id, self.max_bytes))
-        write(compact_count(self.topics))
-        if self.topics:
-            FetchSnapshotRequestTopicSnapshot.encode_array(self.topics, out, version)
-        if self.unknown_tagged_fields or self.cluster_id is not None:
-            self._encode_tags(out, version)
-        else:
-            write(b"\x00")
-
-    def _encode_tags(self, target: Writer, version: int) -> None:
-        known: UnknownTags = []
-        if self.cluster_id is not None:
-            known.append((0, compact_string(self.cluster_id)))
-        write_tags(target, known, self.unknown_tagged_fields)
-
-
-class FetchSnapshotRequestSnapshotId(Struct):
-    __slots__ = (
-        "end_offset",
-        "epoch",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        end_offset: int = 0,
-        epoch: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.end_offset = end_offset
-        self.epoch = epoch
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[FetchSnapshotRequestSnapshotId, int]:
-        o = FetchSnapshotRequestSnapshotId.__new__(FetchSnapshotRequestSnapshotId)
-        o.unknown_tagged_fields = None
-        o.end_offset, o.epoch, tags = _read_qiB(data, pos)
-        pos += 13
-        if tags:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if self.unknown_tagged_fields:
-            write(_pack_qi(self.end_offset, self.epoch))
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(_pack_qix(self.end_offset, self.epoch))
-
-
-class FetchSnapshotRequestPartitionSnapshot(Struct):
-    __slots__ = (
-        "partition",
-        "current_leader_epoch",
-        "snapshot_id",
-        "position",
-        "replica_directory_id",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        partition: int = 0,
-        current_leader_epoch: int = 0,
-        snapshot_id: FetchSnapshotRequestSnapshotId | None = None,
-        position: int = 0,
-        replica_directory_id: bytes = ZERO_UUID,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.partition = partition
-        self.current_leader_epoch = current_leader_epoch
-        self.snapshot_id: FetchSnapshotRequestSnapshotId = FetchSnapshotRequestSnapshotId() if snapshot_id is None else snapshot_id
-        self.position = position
-        self.replica_directory_id = replica_directory_id
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[FetchSnapshotRequestPartitionSnapshot], int]:
-        items: list[FetchSnapshotRequestPartitionSnapshot] = []
-        new = FetchSnapshotRequestPartitionSnapshot.__new__
-        for _ in range(length):
-            o = new(FetchSnapshotRequestPartitionSnapshot)
-            o.replica_directory_id = ZERO_UUID
-            o.unknown_tagged_fields = None
-            o.partition, o.current_leader_epoch = _read_ii(data, pos)
-            pos += 8
-            o.snapshot_id, pos = FetchSnapshotRequestSnapshotId.decode(data, pos, version)
-            o.position, tags = _read_qB(data, pos)
-            pos += 9
-            if tags:
-                pos = o._decode_tags(data, pos - 1, version)
-            items.append(o)
-        return items, pos
-
-    def _decode_tags(self, data: bytes, pos: int, version: int) -> int:
-        tags, pos = read_tag_count(data, pos)
-        unknown: UnknownTags = []
-        for _ in range(tags):
-            tag, pos, end = read_tag(data, pos)
-            if tag == 0:
-                if not (version >= 1):
-                    raise ProtocolViolation(f"tag 0 is not valid in version {version}")
-                (self.replica_directory_id,) = _read_u(data, pos)
-                pos += 16
-            else:
-                unknown.append((tag, data[pos:end]))
-                pos = end
-            if pos != end:
-                raise ProtocolViolation(f"tag {tag} ends at {pos} and not at {end}")
-        self.unknown_tagged_fields = unknown or None
-        return pos
-
-    @staticmethod
-    def encode_array(items: list[FetchSnapshotRequestPartitionSnapshot], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(_pack_ii(o.partition, o.current_leader_epoch))
-            o.snapshot_id.encode(out, version)
-            if o.unknown_tagged_fields or (version >= 1 and o.replica_directory_id != ZERO_UUID):
-                write(_pack_q(o.position))
-                o._encode_tags(out, version)
-            else:
-                write(_pack_qx(o.position))
-
-    def _encode_tags(self, target: Writer, version: int) -> None:
-        known: UnknownTags = []
-        if version >= 1 and (self.replica_directory_id != ZERO_UUID):
-            known.append((0, _pack_u(self.replica_directory_id)))
-        write_tags(target, known, self.unknown_tagged_fields)
-
-
-class FetchSnapshotRequestTopicSnapshot(Struct):
-    __slots__ = (
-        "name",
-        "partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partitions: list[FetchSnapshotRequestPartitionSnapshot] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.name = name
-        self.partitions: list[FetchSnapshotRequestPartitionSnapshot] = [] if partitions is None else partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[FetchSnapshotRequestTopicSnapshot], int]:
-        items: list[FetchSnapshotRequestTopicSnapshot] = []
-        new = FetchSnapshotRequestTopicSnapshot.__new__
-        for _ in range(length):
-            o = new(FetchSnapshotRequestTopicSnapshot)
-            o.unknown_tagged_fields = None
-            o.name, pos = read_compact_string(data, pos)
-            count, pos = read_compact_count(data, pos, 30)
-            o.partitions, pos = FetchSnapshotRequestPartitionSnapshot.decode_array(data, pos, version, count)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[FetchSnapshotRequestTopicSnapshot], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(compact_string(o.name))
-            write(compact_count(o.partitions))
-            if o.partitions:
-                FetchSnapshotRequestPartitionSnapshot.encode_array(o.partitions, out, version)
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class FetchSnapshotResponse(Message):
+class FetchSnapshotResponse(CodedResponse):
     API_KEY: ClassVar[int] = 59
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 1
@@ -655,3 +406,253 @@ class NodeEndpoint(Struct):
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
                 write(_pack_uhx(o.port))
+
+
+class FetchSnapshotRequest(Request[FetchSnapshotResponse]):
+    API_KEY: ClassVar[int] = 59
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 1
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[FetchSnapshotResponse]] = FetchSnapshotResponse
+
+    __slots__ = (
+        "cluster_id",
+        "replica_id",
+        "max_bytes",
+        "topics",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        cluster_id: str | None = None,
+        replica_id: int = -1,
+        max_bytes: int = 2147483647,
+        topics: list[FetchSnapshotRequestTopicSnapshot] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.cluster_id = cluster_id
+        self.replica_id = replica_id
+        self.max_bytes = max_bytes
+        self.topics: list[FetchSnapshotRequestTopicSnapshot] = [] if topics is None else topics
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[FetchSnapshotRequest, int]:
+        o = FetchSnapshotRequest.__new__(FetchSnapshotRequest)
+        o.cluster_id = None
+        o.unknown_tagged_fields = None
+        o.replica_id, o.max_bytes = _read_ii(data, pos)
+        pos += 8
+        count, pos = read_compact_count(data, pos, 3)
+        o.topics, pos = FetchSnapshotRequestTopicSnapshot.decode_array(data, pos, version, count)
+        if data[pos]:
+            pos = o._decode_tags(data, pos, version)
+        else:
+            pos += 1
+        return o, pos
+
+    def _decode_tags(self, data: bytes, pos: int, version: int) -> int:
+        tags, pos = read_tag_count(data, pos)
+        unknown: UnknownTags = []
+        for _ in range(tags):
+            tag, pos, end = read_tag(data, pos)
+            if tag == 0:
+                self.cluster_id, pos = read_compact_nullable_string(data, pos)
+            else:
+                unknown.append((tag, data[pos:end]))
+                pos = end
+            if pos != end:
+                raise ProtocolViolation(f"tag {tag} ends at {pos} and not at {end}")
+        self.unknown_tagged_fields = unknown or None
+        return pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        write(_pack_ii(self.replica_id, self.max_bytes))
+        write(compact_count(self.topics))
+        if self.topics:
+            FetchSnapshotRequestTopicSnapshot.encode_array(self.topics, out, version)
+        if self.unknown_tagged_fields or self.cluster_id is not None:
+            self._encode_tags(out, version)
+        else:
+            write(b"\x00")
+
+    def _encode_tags(self, target: Writer, version: int) -> None:
+        known: UnknownTags = []
+        if self.cluster_id is not None:
+            known.append((0, compact_string(self.cluster_id)))
+        write_tags(target, known, self.unknown_tagged_fields)
+
+
+class FetchSnapshotRequestSnapshotId(Struct):
+    __slots__ = (
+        "end_offset",
+        "epoch",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        end_offset: int = 0,
+        epoch: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.end_offset = end_offset
+        self.epoch = epoch
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[FetchSnapshotRequestSnapshotId, int]:
+        o = FetchSnapshotRequestSnapshotId.__new__(FetchSnapshotRequestSnapshotId)
+        o.unknown_tagged_fields = None
+        o.end_offset, o.epoch, tags = _read_qiB(data, pos)
+        pos += 13
+        if tags:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if self.unknown_tagged_fields:
+            write(_pack_qi(self.end_offset, self.epoch))
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(_pack_qix(self.end_offset, self.epoch))
+
+
+class FetchSnapshotRequestPartitionSnapshot(Struct):
+    __slots__ = (
+        "partition",
+        "current_leader_epoch",
+        "snapshot_id",
+        "position",
+        "replica_directory_id",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        partition: int = 0,
+        current_leader_epoch: int = 0,
+        snapshot_id: FetchSnapshotRequestSnapshotId | None = None,
+        position: int = 0,
+        replica_directory_id: bytes = ZERO_UUID,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.partition = partition
+        self.current_leader_epoch = current_leader_epoch
+        self.snapshot_id: FetchSnapshotRequestSnapshotId = FetchSnapshotRequestSnapshotId() if snapshot_id is None else snapshot_id
+        self.position = position
+        self.replica_directory_id = replica_directory_id
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[FetchSnapshotRequestPartitionSnapshot], int]:
+        items: list[FetchSnapshotRequestPartitionSnapshot] = []
+        new = FetchSnapshotRequestPartitionSnapshot.__new__
+        for _ in range(length):
+            o = new(FetchSnapshotRequestPartitionSnapshot)
+            o.replica_directory_id = ZERO_UUID
+            o.unknown_tagged_fields = None
+            o.partition, o.current_leader_epoch = _read_ii(data, pos)
+            pos += 8
+            o.snapshot_id, pos = FetchSnapshotRequestSnapshotId.decode(data, pos, version)
+            o.position, tags = _read_qB(data, pos)
+            pos += 9
+            if tags:
+                pos = o._decode_tags(data, pos - 1, version)
+            items.append(o)
+        return items, pos
+
+    def _decode_tags(self, data: bytes, pos: int, version: int) -> int:
+        tags, pos = read_tag_count(data, pos)
+        unknown: UnknownTags = []
+        for _ in range(tags):
+            tag, pos, end = read_tag(data, pos)
+            if tag == 0:
+                if not (version >= 1):
+                    raise ProtocolViolation(f"tag 0 is not valid in version {version}")
+                (self.replica_directory_id,) = _read_u(data, pos)
+                pos += 16
+            else:
+                unknown.append((tag, data[pos:end]))
+                pos = end
+            if pos != end:
+                raise ProtocolViolation(f"tag {tag} ends at {pos} and not at {end}")
+        self.unknown_tagged_fields = unknown or None
+        return pos
+
+    @staticmethod
+    def encode_array(items: list[FetchSnapshotRequestPartitionSnapshot], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(_pack_ii(o.partition, o.current_leader_epoch))
+            o.snapshot_id.encode(out, version)
+            if o.unknown_tagged_fields or (version >= 1 and o.replica_directory_id != ZERO_UUID):
+                write(_pack_q(o.position))
+                o._encode_tags(out, version)
+            else:
+                write(_pack_qx(o.position))
+
+    def _encode_tags(self, target: Writer, version: int) -> None:
+        known: UnknownTags = []
+        if version >= 1 and (self.replica_directory_id != ZERO_UUID):
+            known.append((0, _pack_u(self.replica_directory_id)))
+        write_tags(target, known, self.unknown_tagged_fields)
+
+
+class FetchSnapshotRequestTopicSnapshot(Struct):
+    __slots__ = (
+        "name",
+        "partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        partitions: list[FetchSnapshotRequestPartitionSnapshot] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.name = name
+        self.partitions: list[FetchSnapshotRequestPartitionSnapshot] = [] if partitions is None else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[FetchSnapshotRequestTopicSnapshot], int]:
+        items: list[FetchSnapshotRequestTopicSnapshot] = []
+        new = FetchSnapshotRequestTopicSnapshot.__new__
+        for _ in range(length):
+            o = new(FetchSnapshotRequestTopicSnapshot)
+            o.unknown_tagged_fields = None
+            o.name, pos = read_compact_string(data, pos)
+            count, pos = read_compact_count(data, pos, 30)
+            o.partitions, pos = FetchSnapshotRequestPartitionSnapshot.decode_array(data, pos, version, count)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[FetchSnapshotRequestTopicSnapshot], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(compact_string(o.name))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                FetchSnapshotRequestPartitionSnapshot.encode_array(o.partitions, out, version)
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")

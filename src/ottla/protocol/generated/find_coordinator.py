@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import ExplainedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -37,93 +37,7 @@ _read_i = _Format(">i").unpack_from
 _read_ih = _Format(">ih").unpack_from
 
 
-class FindCoordinatorRequest(Message):
-    API_KEY: ClassVar[int] = 10
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 6
-    FLEXIBLE_FROM: ClassVar[int] = 3
-
-    __slots__ = (
-        "key",
-        "key_type",
-        "coordinator_keys",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        key: str = "",
-        key_type: int = 0,
-        coordinator_keys: list[str] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.key = key
-        self.key_type = key_type
-        self.coordinator_keys: list[str] = [] if coordinator_keys is None else coordinator_keys
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[FindCoordinatorRequest, int]:
-        o = FindCoordinatorRequest.__new__(FindCoordinatorRequest)
-        o.unknown_tagged_fields = None
-        if version >= 4:
-            o.key = ""
-        elif version >= 3:
-            o.key, pos = read_compact_string(data, pos)
-        else:
-            o.key, pos = read_string(data, pos)
-        if version >= 1:
-            (o.key_type,) = _read_b(data, pos)
-            pos += 1
-        else:
-            o.key_type = 0
-        if version >= 4:
-            count, pos = read_compact_count(data, pos, 1)
-            o.coordinator_keys, pos = read_compact_strings(data, pos, count)
-        else:
-            o.coordinator_keys = []
-        if version >= 3:
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version > 3:
-            if self.key != "":
-                raise unsupported("FindCoordinatorRequest", "key", version)
-        if version < 1:
-            if self.key_type != 0:
-                raise unsupported("FindCoordinatorRequest", "key_type", version)
-        if version < 4:
-            if self.coordinator_keys:
-                raise unsupported("FindCoordinatorRequest", "coordinator_keys", version)
-        if version < 3:
-            if self.unknown_tagged_fields:
-                raise unsupported("FindCoordinatorRequest", "unknown_tagged_fields", version)
-        if version >= 4:
-            pass
-        elif version >= 3:
-            write(compact_string(self.key))
-        else:
-            write(string(self.key))
-        if version >= 1:
-            write(_pack_b(self.key_type))
-        if version >= 4:
-            write(compact_count(self.coordinator_keys))
-            if self.coordinator_keys:
-                write(compact_strings(self.coordinator_keys))
-        if version >= 3:
-            if self.unknown_tagged_fields:
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class FindCoordinatorResponse(Message):
+class FindCoordinatorResponse(ExplainedResponse):
     API_KEY: ClassVar[int] = 10
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 6
@@ -330,5 +244,92 @@ class Coordinator(Struct):
             write(compact_nullable_string(o.error_message))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class FindCoordinatorRequest(Request[FindCoordinatorResponse]):
+    API_KEY: ClassVar[int] = 10
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 6
+    FLEXIBLE_FROM: ClassVar[int] = 3
+    RESPONSE: ClassVar[type[FindCoordinatorResponse]] = FindCoordinatorResponse
+
+    __slots__ = (
+        "key",
+        "key_type",
+        "coordinator_keys",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        key: str = "",
+        key_type: int = 0,
+        coordinator_keys: list[str] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.key = key
+        self.key_type = key_type
+        self.coordinator_keys: list[str] = [] if coordinator_keys is None else coordinator_keys
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[FindCoordinatorRequest, int]:
+        o = FindCoordinatorRequest.__new__(FindCoordinatorRequest)
+        o.unknown_tagged_fields = None
+        if version >= 4:
+            o.key = ""
+        elif version >= 3:
+            o.key, pos = read_compact_string(data, pos)
+        else:
+            o.key, pos = read_string(data, pos)
+        if version >= 1:
+            (o.key_type,) = _read_b(data, pos)
+            pos += 1
+        else:
+            o.key_type = 0
+        if version >= 4:
+            count, pos = read_compact_count(data, pos, 1)
+            o.coordinator_keys, pos = read_compact_strings(data, pos, count)
+        else:
+            o.coordinator_keys = []
+        if version >= 3:
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version > 3:
+            if self.key != "":
+                raise unsupported("FindCoordinatorRequest", "key", version)
+        if version < 1:
+            if self.key_type != 0:
+                raise unsupported("FindCoordinatorRequest", "key_type", version)
+        if version < 4:
+            if self.coordinator_keys:
+                raise unsupported("FindCoordinatorRequest", "coordinator_keys", version)
+        if version < 3:
+            if self.unknown_tagged_fields:
+                raise unsupported("FindCoordinatorRequest", "unknown_tagged_fields", version)
+        if version >= 4:
+            pass
+        elif version >= 3:
+            write(compact_string(self.key))
+        else:
+            write(string(self.key))
+        if version >= 1:
+            write(_pack_b(self.key_type))
+        if version >= 4:
+            write(compact_count(self.coordinator_keys))
+            if self.coordinator_keys:
+                write(compact_strings(self.coordinator_keys))
+        if version >= 3:
+            if self.unknown_tagged_fields:
+                write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")

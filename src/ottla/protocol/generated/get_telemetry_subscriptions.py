@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message
+from ottla.protocol.message import CodedResponse, Request
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -30,46 +30,7 @@ _read_iit = _Format(">ii?").unpack_from
 _read_uB = _Format(">16sB").unpack_from
 
 
-class GetTelemetrySubscriptionsRequest(Message):
-    API_KEY: ClassVar[int] = 71
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 0
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "client_instance_id",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        client_instance_id: bytes = ZERO_UUID,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.client_instance_id = client_instance_id
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[GetTelemetrySubscriptionsRequest, int]:
-        o = GetTelemetrySubscriptionsRequest.__new__(GetTelemetrySubscriptionsRequest)
-        o.unknown_tagged_fields = None
-        o.client_instance_id, tags = _read_uB(data, pos)
-        pos += 17
-        if tags:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if self.unknown_tagged_fields:
-            write(_pack_u(self.client_instance_id))
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(_pack_ux(self.client_instance_id))
-
-
-class GetTelemetrySubscriptionsResponse(Message):
+class GetTelemetrySubscriptionsResponse(CodedResponse):
     API_KEY: ClassVar[int] = 71
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 0
@@ -145,3 +106,43 @@ class GetTelemetrySubscriptionsResponse(Message):
             write_tags(out, [], self.unknown_tagged_fields)
         else:
             write(b"\x00")
+
+
+class GetTelemetrySubscriptionsRequest(Request[GetTelemetrySubscriptionsResponse]):
+    API_KEY: ClassVar[int] = 71
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[GetTelemetrySubscriptionsResponse]] = GetTelemetrySubscriptionsResponse
+
+    __slots__ = (
+        "client_instance_id",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        client_instance_id: bytes = ZERO_UUID,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.client_instance_id = client_instance_id
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[GetTelemetrySubscriptionsRequest, int]:
+        o = GetTelemetrySubscriptionsRequest.__new__(GetTelemetrySubscriptionsRequest)
+        o.unknown_tagged_fields = None
+        o.client_instance_id, tags = _read_uB(data, pos)
+        pos += 17
+        if tags:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if self.unknown_tagged_fields:
+            write(_pack_u(self.client_instance_id))
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(_pack_ux(self.client_instance_id))

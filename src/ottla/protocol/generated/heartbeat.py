@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message
+from ottla.protocol.message import CodedResponse, Request
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -33,11 +33,70 @@ _read_ih = _Format(">ih").unpack_from
 _read_ihB = _Format(">ihB").unpack_from
 
 
-class HeartbeatRequest(Message):
+class HeartbeatResponse(CodedResponse):
     API_KEY: ClassVar[int] = 12
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 4
     FLEXIBLE_FROM: ClassVar[int] = 4
+
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[HeartbeatResponse, int]:
+        o = HeartbeatResponse.__new__(HeartbeatResponse)
+        o.unknown_tagged_fields = None
+        if version >= 4:
+            o.throttle_time_ms, o.error_code, tags = _read_ihB(data, pos)
+            pos += 7
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        elif version >= 1:
+            o.throttle_time_ms, o.error_code = _read_ih(data, pos)
+            pos += 6
+        else:
+            o.throttle_time_ms = 0
+            (o.error_code,) = _read_h(data, pos)
+            pos += 2
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 4:
+            if self.unknown_tagged_fields:
+                raise unsupported("HeartbeatResponse", "unknown_tagged_fields", version)
+        if version >= 4:
+            if self.unknown_tagged_fields:
+                write(_pack_ih(self.throttle_time_ms, self.error_code))
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(_pack_ihx(self.throttle_time_ms, self.error_code))
+        elif version >= 1:
+            write(_pack_ih(self.throttle_time_ms, self.error_code))
+        else:
+            write(_pack_h(self.error_code))
+
+
+class HeartbeatRequest(Request[HeartbeatResponse]):
+    API_KEY: ClassVar[int] = 12
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 4
+    FLEXIBLE_FROM: ClassVar[int] = 4
+    RESPONSE: ClassVar[type[HeartbeatResponse]] = HeartbeatResponse
 
     __slots__ = (
         "group_id",
@@ -115,61 +174,3 @@ class HeartbeatRequest(Message):
                 write_tags(out, [], self.unknown_tagged_fields)
             else:
                 write(b"\x00")
-
-
-class HeartbeatResponse(Message):
-    API_KEY: ClassVar[int] = 12
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 4
-    FLEXIBLE_FROM: ClassVar[int] = 4
-
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[HeartbeatResponse, int]:
-        o = HeartbeatResponse.__new__(HeartbeatResponse)
-        o.unknown_tagged_fields = None
-        if version >= 4:
-            o.throttle_time_ms, o.error_code, tags = _read_ihB(data, pos)
-            pos += 7
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        elif version >= 1:
-            o.throttle_time_ms, o.error_code = _read_ih(data, pos)
-            pos += 6
-        else:
-            o.throttle_time_ms = 0
-            (o.error_code,) = _read_h(data, pos)
-            pos += 2
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 4:
-            if self.unknown_tagged_fields:
-                raise unsupported("HeartbeatResponse", "unknown_tagged_fields", version)
-        if version >= 4:
-            if self.unknown_tagged_fields:
-                write(_pack_ih(self.throttle_time_ms, self.error_code))
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(_pack_ihx(self.throttle_time_ms, self.error_code))
-        elif version >= 1:
-            write(_pack_ih(self.throttle_time_ms, self.error_code))
-        else:
-            write(_pack_h(self.error_code))

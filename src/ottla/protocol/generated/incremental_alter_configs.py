@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import Request, Response, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -39,11 +39,149 @@ _read_t = _Format(">?").unpack_from
 _read_tB = _Format(">?B").unpack_from
 
 
-class IncrementalAlterConfigsRequest(Message):
+class IncrementalAlterConfigsResponse(Response):
     API_KEY: ClassVar[int] = 44
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int] = 1
+
+    __slots__ = (
+        "throttle_time_ms",
+        "responses",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        responses: list[AlterConfigsResourceResponse] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.responses: list[AlterConfigsResourceResponse] = [] if responses is None else responses
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[IncrementalAlterConfigsResponse, int]:
+        o = IncrementalAlterConfigsResponse.__new__(IncrementalAlterConfigsResponse)
+        o.unknown_tagged_fields = None
+        (o.throttle_time_ms,) = _read_i(data, pos)
+        pos += 4
+        if version >= 1:
+            count, pos = read_compact_count(data, pos, 6)
+        else:
+            count, pos = read_count(data, pos, 7)
+        o.responses, pos = AlterConfigsResourceResponse.decode_array(data, pos, version, count)
+        if version >= 1:
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 1:
+            if self.unknown_tagged_fields:
+                raise unsupported("IncrementalAlterConfigsResponse", "unknown_tagged_fields", version)
+        write(_pack_i(self.throttle_time_ms))
+        if version >= 1:
+            write(compact_count(self.responses))
+        else:
+            write(count(self.responses))
+        if self.responses:
+            AlterConfigsResourceResponse.encode_array(self.responses, out, version)
+        if version >= 1:
+            if self.unknown_tagged_fields:
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class AlterConfigsResourceResponse(Struct):
+    __slots__ = (
+        "error_code",
+        "error_message",
+        "resource_type",
+        "resource_name",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        error_code: int = 0,
+        error_message: str | None = "",
+        resource_type: int = 0,
+        resource_name: str = "",
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.error_code = error_code
+        self.error_message = error_message
+        self.resource_type = resource_type
+        self.resource_name = resource_name
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[AlterConfigsResourceResponse], int]:
+        items: list[AlterConfigsResourceResponse] = []
+        new = AlterConfigsResourceResponse.__new__
+        for _ in range(length):
+            o = new(AlterConfigsResourceResponse)
+            o.unknown_tagged_fields = None
+            (o.error_code,) = _read_h(data, pos)
+            pos += 2
+            if version >= 1:
+                o.error_message, pos = read_compact_nullable_string(data, pos)
+            else:
+                o.error_message, pos = read_nullable_string(data, pos)
+            (o.resource_type,) = _read_b(data, pos)
+            pos += 1
+            if version >= 1:
+                o.resource_name, pos = read_compact_string(data, pos)
+            else:
+                o.resource_name, pos = read_string(data, pos)
+            if version >= 1:
+                if data[pos]:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+                else:
+                    pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[AlterConfigsResourceResponse], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 1:
+                if o.unknown_tagged_fields:
+                    raise unsupported("AlterConfigsResourceResponse", "unknown_tagged_fields", version)
+            write(_pack_h(o.error_code))
+            if version >= 1:
+                write(compact_nullable_string(o.error_message))
+            else:
+                write(nullable_string(o.error_message))
+            write(_pack_b(o.resource_type))
+            if version >= 1:
+                write(compact_string(o.resource_name))
+            else:
+                write(string(o.resource_name))
+            if version >= 1:
+                if o.unknown_tagged_fields:
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(b"\x00")
+
+
+class IncrementalAlterConfigsRequest(Request[IncrementalAlterConfigsResponse]):
+    API_KEY: ClassVar[int] = 44
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 1
+    FLEXIBLE_FROM: ClassVar[int] = 1
+    RESPONSE: ClassVar[type[IncrementalAlterConfigsResponse]] = IncrementalAlterConfigsResponse
 
     __slots__ = (
         "resources",
@@ -240,143 +378,6 @@ class AlterConfigsResource(Struct):
                 write(count(o.configs))
             if o.configs:
                 AlterableConfig.encode_array(o.configs, out, version)
-            if version >= 1:
-                if o.unknown_tagged_fields:
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(b"\x00")
-
-
-class IncrementalAlterConfigsResponse(Message):
-    API_KEY: ClassVar[int] = 44
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 1
-    FLEXIBLE_FROM: ClassVar[int] = 1
-
-    __slots__ = (
-        "throttle_time_ms",
-        "responses",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        responses: list[AlterConfigsResourceResponse] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.responses: list[AlterConfigsResourceResponse] = [] if responses is None else responses
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[IncrementalAlterConfigsResponse, int]:
-        o = IncrementalAlterConfigsResponse.__new__(IncrementalAlterConfigsResponse)
-        o.unknown_tagged_fields = None
-        (o.throttle_time_ms,) = _read_i(data, pos)
-        pos += 4
-        if version >= 1:
-            count, pos = read_compact_count(data, pos, 6)
-        else:
-            count, pos = read_count(data, pos, 7)
-        o.responses, pos = AlterConfigsResourceResponse.decode_array(data, pos, version, count)
-        if version >= 1:
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 1:
-            if self.unknown_tagged_fields:
-                raise unsupported("IncrementalAlterConfigsResponse", "unknown_tagged_fields", version)
-        write(_pack_i(self.throttle_time_ms))
-        if version >= 1:
-            write(compact_count(self.responses))
-        else:
-            write(count(self.responses))
-        if self.responses:
-            AlterConfigsResourceResponse.encode_array(self.responses, out, version)
-        if version >= 1:
-            if self.unknown_tagged_fields:
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class AlterConfigsResourceResponse(Struct):
-    __slots__ = (
-        "error_code",
-        "error_message",
-        "resource_type",
-        "resource_name",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        error_message: str | None = "",
-        resource_type: int = 0,
-        resource_name: str = "",
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.error_code = error_code
-        self.error_message = error_message
-        self.resource_type = resource_type
-        self.resource_name = resource_name
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[AlterConfigsResourceResponse], int]:
-        items: list[AlterConfigsResourceResponse] = []
-        new = AlterConfigsResourceResponse.__new__
-        for _ in range(length):
-            o = new(AlterConfigsResourceResponse)
-            o.unknown_tagged_fields = None
-            (o.error_code,) = _read_h(data, pos)
-            pos += 2
-            if version >= 1:
-                o.error_message, pos = read_compact_nullable_string(data, pos)
-            else:
-                o.error_message, pos = read_nullable_string(data, pos)
-            (o.resource_type,) = _read_b(data, pos)
-            pos += 1
-            if version >= 1:
-                o.resource_name, pos = read_compact_string(data, pos)
-            else:
-                o.resource_name, pos = read_string(data, pos)
-            if version >= 1:
-                if data[pos]:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-                else:
-                    pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[AlterConfigsResourceResponse], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 1:
-                if o.unknown_tagged_fields:
-                    raise unsupported("AlterConfigsResourceResponse", "unknown_tagged_fields", version)
-            write(_pack_h(o.error_code))
-            if version >= 1:
-                write(compact_nullable_string(o.error_message))
-            else:
-                write(nullable_string(o.error_message))
-            write(_pack_b(o.resource_type))
-            if version >= 1:
-                write(compact_string(o.resource_name))
-            else:
-                write(string(o.resource_name))
             if version >= 1:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message
+from ottla.protocol.message import CodedResponse, Request
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -38,11 +38,96 @@ _read_iqhB = _Format(">iqhB").unpack_from
 _read_iqhttB = _Format(">iqh??B").unpack_from
 
 
-class InitProducerIdRequest(Message):
+class InitProducerIdResponse(CodedResponse):
     API_KEY: ClassVar[int] = 22
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 6
     FLEXIBLE_FROM: ClassVar[int] = 2
+
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "producer_id",
+        "producer_epoch",
+        "ongoing_txn_producer_id",
+        "ongoing_txn_producer_epoch",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        producer_id: int = -1,
+        producer_epoch: int = 0,
+        ongoing_txn_producer_id: int = -1,
+        ongoing_txn_producer_epoch: int = -1,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.ongoing_txn_producer_id = ongoing_txn_producer_id
+        self.ongoing_txn_producer_epoch = ongoing_txn_producer_epoch
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[InitProducerIdResponse, int]:
+        o = InitProducerIdResponse.__new__(InitProducerIdResponse)
+        o.unknown_tagged_fields = None
+        if version >= 6:
+            o.throttle_time_ms, o.error_code, o.producer_id, o.producer_epoch, o.ongoing_txn_producer_id, o.ongoing_txn_producer_epoch, tags = _read_ihqhqhB(data, pos)
+            pos += 27
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        elif version >= 2:
+            o.ongoing_txn_producer_id = -1
+            o.ongoing_txn_producer_epoch = -1
+            o.throttle_time_ms, o.error_code, o.producer_id, o.producer_epoch, tags = _read_ihqhB(data, pos)
+            pos += 17
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        else:
+            o.ongoing_txn_producer_id = -1
+            o.ongoing_txn_producer_epoch = -1
+            o.throttle_time_ms, o.error_code, o.producer_id, o.producer_epoch = _read_ihqh(data, pos)
+            pos += 16
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 6:
+            if self.ongoing_txn_producer_id != -1:
+                raise unsupported("InitProducerIdResponse", "ongoing_txn_producer_id", version)
+            if self.ongoing_txn_producer_epoch != -1:
+                raise unsupported("InitProducerIdResponse", "ongoing_txn_producer_epoch", version)
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("InitProducerIdResponse", "unknown_tagged_fields", version)
+        if version >= 6:
+            if self.unknown_tagged_fields:
+                write(_pack_ihqhqh(self.throttle_time_ms, self.error_code, self.producer_id, self.producer_epoch, self.ongoing_txn_producer_id, self.ongoing_txn_producer_epoch))
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(_pack_ihqhqhx(self.throttle_time_ms, self.error_code, self.producer_id, self.producer_epoch, self.ongoing_txn_producer_id, self.ongoing_txn_producer_epoch))
+        elif version >= 2:
+            if self.unknown_tagged_fields:
+                write(_pack_ihqh(self.throttle_time_ms, self.error_code, self.producer_id, self.producer_epoch))
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(_pack_ihqhx(self.throttle_time_ms, self.error_code, self.producer_id, self.producer_epoch))
+        else:
+            write(_pack_ihqh(self.throttle_time_ms, self.error_code, self.producer_id, self.producer_epoch))
+
+
+class InitProducerIdRequest(Request[InitProducerIdResponse]):
+    API_KEY: ClassVar[int] = 22
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 6
+    FLEXIBLE_FROM: ClassVar[int] = 2
+    RESPONSE: ClassVar[type[InitProducerIdResponse]] = InitProducerIdResponse
 
     __slots__ = (
         "transactional_id",
@@ -150,87 +235,3 @@ class InitProducerIdRequest(Message):
                 write(_pack_ix(self.transaction_timeout_ms))
         else:
             write(_pack_i(self.transaction_timeout_ms))
-
-
-class InitProducerIdResponse(Message):
-    API_KEY: ClassVar[int] = 22
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 6
-    FLEXIBLE_FROM: ClassVar[int] = 2
-
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "producer_id",
-        "producer_epoch",
-        "ongoing_txn_producer_id",
-        "ongoing_txn_producer_epoch",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        producer_id: int = -1,
-        producer_epoch: int = 0,
-        ongoing_txn_producer_id: int = -1,
-        ongoing_txn_producer_epoch: int = -1,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.ongoing_txn_producer_id = ongoing_txn_producer_id
-        self.ongoing_txn_producer_epoch = ongoing_txn_producer_epoch
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[InitProducerIdResponse, int]:
-        o = InitProducerIdResponse.__new__(InitProducerIdResponse)
-        o.unknown_tagged_fields = None
-        if version >= 6:
-            o.throttle_time_ms, o.error_code, o.producer_id, o.producer_epoch, o.ongoing_txn_producer_id, o.ongoing_txn_producer_epoch, tags = _read_ihqhqhB(data, pos)
-            pos += 27
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        elif version >= 2:
-            o.ongoing_txn_producer_id = -1
-            o.ongoing_txn_producer_epoch = -1
-            o.throttle_time_ms, o.error_code, o.producer_id, o.producer_epoch, tags = _read_ihqhB(data, pos)
-            pos += 17
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        else:
-            o.ongoing_txn_producer_id = -1
-            o.ongoing_txn_producer_epoch = -1
-            o.throttle_time_ms, o.error_code, o.producer_id, o.producer_epoch = _read_ihqh(data, pos)
-            pos += 16
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 6:
-            if self.ongoing_txn_producer_id != -1:
-                raise unsupported("InitProducerIdResponse", "ongoing_txn_producer_id", version)
-            if self.ongoing_txn_producer_epoch != -1:
-                raise unsupported("InitProducerIdResponse", "ongoing_txn_producer_epoch", version)
-        if version < 2:
-            if self.unknown_tagged_fields:
-                raise unsupported("InitProducerIdResponse", "unknown_tagged_fields", version)
-        if version >= 6:
-            if self.unknown_tagged_fields:
-                write(_pack_ihqhqh(self.throttle_time_ms, self.error_code, self.producer_id, self.producer_epoch, self.ongoing_txn_producer_id, self.ongoing_txn_producer_epoch))
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(_pack_ihqhqhx(self.throttle_time_ms, self.error_code, self.producer_id, self.producer_epoch, self.ongoing_txn_producer_id, self.ongoing_txn_producer_epoch))
-        elif version >= 2:
-            if self.unknown_tagged_fields:
-                write(_pack_ihqh(self.throttle_time_ms, self.error_code, self.producer_id, self.producer_epoch))
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(_pack_ihqhx(self.throttle_time_ms, self.error_code, self.producer_id, self.producer_epoch))
-        else:
-            write(_pack_ihqh(self.throttle_time_ms, self.error_code, self.producer_id, self.producer_epoch))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import CodedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -43,201 +43,7 @@ _read_ii = _Format(">ii").unpack_from
 _read_t = _Format(">?").unpack_from
 
 
-class JoinGroupRequest(Message):
-    API_KEY: ClassVar[int] = 11
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 9
-    FLEXIBLE_FROM: ClassVar[int] = 6
-
-    __slots__ = (
-        "group_id",
-        "session_timeout_ms",
-        "rebalance_timeout_ms",
-        "member_id",
-        "group_instance_id",
-        "protocol_type",
-        "protocols",
-        "reason",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        session_timeout_ms: int = 0,
-        rebalance_timeout_ms: int = -1,
-        member_id: str = "",
-        group_instance_id: str | None = None,
-        protocol_type: str = "",
-        protocols: list[JoinGroupRequestProtocol] | None = None,
-        reason: str | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.group_id = group_id
-        self.session_timeout_ms = session_timeout_ms
-        self.rebalance_timeout_ms = rebalance_timeout_ms
-        self.member_id = member_id
-        self.group_instance_id = group_instance_id
-        self.protocol_type = protocol_type
-        self.protocols: list[JoinGroupRequestProtocol] = [] if protocols is None else protocols
-        self.reason = reason
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[JoinGroupRequest, int]:
-        o = JoinGroupRequest.__new__(JoinGroupRequest)
-        o.unknown_tagged_fields = None
-        if version >= 6:
-            o.group_id, pos = read_compact_string(data, pos)
-        else:
-            o.group_id, pos = read_string(data, pos)
-        if version >= 1:
-            o.session_timeout_ms, o.rebalance_timeout_ms = _read_ii(data, pos)
-            pos += 8
-        else:
-            o.rebalance_timeout_ms = -1
-            (o.session_timeout_ms,) = _read_i(data, pos)
-            pos += 4
-        if version >= 6:
-            o.member_id, pos = read_compact_string(data, pos)
-        else:
-            o.member_id, pos = read_string(data, pos)
-        if version >= 6:
-            o.group_instance_id, pos = read_compact_nullable_string(data, pos)
-        elif version >= 5:
-            o.group_instance_id, pos = read_nullable_string(data, pos)
-        else:
-            o.group_instance_id = None
-        if version >= 6:
-            o.protocol_type, pos = read_compact_string(data, pos)
-        else:
-            o.protocol_type, pos = read_string(data, pos)
-        if version >= 6:
-            count, pos = read_compact_count(data, pos, 3)
-        else:
-            count, pos = read_count(data, pos, 6)
-        o.protocols, pos = JoinGroupRequestProtocol.decode_array(data, pos, version, count)
-        if version >= 8:
-            o.reason, pos = read_compact_nullable_string(data, pos)
-        else:
-            o.reason = None
-        if version >= 6:
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 5:
-            if self.group_instance_id is not None:
-                raise unsupported("JoinGroupRequest", "group_instance_id", version)
-        if version < 6:
-            if self.unknown_tagged_fields:
-                raise unsupported("JoinGroupRequest", "unknown_tagged_fields", version)
-        if version >= 6:
-            write(compact_string(self.group_id))
-        else:
-            write(string(self.group_id))
-        if version >= 1:
-            write(_pack_ii(self.session_timeout_ms, self.rebalance_timeout_ms))
-        else:
-            write(_pack_i(self.session_timeout_ms))
-        if version >= 6:
-            write(compact_string(self.member_id))
-        else:
-            write(string(self.member_id))
-        if version >= 6:
-            write(compact_nullable_string(self.group_instance_id))
-        elif version >= 5:
-            write(nullable_string(self.group_instance_id))
-        if version >= 6:
-            write(compact_string(self.protocol_type))
-        else:
-            write(string(self.protocol_type))
-        if version >= 6:
-            write(compact_count(self.protocols))
-        else:
-            write(count(self.protocols))
-        if self.protocols:
-            JoinGroupRequestProtocol.encode_array(self.protocols, out, version)
-        if version >= 8:
-            write(compact_nullable_string(self.reason))
-        if version >= 6:
-            if self.unknown_tagged_fields:
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class JoinGroupRequestProtocol(Struct):
-    __slots__ = (
-        "name",
-        "metadata",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        metadata: bytes = b"",
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.name = name
-        self.metadata = metadata
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[JoinGroupRequestProtocol], int]:
-        items: list[JoinGroupRequestProtocol] = []
-        new = JoinGroupRequestProtocol.__new__
-        for _ in range(length):
-            o = new(JoinGroupRequestProtocol)
-            o.unknown_tagged_fields = None
-            if version >= 6:
-                o.name, pos = read_compact_string(data, pos)
-            else:
-                o.name, pos = read_string(data, pos)
-            if version >= 6:
-                o.metadata, pos = read_compact_bytes(data, pos)
-            else:
-                o.metadata, pos = read_bytes(data, pos)
-            if version >= 6:
-                if data[pos]:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-                else:
-                    pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[JoinGroupRequestProtocol], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 6:
-                if o.unknown_tagged_fields:
-                    raise unsupported("JoinGroupRequestProtocol", "unknown_tagged_fields", version)
-            if version >= 6:
-                write(compact_string(o.name))
-            else:
-                write(string(o.name))
-            if version >= 6:
-                write(compact_bytes(o.metadata))
-            else:
-                write(sized_bytes(o.metadata))
-            if version >= 6:
-                if o.unknown_tagged_fields:
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(b"\x00")
-
-
-class JoinGroupResponse(Message):
+class JoinGroupResponse(CodedResponse):
     API_KEY: ClassVar[int] = 11
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 9
@@ -441,6 +247,201 @@ class JoinGroupResponseMember(Struct):
                 write(compact_nullable_string(o.group_instance_id))
             elif version >= 5:
                 write(nullable_string(o.group_instance_id))
+            if version >= 6:
+                write(compact_bytes(o.metadata))
+            else:
+                write(sized_bytes(o.metadata))
+            if version >= 6:
+                if o.unknown_tagged_fields:
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(b"\x00")
+
+
+class JoinGroupRequest(Request[JoinGroupResponse]):
+    API_KEY: ClassVar[int] = 11
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 9
+    FLEXIBLE_FROM: ClassVar[int] = 6
+    RESPONSE: ClassVar[type[JoinGroupResponse]] = JoinGroupResponse
+
+    __slots__ = (
+        "group_id",
+        "session_timeout_ms",
+        "rebalance_timeout_ms",
+        "member_id",
+        "group_instance_id",
+        "protocol_type",
+        "protocols",
+        "reason",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        group_id: str = "",
+        session_timeout_ms: int = 0,
+        rebalance_timeout_ms: int = -1,
+        member_id: str = "",
+        group_instance_id: str | None = None,
+        protocol_type: str = "",
+        protocols: list[JoinGroupRequestProtocol] | None = None,
+        reason: str | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.group_id = group_id
+        self.session_timeout_ms = session_timeout_ms
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+        self.protocol_type = protocol_type
+        self.protocols: list[JoinGroupRequestProtocol] = [] if protocols is None else protocols
+        self.reason = reason
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[JoinGroupRequest, int]:
+        o = JoinGroupRequest.__new__(JoinGroupRequest)
+        o.unknown_tagged_fields = None
+        if version >= 6:
+            o.group_id, pos = read_compact_string(data, pos)
+        else:
+            o.group_id, pos = read_string(data, pos)
+        if version >= 1:
+            o.session_timeout_ms, o.rebalance_timeout_ms = _read_ii(data, pos)
+            pos += 8
+        else:
+            o.rebalance_timeout_ms = -1
+            (o.session_timeout_ms,) = _read_i(data, pos)
+            pos += 4
+        if version >= 6:
+            o.member_id, pos = read_compact_string(data, pos)
+        else:
+            o.member_id, pos = read_string(data, pos)
+        if version >= 6:
+            o.group_instance_id, pos = read_compact_nullable_string(data, pos)
+        elif version >= 5:
+            o.group_instance_id, pos = read_nullable_string(data, pos)
+        else:
+            o.group_instance_id = None
+        if version >= 6:
+            o.protocol_type, pos = read_compact_string(data, pos)
+        else:
+            o.protocol_type, pos = read_string(data, pos)
+        if version >= 6:
+            count, pos = read_compact_count(data, pos, 3)
+        else:
+            count, pos = read_count(data, pos, 6)
+        o.protocols, pos = JoinGroupRequestProtocol.decode_array(data, pos, version, count)
+        if version >= 8:
+            o.reason, pos = read_compact_nullable_string(data, pos)
+        else:
+            o.reason = None
+        if version >= 6:
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 5:
+            if self.group_instance_id is not None:
+                raise unsupported("JoinGroupRequest", "group_instance_id", version)
+        if version < 6:
+            if self.unknown_tagged_fields:
+                raise unsupported("JoinGroupRequest", "unknown_tagged_fields", version)
+        if version >= 6:
+            write(compact_string(self.group_id))
+        else:
+            write(string(self.group_id))
+        if version >= 1:
+            write(_pack_ii(self.session_timeout_ms, self.rebalance_timeout_ms))
+        else:
+            write(_pack_i(self.session_timeout_ms))
+        if version >= 6:
+            write(compact_string(self.member_id))
+        else:
+            write(string(self.member_id))
+        if version >= 6:
+            write(compact_nullable_string(self.group_instance_id))
+        elif version >= 5:
+            write(nullable_string(self.group_instance_id))
+        if version >= 6:
+            write(compact_string(self.protocol_type))
+        else:
+            write(string(self.protocol_type))
+        if version >= 6:
+            write(compact_count(self.protocols))
+        else:
+            write(count(self.protocols))
+        if self.protocols:
+            JoinGroupRequestProtocol.encode_array(self.protocols, out, version)
+        if version >= 8:
+            write(compact_nullable_string(self.reason))
+        if version >= 6:
+            if self.unknown_tagged_fields:
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class JoinGroupRequestProtocol(Struct):
+    __slots__ = (
+        "name",
+        "metadata",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        metadata: bytes = b"",
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.name = name
+        self.metadata = metadata
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[JoinGroupRequestProtocol], int]:
+        items: list[JoinGroupRequestProtocol] = []
+        new = JoinGroupRequestProtocol.__new__
+        for _ in range(length):
+            o = new(JoinGroupRequestProtocol)
+            o.unknown_tagged_fields = None
+            if version >= 6:
+                o.name, pos = read_compact_string(data, pos)
+            else:
+                o.name, pos = read_string(data, pos)
+            if version >= 6:
+                o.metadata, pos = read_compact_bytes(data, pos)
+            else:
+                o.metadata, pos = read_bytes(data, pos)
+            if version >= 6:
+                if data[pos]:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+                else:
+                    pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[JoinGroupRequestProtocol], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 6:
+                if o.unknown_tagged_fields:
+                    raise unsupported("JoinGroupRequestProtocol", "unknown_tagged_fields", version)
+            if version >= 6:
+                write(compact_string(o.name))
+            else:
+                write(string(o.name))
             if version >= 6:
                 write(compact_bytes(o.metadata))
             else:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import CodedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -57,11 +57,219 @@ _read_tbB = _Format(">?bB").unpack_from
 _read_u = _Format(">16s").unpack_from
 
 
-class LeaderAndIsrRequest(Message):
+class LeaderAndIsrResponse(CodedResponse):
     API_KEY: ClassVar[int] = 4
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 7
     FLEXIBLE_FROM: ClassVar[int] = 4
+
+    __slots__ = (
+        "error_code",
+        "partition_errors",
+        "topics",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        error_code: int = 0,
+        partition_errors: list[LeaderAndIsrPartitionError] | None = None,
+        topics: list[LeaderAndIsrTopicError] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.error_code = error_code
+        self.partition_errors: list[LeaderAndIsrPartitionError] = [] if partition_errors is None else partition_errors
+        self.topics: list[LeaderAndIsrTopicError] = [] if topics is None else topics
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[LeaderAndIsrResponse, int]:
+        o = LeaderAndIsrResponse.__new__(LeaderAndIsrResponse)
+        o.unknown_tagged_fields = None
+        (o.error_code,) = _read_h(data, pos)
+        pos += 2
+        if version >= 5:
+            o.partition_errors = []
+        elif version >= 4:
+            count, pos = read_compact_count(data, pos, 8)
+            o.partition_errors, pos = LeaderAndIsrPartitionError.decode_array(data, pos, version, count)
+        else:
+            count, pos = read_count(data, pos, 8)
+            o.partition_errors, pos = LeaderAndIsrPartitionError.decode_array(data, pos, version, count)
+        if version >= 5:
+            count, pos = read_compact_count(data, pos, 18)
+            o.topics, pos = LeaderAndIsrTopicError.decode_array(data, pos, version, count)
+        else:
+            o.topics = []
+        if version >= 4:
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version > 4:
+            if self.partition_errors:
+                raise unsupported("LeaderAndIsrResponse", "partition_errors", version)
+        if version < 5:
+            if self.topics:
+                raise unsupported("LeaderAndIsrResponse", "topics", version)
+        if version < 4:
+            if self.unknown_tagged_fields:
+                raise unsupported("LeaderAndIsrResponse", "unknown_tagged_fields", version)
+        write(_pack_h(self.error_code))
+        if version >= 5:
+            pass
+        elif version >= 4:
+            write(compact_count(self.partition_errors))
+            if self.partition_errors:
+                LeaderAndIsrPartitionError.encode_array(self.partition_errors, out, version)
+        else:
+            write(count(self.partition_errors))
+            if self.partition_errors:
+                LeaderAndIsrPartitionError.encode_array(self.partition_errors, out, version)
+        if version >= 5:
+            write(compact_count(self.topics))
+            if self.topics:
+                LeaderAndIsrTopicError.encode_array(self.topics, out, version)
+        if version >= 4:
+            if self.unknown_tagged_fields:
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class LeaderAndIsrTopicError(Struct):
+    __slots__ = (
+        "topic_id",
+        "partition_errors",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic_id: bytes = ZERO_UUID,
+        partition_errors: list[LeaderAndIsrPartitionError] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topic_id = topic_id
+        self.partition_errors: list[LeaderAndIsrPartitionError] = [] if partition_errors is None else partition_errors
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[LeaderAndIsrTopicError], int]:
+        items: list[LeaderAndIsrTopicError] = []
+        new = LeaderAndIsrTopicError.__new__
+        for _ in range(length):
+            o = new(LeaderAndIsrTopicError)
+            o.unknown_tagged_fields = None
+            (o.topic_id,) = _read_u(data, pos)
+            pos += 16
+            count, pos = read_compact_count(data, pos, 7)
+            o.partition_errors, pos = LeaderAndIsrPartitionError.decode_array(data, pos, version, count)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[LeaderAndIsrTopicError], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(_pack_u(o.topic_id))
+            write(compact_count(o.partition_errors))
+            if o.partition_errors:
+                LeaderAndIsrPartitionError.encode_array(o.partition_errors, out, version)
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class LeaderAndIsrPartitionError(Struct):
+    __slots__ = (
+        "topic_name",
+        "partition_index",
+        "error_code",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic_name: str = "",
+        partition_index: int = 0,
+        error_code: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topic_name = topic_name
+        self.partition_index = partition_index
+        self.error_code = error_code
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[LeaderAndIsrPartitionError], int]:
+        items: list[LeaderAndIsrPartitionError] = []
+        new = LeaderAndIsrPartitionError.__new__
+        for _ in range(length):
+            o = new(LeaderAndIsrPartitionError)
+            o.unknown_tagged_fields = None
+            if version >= 5:
+                o.topic_name = ""
+            elif version >= 4:
+                o.topic_name, pos = read_compact_string(data, pos)
+            else:
+                o.topic_name, pos = read_string(data, pos)
+            if version >= 4:
+                o.partition_index, o.error_code, tags = _read_ihB(data, pos)
+                pos += 7
+                if tags:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+            else:
+                o.partition_index, o.error_code = _read_ih(data, pos)
+                pos += 6
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[LeaderAndIsrPartitionError], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 4:
+                if o.unknown_tagged_fields:
+                    raise unsupported("LeaderAndIsrPartitionError", "unknown_tagged_fields", version)
+            if version >= 5:
+                pass
+            elif version >= 4:
+                write(compact_string(o.topic_name))
+            else:
+                write(string(o.topic_name))
+            if version >= 4:
+                if o.unknown_tagged_fields:
+                    write(_pack_ih(o.partition_index, o.error_code))
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(_pack_ihx(o.partition_index, o.error_code))
+            else:
+                write(_pack_ih(o.partition_index, o.error_code))
+
+
+class LeaderAndIsrRequest(Request[LeaderAndIsrResponse]):
+    API_KEY: ClassVar[int] = 4
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 7
+    FLEXIBLE_FROM: ClassVar[int] = 4
+    RESPONSE: ClassVar[type[LeaderAndIsrResponse]] = LeaderAndIsrResponse
 
     __slots__ = (
         "controller_id",
@@ -514,210 +722,3 @@ class LeaderAndIsrPartitionState(Struct):
                     write(_pack_tx(o.is_new))
             elif version >= 1:
                 write(_pack_t(o.is_new))
-
-
-class LeaderAndIsrResponse(Message):
-    API_KEY: ClassVar[int] = 4
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 7
-    FLEXIBLE_FROM: ClassVar[int] = 4
-
-    __slots__ = (
-        "error_code",
-        "partition_errors",
-        "topics",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        partition_errors: list[LeaderAndIsrPartitionError] | None = None,
-        topics: list[LeaderAndIsrTopicError] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.error_code = error_code
-        self.partition_errors: list[LeaderAndIsrPartitionError] = [] if partition_errors is None else partition_errors
-        self.topics: list[LeaderAndIsrTopicError] = [] if topics is None else topics
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[LeaderAndIsrResponse, int]:
-        o = LeaderAndIsrResponse.__new__(LeaderAndIsrResponse)
-        o.unknown_tagged_fields = None
-        (o.error_code,) = _read_h(data, pos)
-        pos += 2
-        if version >= 5:
-            o.partition_errors = []
-        elif version >= 4:
-            count, pos = read_compact_count(data, pos, 8)
-            o.partition_errors, pos = LeaderAndIsrPartitionError.decode_array(data, pos, version, count)
-        else:
-            count, pos = read_count(data, pos, 8)
-            o.partition_errors, pos = LeaderAndIsrPartitionError.decode_array(data, pos, version, count)
-        if version >= 5:
-            count, pos = read_compact_count(data, pos, 18)
-            o.topics, pos = LeaderAndIsrTopicError.decode_array(data, pos, version, count)
-        else:
-            o.topics = []
-        if version >= 4:
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version > 4:
-            if self.partition_errors:
-                raise unsupported("LeaderAndIsrResponse", "partition_errors", version)
-        if version < 5:
-            if self.topics:
-                raise unsupported("LeaderAndIsrResponse", "topics", version)
-        if version < 4:
-            if self.unknown_tagged_fields:
-                raise unsupported("LeaderAndIsrResponse", "unknown_tagged_fields", version)
-        write(_pack_h(self.error_code))
-        if version >= 5:
-            pass
-        elif version >= 4:
-            write(compact_count(self.partition_errors))
-            if self.partition_errors:
-                LeaderAndIsrPartitionError.encode_array(self.partition_errors, out, version)
-        else:
-            write(count(self.partition_errors))
-            if self.partition_errors:
-                LeaderAndIsrPartitionError.encode_array(self.partition_errors, out, version)
-        if version >= 5:
-            write(compact_count(self.topics))
-            if self.topics:
-                LeaderAndIsrTopicError.encode_array(self.topics, out, version)
-        if version >= 4:
-            if self.unknown_tagged_fields:
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class LeaderAndIsrTopicError(Struct):
-    __slots__ = (
-        "topic_id",
-        "partition_errors",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: bytes = ZERO_UUID,
-        partition_errors: list[LeaderAndIsrPartitionError] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topic_id = topic_id
-        self.partition_errors: list[LeaderAndIsrPartitionError] = [] if partition_errors is None else partition_errors
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[LeaderAndIsrTopicError], int]:
-        items: list[LeaderAndIsrTopicError] = []
-        new = LeaderAndIsrTopicError.__new__
-        for _ in range(length):
-            o = new(LeaderAndIsrTopicError)
-            o.unknown_tagged_fields = None
-            (o.topic_id,) = _read_u(data, pos)
-            pos += 16
-            count, pos = read_compact_count(data, pos, 7)
-            o.partition_errors, pos = LeaderAndIsrPartitionError.decode_array(data, pos, version, count)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[LeaderAndIsrTopicError], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(_pack_u(o.topic_id))
-            write(compact_count(o.partition_errors))
-            if o.partition_errors:
-                LeaderAndIsrPartitionError.encode_array(o.partition_errors, out, version)
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class LeaderAndIsrPartitionError(Struct):
-    __slots__ = (
-        "topic_name",
-        "partition_index",
-        "error_code",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        partition_index: int = 0,
-        error_code: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topic_name = topic_name
-        self.partition_index = partition_index
-        self.error_code = error_code
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[LeaderAndIsrPartitionError], int]:
-        items: list[LeaderAndIsrPartitionError] = []
-        new = LeaderAndIsrPartitionError.__new__
-        for _ in range(length):
-            o = new(LeaderAndIsrPartitionError)
-            o.unknown_tagged_fields = None
-            if version >= 5:
-                o.topic_name = ""
-            elif version >= 4:
-                o.topic_name, pos = read_compact_string(data, pos)
-            else:
-                o.topic_name, pos = read_string(data, pos)
-            if version >= 4:
-                o.partition_index, o.error_code, tags = _read_ihB(data, pos)
-                pos += 7
-                if tags:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-            else:
-                o.partition_index, o.error_code = _read_ih(data, pos)
-                pos += 6
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[LeaderAndIsrPartitionError], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 4:
-                if o.unknown_tagged_fields:
-                    raise unsupported("LeaderAndIsrPartitionError", "unknown_tagged_fields", version)
-            if version >= 5:
-                pass
-            elif version >= 4:
-                write(compact_string(o.topic_name))
-            else:
-                write(string(o.topic_name))
-            if version >= 4:
-                if o.unknown_tagged_fields:
-                    write(_pack_ih(o.partition_index, o.error_code))
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(_pack_ihx(o.partition_index, o.error_code))
-            else:
-                write(_pack_ih(o.partition_index, o.error_code))

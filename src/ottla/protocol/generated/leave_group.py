@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import CodedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -35,11 +35,165 @@ _read_hB = _Format(">hB").unpack_from
 _read_ih = _Format(">ih").unpack_from
 
 
-class LeaveGroupRequest(Message):
+class LeaveGroupResponse(CodedResponse):
     API_KEY: ClassVar[int] = 13
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 5
     FLEXIBLE_FROM: ClassVar[int] = 4
+
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "members",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        members: list[MemberResponse] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.members: list[MemberResponse] = [] if members is None else members
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[LeaveGroupResponse, int]:
+        o = LeaveGroupResponse.__new__(LeaveGroupResponse)
+        o.unknown_tagged_fields = None
+        if version >= 1:
+            o.throttle_time_ms, o.error_code = _read_ih(data, pos)
+            pos += 6
+        else:
+            o.throttle_time_ms = 0
+            (o.error_code,) = _read_h(data, pos)
+            pos += 2
+        if version >= 4:
+            count, pos = read_compact_count(data, pos, 5)
+            o.members, pos = MemberResponse.decode_array(data, pos, version, count)
+        elif version >= 3:
+            count, pos = read_count(data, pos, 6)
+            o.members, pos = MemberResponse.decode_array(data, pos, version, count)
+        else:
+            o.members = []
+        if version >= 4:
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 3:
+            if self.members:
+                raise unsupported("LeaveGroupResponse", "members", version)
+        if version < 4:
+            if self.unknown_tagged_fields:
+                raise unsupported("LeaveGroupResponse", "unknown_tagged_fields", version)
+        if version >= 1:
+            write(_pack_ih(self.throttle_time_ms, self.error_code))
+        else:
+            write(_pack_h(self.error_code))
+        if version >= 4:
+            write(compact_count(self.members))
+            if self.members:
+                MemberResponse.encode_array(self.members, out, version)
+        elif version >= 3:
+            write(count(self.members))
+            if self.members:
+                MemberResponse.encode_array(self.members, out, version)
+        if version >= 4:
+            if self.unknown_tagged_fields:
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class MemberResponse(Struct):
+    __slots__ = (
+        "member_id",
+        "group_instance_id",
+        "error_code",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        member_id: str = "",
+        group_instance_id: str | None = "",
+        error_code: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+        self.error_code = error_code
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[MemberResponse], int]:
+        items: list[MemberResponse] = []
+        new = MemberResponse.__new__
+        for _ in range(length):
+            o = new(MemberResponse)
+            o.unknown_tagged_fields = None
+            if version >= 4:
+                o.member_id, pos = read_compact_string(data, pos)
+            else:
+                o.member_id, pos = read_string(data, pos)
+            if version >= 4:
+                o.group_instance_id, pos = read_compact_nullable_string(data, pos)
+            else:
+                o.group_instance_id, pos = read_nullable_string(data, pos)
+            if version >= 4:
+                o.error_code, tags = _read_hB(data, pos)
+                pos += 3
+                if tags:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+            else:
+                (o.error_code,) = _read_h(data, pos)
+                pos += 2
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[MemberResponse], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 4:
+                if o.unknown_tagged_fields:
+                    raise unsupported("MemberResponse", "unknown_tagged_fields", version)
+            if version >= 4:
+                write(compact_string(o.member_id))
+            else:
+                write(string(o.member_id))
+            if version >= 4:
+                write(compact_nullable_string(o.group_instance_id))
+            else:
+                write(nullable_string(o.group_instance_id))
+            if version >= 4:
+                if o.unknown_tagged_fields:
+                    write(_pack_h(o.error_code))
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(_pack_hx(o.error_code))
+            else:
+                write(_pack_h(o.error_code))
+
+
+class LeaveGroupRequest(Request[LeaveGroupResponse]):
+    API_KEY: ClassVar[int] = 13
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 5
+    FLEXIBLE_FROM: ClassVar[int] = 4
+    RESPONSE: ClassVar[type[LeaveGroupResponse]] = LeaveGroupResponse
 
     __slots__ = (
         "group_id",
@@ -194,156 +348,3 @@ class MemberIdentity(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-
-
-class LeaveGroupResponse(Message):
-    API_KEY: ClassVar[int] = 13
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 5
-    FLEXIBLE_FROM: ClassVar[int] = 4
-
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "members",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        members: list[MemberResponse] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.members: list[MemberResponse] = [] if members is None else members
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[LeaveGroupResponse, int]:
-        o = LeaveGroupResponse.__new__(LeaveGroupResponse)
-        o.unknown_tagged_fields = None
-        if version >= 1:
-            o.throttle_time_ms, o.error_code = _read_ih(data, pos)
-            pos += 6
-        else:
-            o.throttle_time_ms = 0
-            (o.error_code,) = _read_h(data, pos)
-            pos += 2
-        if version >= 4:
-            count, pos = read_compact_count(data, pos, 5)
-            o.members, pos = MemberResponse.decode_array(data, pos, version, count)
-        elif version >= 3:
-            count, pos = read_count(data, pos, 6)
-            o.members, pos = MemberResponse.decode_array(data, pos, version, count)
-        else:
-            o.members = []
-        if version >= 4:
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 3:
-            if self.members:
-                raise unsupported("LeaveGroupResponse", "members", version)
-        if version < 4:
-            if self.unknown_tagged_fields:
-                raise unsupported("LeaveGroupResponse", "unknown_tagged_fields", version)
-        if version >= 1:
-            write(_pack_ih(self.throttle_time_ms, self.error_code))
-        else:
-            write(_pack_h(self.error_code))
-        if version >= 4:
-            write(compact_count(self.members))
-            if self.members:
-                MemberResponse.encode_array(self.members, out, version)
-        elif version >= 3:
-            write(count(self.members))
-            if self.members:
-                MemberResponse.encode_array(self.members, out, version)
-        if version >= 4:
-            if self.unknown_tagged_fields:
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class MemberResponse(Struct):
-    __slots__ = (
-        "member_id",
-        "group_instance_id",
-        "error_code",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        member_id: str = "",
-        group_instance_id: str | None = "",
-        error_code: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.member_id = member_id
-        self.group_instance_id = group_instance_id
-        self.error_code = error_code
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[MemberResponse], int]:
-        items: list[MemberResponse] = []
-        new = MemberResponse.__new__
-        for _ in range(length):
-            o = new(MemberResponse)
-            o.unknown_tagged_fields = None
-            if version >= 4:
-                o.member_id, pos = read_compact_string(data, pos)
-            else:
-                o.member_id, pos = read_string(data, pos)
-            if version >= 4:
-                o.group_instance_id, pos = read_compact_nullable_string(data, pos)
-            else:
-                o.group_instance_id, pos = read_nullable_string(data, pos)
-            if version >= 4:
-                o.error_code, tags = _read_hB(data, pos)
-                pos += 3
-                if tags:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-            else:
-                (o.error_code,) = _read_h(data, pos)
-                pos += 2
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[MemberResponse], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 4:
-                if o.unknown_tagged_fields:
-                    raise unsupported("MemberResponse", "unknown_tagged_fields", version)
-            if version >= 4:
-                write(compact_string(o.member_id))
-            else:
-                write(string(o.member_id))
-            if version >= 4:
-                write(compact_nullable_string(o.group_instance_id))
-            else:
-                write(nullable_string(o.group_instance_id))
-            if version >= 4:
-                if o.unknown_tagged_fields:
-                    write(_pack_h(o.error_code))
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(_pack_hx(o.error_code))
-            else:
-                write(_pack_h(o.error_code))

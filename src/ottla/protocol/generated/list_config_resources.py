@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import CodedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -28,57 +28,7 @@ _read_bB = _Format(">bB").unpack_from
 _read_ih = _Format(">ih").unpack_from
 
 
-class ListConfigResourcesRequest(Message):
-    API_KEY: ClassVar[int] = 74
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 1
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "resource_types",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        resource_types: list[int] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.resource_types: list[int] = [] if resource_types is None else resource_types
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[ListConfigResourcesRequest, int]:
-        o = ListConfigResourcesRequest.__new__(ListConfigResourcesRequest)
-        o.unknown_tagged_fields = None
-        if version >= 1:
-            count, pos = read_compact_count(data, pos, 1)
-            o.resource_types, pos = read_numbers(data, pos, count, "b", 1)
-        else:
-            o.resource_types = []
-        if data[pos]:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-        else:
-            pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 1:
-            if self.resource_types:
-                raise unsupported("ListConfigResourcesRequest", "resource_types", version)
-        if version >= 1:
-            write(compact_count(self.resource_types))
-            if self.resource_types:
-                write(numbers(self.resource_types, "b"))
-        if self.unknown_tagged_fields:
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(b"\x00")
-
-
-class ListConfigResourcesResponse(Message):
+class ListConfigResourcesResponse(CodedResponse):
     API_KEY: ClassVar[int] = 74
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 1
@@ -188,3 +138,54 @@ class ConfigResource(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
+
+
+class ListConfigResourcesRequest(Request[ListConfigResourcesResponse]):
+    API_KEY: ClassVar[int] = 74
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 1
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[ListConfigResourcesResponse]] = ListConfigResourcesResponse
+
+    __slots__ = (
+        "resource_types",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        resource_types: list[int] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.resource_types: list[int] = [] if resource_types is None else resource_types
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[ListConfigResourcesRequest, int]:
+        o = ListConfigResourcesRequest.__new__(ListConfigResourcesRequest)
+        o.unknown_tagged_fields = None
+        if version >= 1:
+            count, pos = read_compact_count(data, pos, 1)
+            o.resource_types, pos = read_numbers(data, pos, count, "b", 1)
+        else:
+            o.resource_types = []
+        if data[pos]:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+        else:
+            pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 1:
+            if self.resource_types:
+                raise unsupported("ListConfigResourcesRequest", "resource_types", version)
+        if version >= 1:
+            write(compact_count(self.resource_types))
+            if self.resource_types:
+                write(numbers(self.resource_types, "b"))
+        if self.unknown_tagged_fields:
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(b"\x00")

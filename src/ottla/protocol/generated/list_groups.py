@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import CodedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -31,77 +31,7 @@ _read_h = _Format(">h").unpack_from
 _read_ih = _Format(">ih").unpack_from
 
 
-class ListGroupsRequest(Message):
-    API_KEY: ClassVar[int] = 16
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 5
-    FLEXIBLE_FROM: ClassVar[int] = 3
-
-    __slots__ = (
-        "states_filter",
-        "types_filter",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        states_filter: list[str] | None = None,
-        types_filter: list[str] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.states_filter: list[str] = [] if states_filter is None else states_filter
-        self.types_filter: list[str] = [] if types_filter is None else types_filter
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[ListGroupsRequest, int]:
-        o = ListGroupsRequest.__new__(ListGroupsRequest)
-        o.unknown_tagged_fields = None
-        if version >= 4:
-            count, pos = read_compact_count(data, pos, 1)
-            o.states_filter, pos = read_compact_strings(data, pos, count)
-        else:
-            o.states_filter = []
-        if version >= 5:
-            count, pos = read_compact_count(data, pos, 1)
-            o.types_filter, pos = read_compact_strings(data, pos, count)
-        else:
-            o.types_filter = []
-        if version >= 3:
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 4:
-            if self.states_filter:
-                raise unsupported("ListGroupsRequest", "states_filter", version)
-        if version < 5:
-            if self.types_filter:
-                raise unsupported("ListGroupsRequest", "types_filter", version)
-        if version < 3:
-            if self.unknown_tagged_fields:
-                raise unsupported("ListGroupsRequest", "unknown_tagged_fields", version)
-        if version >= 4:
-            write(compact_count(self.states_filter))
-            if self.states_filter:
-                write(compact_strings(self.states_filter))
-        if version >= 5:
-            write(compact_count(self.types_filter))
-            if self.types_filter:
-                write(compact_strings(self.types_filter))
-        if version >= 3:
-            if self.unknown_tagged_fields:
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class ListGroupsResponse(Message):
+class ListGroupsResponse(CodedResponse):
     API_KEY: ClassVar[int] = 16
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 5
@@ -253,3 +183,74 @@ class ListedGroup(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
+
+
+class ListGroupsRequest(Request[ListGroupsResponse]):
+    API_KEY: ClassVar[int] = 16
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 5
+    FLEXIBLE_FROM: ClassVar[int] = 3
+    RESPONSE: ClassVar[type[ListGroupsResponse]] = ListGroupsResponse
+
+    __slots__ = (
+        "states_filter",
+        "types_filter",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        states_filter: list[str] | None = None,
+        types_filter: list[str] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.states_filter: list[str] = [] if states_filter is None else states_filter
+        self.types_filter: list[str] = [] if types_filter is None else types_filter
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[ListGroupsRequest, int]:
+        o = ListGroupsRequest.__new__(ListGroupsRequest)
+        o.unknown_tagged_fields = None
+        if version >= 4:
+            count, pos = read_compact_count(data, pos, 1)
+            o.states_filter, pos = read_compact_strings(data, pos, count)
+        else:
+            o.states_filter = []
+        if version >= 5:
+            count, pos = read_compact_count(data, pos, 1)
+            o.types_filter, pos = read_compact_strings(data, pos, count)
+        else:
+            o.types_filter = []
+        if version >= 3:
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 4:
+            if self.states_filter:
+                raise unsupported("ListGroupsRequest", "states_filter", version)
+        if version < 5:
+            if self.types_filter:
+                raise unsupported("ListGroupsRequest", "types_filter", version)
+        if version < 3:
+            if self.unknown_tagged_fields:
+                raise unsupported("ListGroupsRequest", "unknown_tagged_fields", version)
+        if version >= 4:
+            write(compact_count(self.states_filter))
+            if self.states_filter:
+                write(compact_strings(self.states_filter))
+        if version >= 5:
+            write(compact_count(self.types_filter))
+            if self.types_filter:
+                write(compact_strings(self.types_filter))
+        if version >= 3:
+            if self.unknown_tagged_fields:
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(b"\x00")

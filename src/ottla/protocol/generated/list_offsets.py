@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import Request, Response, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -43,11 +43,217 @@ _read_iiqB = _Format(">iiqB").unpack_from
 _read_iq = _Format(">iq").unpack_from
 
 
-class ListOffsetsRequest(Message):
+class ListOffsetsResponse(Response):
     API_KEY: ClassVar[int] = 2
     LOWEST_VERSION: ClassVar[int] = 1
     HIGHEST_VERSION: ClassVar[int] = 11
     FLEXIBLE_FROM: ClassVar[int] = 6
+
+    __slots__ = (
+        "throttle_time_ms",
+        "topics",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        topics: list[ListOffsetsTopicResponse] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.topics: list[ListOffsetsTopicResponse] = [] if topics is None else topics
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[ListOffsetsResponse, int]:
+        o = ListOffsetsResponse.__new__(ListOffsetsResponse)
+        o.unknown_tagged_fields = None
+        if version >= 2:
+            (o.throttle_time_ms,) = _read_i(data, pos)
+            pos += 4
+        else:
+            o.throttle_time_ms = 0
+        if version >= 6:
+            count, pos = read_compact_count(data, pos, 3)
+        else:
+            count, pos = read_count(data, pos, 6)
+        o.topics, pos = ListOffsetsTopicResponse.decode_array(data, pos, version, count)
+        if version >= 6:
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 6:
+            if self.unknown_tagged_fields:
+                raise unsupported("ListOffsetsResponse", "unknown_tagged_fields", version)
+        if version >= 2:
+            write(_pack_i(self.throttle_time_ms))
+        if version >= 6:
+            write(compact_count(self.topics))
+        else:
+            write(count(self.topics))
+        if self.topics:
+            ListOffsetsTopicResponse.encode_array(self.topics, out, version)
+        if version >= 6:
+            if self.unknown_tagged_fields:
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class ListOffsetsPartitionResponse(Struct):
+    __slots__ = (
+        "partition_index",
+        "error_code",
+        "timestamp",
+        "offset",
+        "leader_epoch",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        partition_index: int = 0,
+        error_code: int = 0,
+        timestamp: int = -1,
+        offset: int = -1,
+        leader_epoch: int = -1,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.partition_index = partition_index
+        self.error_code = error_code
+        self.timestamp = timestamp
+        self.offset = offset
+        self.leader_epoch = leader_epoch
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[ListOffsetsPartitionResponse], int]:
+        items: list[ListOffsetsPartitionResponse] = []
+        new = ListOffsetsPartitionResponse.__new__
+        for _ in range(length):
+            o = new(ListOffsetsPartitionResponse)
+            o.unknown_tagged_fields = None
+            if version >= 6:
+                o.partition_index, o.error_code, o.timestamp, o.offset, o.leader_epoch, tags = _read_ihqqiB(data, pos)
+                pos += 27
+                if tags:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+            elif version >= 4:
+                o.partition_index, o.error_code, o.timestamp, o.offset, o.leader_epoch = _read_ihqqi(data, pos)
+                pos += 26
+            else:
+                o.leader_epoch = -1
+                o.partition_index, o.error_code, o.timestamp, o.offset = _read_ihqq(data, pos)
+                pos += 22
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[ListOffsetsPartitionResponse], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 4:
+                if o.leader_epoch != -1:
+                    raise unsupported("ListOffsetsPartitionResponse", "leader_epoch", version)
+            if version < 6:
+                if o.unknown_tagged_fields:
+                    raise unsupported("ListOffsetsPartitionResponse", "unknown_tagged_fields", version)
+            if version >= 6:
+                if o.unknown_tagged_fields:
+                    write(_pack_ihqqi(o.partition_index, o.error_code, o.timestamp, o.offset, o.leader_epoch))
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(_pack_ihqqix(o.partition_index, o.error_code, o.timestamp, o.offset, o.leader_epoch))
+            elif version >= 4:
+                write(_pack_ihqqi(o.partition_index, o.error_code, o.timestamp, o.offset, o.leader_epoch))
+            else:
+                write(_pack_ihqq(o.partition_index, o.error_code, o.timestamp, o.offset))
+
+
+class ListOffsetsTopicResponse(Struct):
+    __slots__ = (
+        "name",
+        "partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        partitions: list[ListOffsetsPartitionResponse] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.name = name
+        self.partitions: list[ListOffsetsPartitionResponse] = [] if partitions is None else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[ListOffsetsTopicResponse], int]:
+        items: list[ListOffsetsTopicResponse] = []
+        new = ListOffsetsTopicResponse.__new__
+        for _ in range(length):
+            o = new(ListOffsetsTopicResponse)
+            o.unknown_tagged_fields = None
+            if version >= 6:
+                o.name, pos = read_compact_string(data, pos)
+            else:
+                o.name, pos = read_string(data, pos)
+            if version >= 6:
+                count, pos = read_compact_count(data, pos, 27)
+            else:
+                count, pos = read_count(data, pos, 22)
+            o.partitions, pos = ListOffsetsPartitionResponse.decode_array(data, pos, version, count)
+            if version >= 6:
+                if data[pos]:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+                else:
+                    pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[ListOffsetsTopicResponse], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 6:
+                if o.unknown_tagged_fields:
+                    raise unsupported("ListOffsetsTopicResponse", "unknown_tagged_fields", version)
+            if version >= 6:
+                write(compact_string(o.name))
+            else:
+                write(string(o.name))
+            if version >= 6:
+                write(compact_count(o.partitions))
+            else:
+                write(count(o.partitions))
+            if o.partitions:
+                ListOffsetsPartitionResponse.encode_array(o.partitions, out, version)
+            if version >= 6:
+                if o.unknown_tagged_fields:
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(b"\x00")
+
+
+class ListOffsetsRequest(Request[ListOffsetsResponse]):
+    API_KEY: ClassVar[int] = 2
+    LOWEST_VERSION: ClassVar[int] = 1
+    HIGHEST_VERSION: ClassVar[int] = 11
+    FLEXIBLE_FROM: ClassVar[int] = 6
+    RESPONSE: ClassVar[type[ListOffsetsResponse]] = ListOffsetsResponse
 
     __slots__ = (
         "replica_id",
@@ -259,211 +465,6 @@ class ListOffsetsTopic(Struct):
                 write(count(o.partitions))
             if o.partitions:
                 ListOffsetsPartition.encode_array(o.partitions, out, version)
-            if version >= 6:
-                if o.unknown_tagged_fields:
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(b"\x00")
-
-
-class ListOffsetsResponse(Message):
-    API_KEY: ClassVar[int] = 2
-    LOWEST_VERSION: ClassVar[int] = 1
-    HIGHEST_VERSION: ClassVar[int] = 11
-    FLEXIBLE_FROM: ClassVar[int] = 6
-
-    __slots__ = (
-        "throttle_time_ms",
-        "topics",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        topics: list[ListOffsetsTopicResponse] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.topics: list[ListOffsetsTopicResponse] = [] if topics is None else topics
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[ListOffsetsResponse, int]:
-        o = ListOffsetsResponse.__new__(ListOffsetsResponse)
-        o.unknown_tagged_fields = None
-        if version >= 2:
-            (o.throttle_time_ms,) = _read_i(data, pos)
-            pos += 4
-        else:
-            o.throttle_time_ms = 0
-        if version >= 6:
-            count, pos = read_compact_count(data, pos, 3)
-        else:
-            count, pos = read_count(data, pos, 6)
-        o.topics, pos = ListOffsetsTopicResponse.decode_array(data, pos, version, count)
-        if version >= 6:
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 6:
-            if self.unknown_tagged_fields:
-                raise unsupported("ListOffsetsResponse", "unknown_tagged_fields", version)
-        if version >= 2:
-            write(_pack_i(self.throttle_time_ms))
-        if version >= 6:
-            write(compact_count(self.topics))
-        else:
-            write(count(self.topics))
-        if self.topics:
-            ListOffsetsTopicResponse.encode_array(self.topics, out, version)
-        if version >= 6:
-            if self.unknown_tagged_fields:
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class ListOffsetsPartitionResponse(Struct):
-    __slots__ = (
-        "partition_index",
-        "error_code",
-        "timestamp",
-        "offset",
-        "leader_epoch",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        error_code: int = 0,
-        timestamp: int = -1,
-        offset: int = -1,
-        leader_epoch: int = -1,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.partition_index = partition_index
-        self.error_code = error_code
-        self.timestamp = timestamp
-        self.offset = offset
-        self.leader_epoch = leader_epoch
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[ListOffsetsPartitionResponse], int]:
-        items: list[ListOffsetsPartitionResponse] = []
-        new = ListOffsetsPartitionResponse.__new__
-        for _ in range(length):
-            o = new(ListOffsetsPartitionResponse)
-            o.unknown_tagged_fields = None
-            if version >= 6:
-                o.partition_index, o.error_code, o.timestamp, o.offset, o.leader_epoch, tags = _read_ihqqiB(data, pos)
-                pos += 27
-                if tags:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-            elif version >= 4:
-                o.partition_index, o.error_code, o.timestamp, o.offset, o.leader_epoch = _read_ihqqi(data, pos)
-                pos += 26
-            else:
-                o.leader_epoch = -1
-                o.partition_index, o.error_code, o.timestamp, o.offset = _read_ihqq(data, pos)
-                pos += 22
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[ListOffsetsPartitionResponse], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 4:
-                if o.leader_epoch != -1:
-                    raise unsupported("ListOffsetsPartitionResponse", "leader_epoch", version)
-            if version < 6:
-                if o.unknown_tagged_fields:
-                    raise unsupported("ListOffsetsPartitionResponse", "unknown_tagged_fields", version)
-            if version >= 6:
-                if o.unknown_tagged_fields:
-                    write(_pack_ihqqi(o.partition_index, o.error_code, o.timestamp, o.offset, o.leader_epoch))
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(_pack_ihqqix(o.partition_index, o.error_code, o.timestamp, o.offset, o.leader_epoch))
-            elif version >= 4:
-                write(_pack_ihqqi(o.partition_index, o.error_code, o.timestamp, o.offset, o.leader_epoch))
-            else:
-                write(_pack_ihqq(o.partition_index, o.error_code, o.timestamp, o.offset))
-
-
-class ListOffsetsTopicResponse(Struct):
-    __slots__ = (
-        "name",
-        "partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partitions: list[ListOffsetsPartitionResponse] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.name = name
-        self.partitions: list[ListOffsetsPartitionResponse] = [] if partitions is None else partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[ListOffsetsTopicResponse], int]:
-        items: list[ListOffsetsTopicResponse] = []
-        new = ListOffsetsTopicResponse.__new__
-        for _ in range(length):
-            o = new(ListOffsetsTopicResponse)
-            o.unknown_tagged_fields = None
-            if version >= 6:
-                o.name, pos = read_compact_string(data, pos)
-            else:
-                o.name, pos = read_string(data, pos)
-            if version >= 6:
-                count, pos = read_compact_count(data, pos, 27)
-            else:
-                count, pos = read_count(data, pos, 22)
-            o.partitions, pos = ListOffsetsPartitionResponse.decode_array(data, pos, version, count)
-            if version >= 6:
-                if data[pos]:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-                else:
-                    pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[ListOffsetsTopicResponse], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 6:
-                if o.unknown_tagged_fields:
-                    raise unsupported("ListOffsetsTopicResponse", "unknown_tagged_fields", version)
-            if version >= 6:
-                write(compact_string(o.name))
-            else:
-                write(string(o.name))
-            if version >= 6:
-                write(compact_count(o.partitions))
-            else:
-                write(count(o.partitions))
-            if o.partitions:
-                ListOffsetsPartitionResponse.encode_array(o.partitions, out, version)
             if version >= 6:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)

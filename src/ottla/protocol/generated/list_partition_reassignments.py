@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import ExplainedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -30,110 +30,7 @@ _read_i = _Format(">i").unpack_from
 _read_ih = _Format(">ih").unpack_from
 
 
-class ListPartitionReassignmentsRequest(Message):
-    API_KEY: ClassVar[int] = 46
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 0
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "timeout_ms",
-        "topics",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        timeout_ms: int = 60000,
-        topics: list[ListPartitionReassignmentsTopics] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.timeout_ms = timeout_ms
-        self.topics = topics
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[ListPartitionReassignmentsRequest, int]:
-        o = ListPartitionReassignmentsRequest.__new__(ListPartitionReassignmentsRequest)
-        o.unknown_tagged_fields = None
-        (o.timeout_ms,) = _read_i(data, pos)
-        pos += 4
-        count, pos = read_compact_nullable_count(data, pos, 3)
-        if count < 0:
-            o.topics = None
-        else:
-            o.topics, pos = ListPartitionReassignmentsTopics.decode_array(data, pos, version, count)
-        if data[pos]:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-        else:
-            pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        write(_pack_i(self.timeout_ms))
-        write(compact_nullable_count(self.topics))
-        if self.topics:
-            ListPartitionReassignmentsTopics.encode_array(self.topics, out, version)
-        if self.unknown_tagged_fields:
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(b"\x00")
-
-
-class ListPartitionReassignmentsTopics(Struct):
-    __slots__ = (
-        "name",
-        "partition_indexes",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partition_indexes: list[int] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.name = name
-        self.partition_indexes: list[int] = [] if partition_indexes is None else partition_indexes
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[ListPartitionReassignmentsTopics], int]:
-        items: list[ListPartitionReassignmentsTopics] = []
-        new = ListPartitionReassignmentsTopics.__new__
-        for _ in range(length):
-            o = new(ListPartitionReassignmentsTopics)
-            o.unknown_tagged_fields = None
-            o.name, pos = read_compact_string(data, pos)
-            count, pos = read_compact_count(data, pos, 4)
-            o.partition_indexes, pos = read_numbers(data, pos, count, "i", 4)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[ListPartitionReassignmentsTopics], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(compact_string(o.name))
-            write(compact_count(o.partition_indexes))
-            if o.partition_indexes:
-                write(numbers(o.partition_indexes, "i"))
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class ListPartitionReassignmentsResponse(Message):
+class ListPartitionReassignmentsResponse(ExplainedResponse):
     API_KEY: ClassVar[int] = 46
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 0
@@ -303,6 +200,110 @@ class OngoingTopicReassignment(Struct):
             write(compact_count(o.partitions))
             if o.partitions:
                 OngoingPartitionReassignment.encode_array(o.partitions, out, version)
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class ListPartitionReassignmentsRequest(Request[ListPartitionReassignmentsResponse]):
+    API_KEY: ClassVar[int] = 46
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[ListPartitionReassignmentsResponse]] = ListPartitionReassignmentsResponse
+
+    __slots__ = (
+        "timeout_ms",
+        "topics",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        timeout_ms: int = 60000,
+        topics: list[ListPartitionReassignmentsTopics] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.timeout_ms = timeout_ms
+        self.topics = topics
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[ListPartitionReassignmentsRequest, int]:
+        o = ListPartitionReassignmentsRequest.__new__(ListPartitionReassignmentsRequest)
+        o.unknown_tagged_fields = None
+        (o.timeout_ms,) = _read_i(data, pos)
+        pos += 4
+        count, pos = read_compact_nullable_count(data, pos, 3)
+        if count < 0:
+            o.topics = None
+        else:
+            o.topics, pos = ListPartitionReassignmentsTopics.decode_array(data, pos, version, count)
+        if data[pos]:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+        else:
+            pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        write(_pack_i(self.timeout_ms))
+        write(compact_nullable_count(self.topics))
+        if self.topics:
+            ListPartitionReassignmentsTopics.encode_array(self.topics, out, version)
+        if self.unknown_tagged_fields:
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(b"\x00")
+
+
+class ListPartitionReassignmentsTopics(Struct):
+    __slots__ = (
+        "name",
+        "partition_indexes",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        partition_indexes: list[int] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.name = name
+        self.partition_indexes: list[int] = [] if partition_indexes is None else partition_indexes
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[ListPartitionReassignmentsTopics], int]:
+        items: list[ListPartitionReassignmentsTopics] = []
+        new = ListPartitionReassignmentsTopics.__new__
+        for _ in range(length):
+            o = new(ListPartitionReassignmentsTopics)
+            o.unknown_tagged_fields = None
+            o.name, pos = read_compact_string(data, pos)
+            count, pos = read_compact_count(data, pos, 4)
+            o.partition_indexes, pos = read_numbers(data, pos, count, "i", 4)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[ListPartitionReassignmentsTopics], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(compact_string(o.name))
+            write(compact_count(o.partition_indexes))
+            if o.partition_indexes:
+                write(numbers(o.partition_indexes, "i"))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

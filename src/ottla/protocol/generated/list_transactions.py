@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import CodedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -31,83 +31,7 @@ _read_ih = _Format(">ih").unpack_from
 _read_q = _Format(">q").unpack_from
 
 
-class ListTransactionsRequest(Message):
-    API_KEY: ClassVar[int] = 66
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 2
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "state_filters",
-        "producer_id_filters",
-        "duration_filter",
-        "transactional_id_pattern",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        state_filters: list[str] | None = None,
-        producer_id_filters: list[int] | None = None,
-        duration_filter: int = -1,
-        transactional_id_pattern: str | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.state_filters: list[str] = [] if state_filters is None else state_filters
-        self.producer_id_filters: list[int] = [] if producer_id_filters is None else producer_id_filters
-        self.duration_filter = duration_filter
-        self.transactional_id_pattern = transactional_id_pattern
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[ListTransactionsRequest, int]:
-        o = ListTransactionsRequest.__new__(ListTransactionsRequest)
-        o.unknown_tagged_fields = None
-        count, pos = read_compact_count(data, pos, 1)
-        o.state_filters, pos = read_compact_strings(data, pos, count)
-        count, pos = read_compact_count(data, pos, 8)
-        o.producer_id_filters, pos = read_numbers(data, pos, count, "q", 8)
-        if version >= 1:
-            (o.duration_filter,) = _read_q(data, pos)
-            pos += 8
-        else:
-            o.duration_filter = -1
-        if version >= 2:
-            o.transactional_id_pattern, pos = read_compact_nullable_string(data, pos)
-        else:
-            o.transactional_id_pattern = None
-        if data[pos]:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-        else:
-            pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 1:
-            if self.duration_filter != -1:
-                raise unsupported("ListTransactionsRequest", "duration_filter", version)
-        if version < 2:
-            if self.transactional_id_pattern is not None:
-                raise unsupported("ListTransactionsRequest", "transactional_id_pattern", version)
-        write(compact_count(self.state_filters))
-        if self.state_filters:
-            write(compact_strings(self.state_filters))
-        write(compact_count(self.producer_id_filters))
-        if self.producer_id_filters:
-            write(numbers(self.producer_id_filters, "q"))
-        if version >= 1:
-            write(_pack_q(self.duration_filter))
-        if version >= 2:
-            write(compact_nullable_string(self.transactional_id_pattern))
-        if self.unknown_tagged_fields:
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(b"\x00")
-
-
-class ListTransactionsResponse(Message):
+class ListTransactionsResponse(CodedResponse):
     API_KEY: ClassVar[int] = 66
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 2
@@ -219,3 +143,80 @@ class TransactionState(Struct):
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
                 write(b"\x00")
+
+
+class ListTransactionsRequest(Request[ListTransactionsResponse]):
+    API_KEY: ClassVar[int] = 66
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 2
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[ListTransactionsResponse]] = ListTransactionsResponse
+
+    __slots__ = (
+        "state_filters",
+        "producer_id_filters",
+        "duration_filter",
+        "transactional_id_pattern",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        state_filters: list[str] | None = None,
+        producer_id_filters: list[int] | None = None,
+        duration_filter: int = -1,
+        transactional_id_pattern: str | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.state_filters: list[str] = [] if state_filters is None else state_filters
+        self.producer_id_filters: list[int] = [] if producer_id_filters is None else producer_id_filters
+        self.duration_filter = duration_filter
+        self.transactional_id_pattern = transactional_id_pattern
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[ListTransactionsRequest, int]:
+        o = ListTransactionsRequest.__new__(ListTransactionsRequest)
+        o.unknown_tagged_fields = None
+        count, pos = read_compact_count(data, pos, 1)
+        o.state_filters, pos = read_compact_strings(data, pos, count)
+        count, pos = read_compact_count(data, pos, 8)
+        o.producer_id_filters, pos = read_numbers(data, pos, count, "q", 8)
+        if version >= 1:
+            (o.duration_filter,) = _read_q(data, pos)
+            pos += 8
+        else:
+            o.duration_filter = -1
+        if version >= 2:
+            o.transactional_id_pattern, pos = read_compact_nullable_string(data, pos)
+        else:
+            o.transactional_id_pattern = None
+        if data[pos]:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+        else:
+            pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 1:
+            if self.duration_filter != -1:
+                raise unsupported("ListTransactionsRequest", "duration_filter", version)
+        if version < 2:
+            if self.transactional_id_pattern is not None:
+                raise unsupported("ListTransactionsRequest", "transactional_id_pattern", version)
+        write(compact_count(self.state_filters))
+        if self.state_filters:
+            write(compact_strings(self.state_filters))
+        write(compact_count(self.producer_id_filters))
+        if self.producer_id_filters:
+            write(numbers(self.producer_id_filters, "q"))
+        if version >= 1:
+            write(_pack_q(self.duration_filter))
+        if version >= 2:
+            write(compact_nullable_string(self.transactional_id_pattern))
+        if self.unknown_tagged_fields:
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(b"\x00")

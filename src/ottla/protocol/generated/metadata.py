@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import CodedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -61,189 +61,7 @@ _read_u = _Format(">16s").unpack_from
 _read_ut = _Format(">16s?").unpack_from
 
 
-class MetadataRequest(Message):
-    API_KEY: ClassVar[int] = 3
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 13
-    FLEXIBLE_FROM: ClassVar[int] = 9
-
-    __slots__ = (
-        "topics",
-        "allow_auto_topic_creation",
-        "include_cluster_authorized_operations",
-        "include_topic_authorized_operations",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topics: list[MetadataRequestTopic] | None | tuple[()] = (),
-        allow_auto_topic_creation: bool = True,
-        include_cluster_authorized_operations: bool = False,
-        include_topic_authorized_operations: bool = False,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topics: list[MetadataRequestTopic] | None = [] if isinstance(topics, tuple) else topics
-        self.allow_auto_topic_creation = allow_auto_topic_creation
-        self.include_cluster_authorized_operations = include_cluster_authorized_operations
-        self.include_topic_authorized_operations = include_topic_authorized_operations
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[MetadataRequest, int]:
-        o = MetadataRequest.__new__(MetadataRequest)
-        o.unknown_tagged_fields = None
-        if version >= 9:
-            count, pos = read_compact_nullable_count(data, pos, 2)
-        elif version >= 1:
-            count, pos = read_nullable_count(data, pos, 2)
-        else:
-            count, pos = read_count(data, pos, 2)
-        if count < 0:
-            o.topics = None
-        else:
-            o.topics, pos = MetadataRequestTopic.decode_array(data, pos, version, count)
-        if version >= 11:
-            o.include_cluster_authorized_operations = False
-            o.allow_auto_topic_creation, o.include_topic_authorized_operations, tags = _read_ttB(data, pos)
-            pos += 3
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        elif version >= 9:
-            o.allow_auto_topic_creation, o.include_cluster_authorized_operations, o.include_topic_authorized_operations, tags = _read_tttB(data, pos)
-            pos += 4
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        elif version >= 8:
-            o.allow_auto_topic_creation, o.include_cluster_authorized_operations, o.include_topic_authorized_operations = _read_ttt(data, pos)
-            pos += 3
-        elif version >= 4:
-            o.include_cluster_authorized_operations = False
-            o.include_topic_authorized_operations = False
-            (o.allow_auto_topic_creation,) = _read_t(data, pos)
-            pos += 1
-        else:
-            o.allow_auto_topic_creation = True
-            o.include_cluster_authorized_operations = False
-            o.include_topic_authorized_operations = False
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 4:
-            if not self.allow_auto_topic_creation:
-                raise unsupported("MetadataRequest", "allow_auto_topic_creation", version)
-        if version < 8 or version > 10:
-            if self.include_cluster_authorized_operations:
-                raise unsupported("MetadataRequest", "include_cluster_authorized_operations", version)
-        if version < 8:
-            if self.include_topic_authorized_operations:
-                raise unsupported("MetadataRequest", "include_topic_authorized_operations", version)
-        if version < 9:
-            if self.unknown_tagged_fields:
-                raise unsupported("MetadataRequest", "unknown_tagged_fields", version)
-        if version >= 9:
-            write(compact_nullable_count(self.topics))
-        elif version >= 1:
-            write(nullable_count(self.topics))
-        else:
-            if self.topics is None:
-                raise unsupported("MetadataRequest", "topics", version)
-            write(count(self.topics))
-        if self.topics:
-            MetadataRequestTopic.encode_array(self.topics, out, version)
-        if version >= 11:
-            if self.unknown_tagged_fields:
-                write(_pack_tt(self.allow_auto_topic_creation, self.include_topic_authorized_operations))
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(_pack_ttx(self.allow_auto_topic_creation, self.include_topic_authorized_operations))
-        elif version >= 9:
-            if self.unknown_tagged_fields:
-                write(_pack_ttt(self.allow_auto_topic_creation, self.include_cluster_authorized_operations, self.include_topic_authorized_operations))
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(_pack_tttx(self.allow_auto_topic_creation, self.include_cluster_authorized_operations, self.include_topic_authorized_operations))
-        elif version >= 8:
-            write(_pack_ttt(self.allow_auto_topic_creation, self.include_cluster_authorized_operations, self.include_topic_authorized_operations))
-        elif version >= 4:
-            write(_pack_t(self.allow_auto_topic_creation))
-
-
-class MetadataRequestTopic(Struct):
-    __slots__ = (
-        "topic_id",
-        "name",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: bytes = ZERO_UUID,
-        name: str | None = "",
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topic_id = topic_id
-        self.name = name
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[MetadataRequestTopic], int]:
-        items: list[MetadataRequestTopic] = []
-        new = MetadataRequestTopic.__new__
-        for _ in range(length):
-            o = new(MetadataRequestTopic)
-            o.unknown_tagged_fields = None
-            if version >= 10:
-                (o.topic_id,) = _read_u(data, pos)
-                pos += 16
-            else:
-                o.topic_id = ZERO_UUID
-            if version >= 10:
-                o.name, pos = read_compact_nullable_string(data, pos)
-            elif version >= 9:
-                o.name, pos = read_compact_string(data, pos)
-            else:
-                o.name, pos = read_string(data, pos)
-            if version >= 9:
-                if data[pos]:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-                else:
-                    pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[MetadataRequestTopic], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 9:
-                if o.unknown_tagged_fields:
-                    raise unsupported("MetadataRequestTopic", "unknown_tagged_fields", version)
-            if version >= 10:
-                write(_pack_u(o.topic_id))
-            if version >= 10:
-                write(compact_nullable_string(o.name))
-            elif version >= 9:
-                if o.name is None:
-                    raise unsupported("MetadataRequestTopic", "name", version)
-                write(compact_string(o.name))
-            else:
-                if o.name is None:
-                    raise unsupported("MetadataRequestTopic", "name", version)
-                write(string(o.name))
-            if version >= 9:
-                if o.unknown_tagged_fields:
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(b"\x00")
-
-
-class MetadataResponse(Message):
+class MetadataResponse(CodedResponse):
     API_KEY: ClassVar[int] = 3
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 13
@@ -694,3 +512,186 @@ class MetadataResponseTopic(Struct):
                     write(_pack_ix(o.topic_authorized_operations))
             elif version >= 8:
                 write(_pack_i(o.topic_authorized_operations))
+
+
+class MetadataRequest(Request[MetadataResponse]):
+    API_KEY: ClassVar[int] = 3
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 13
+    FLEXIBLE_FROM: ClassVar[int] = 9
+    RESPONSE: ClassVar[type[MetadataResponse]] = MetadataResponse
+
+    __slots__ = (
+        "topics",
+        "allow_auto_topic_creation",
+        "include_cluster_authorized_operations",
+        "include_topic_authorized_operations",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topics: list[MetadataRequestTopic] | None | tuple[()] = (),
+        allow_auto_topic_creation: bool = True,
+        include_cluster_authorized_operations: bool = False,
+        include_topic_authorized_operations: bool = False,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topics: list[MetadataRequestTopic] | None = [] if isinstance(topics, tuple) else topics
+        self.allow_auto_topic_creation = allow_auto_topic_creation
+        self.include_cluster_authorized_operations = include_cluster_authorized_operations
+        self.include_topic_authorized_operations = include_topic_authorized_operations
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[MetadataRequest, int]:
+        o = MetadataRequest.__new__(MetadataRequest)
+        o.unknown_tagged_fields = None
+        if version >= 9:
+            count, pos = read_compact_nullable_count(data, pos, 2)
+        elif version >= 1:
+            count, pos = read_nullable_count(data, pos, 2)
+        else:
+            count, pos = read_count(data, pos, 2)
+        if count < 0:
+            o.topics = None
+        else:
+            o.topics, pos = MetadataRequestTopic.decode_array(data, pos, version, count)
+        if version >= 11:
+            o.include_cluster_authorized_operations = False
+            o.allow_auto_topic_creation, o.include_topic_authorized_operations, tags = _read_ttB(data, pos)
+            pos += 3
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        elif version >= 9:
+            o.allow_auto_topic_creation, o.include_cluster_authorized_operations, o.include_topic_authorized_operations, tags = _read_tttB(data, pos)
+            pos += 4
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        elif version >= 8:
+            o.allow_auto_topic_creation, o.include_cluster_authorized_operations, o.include_topic_authorized_operations = _read_ttt(data, pos)
+            pos += 3
+        elif version >= 4:
+            o.include_cluster_authorized_operations = False
+            o.include_topic_authorized_operations = False
+            (o.allow_auto_topic_creation,) = _read_t(data, pos)
+            pos += 1
+        else:
+            o.allow_auto_topic_creation = True
+            o.include_cluster_authorized_operations = False
+            o.include_topic_authorized_operations = False
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 4:
+            if not self.allow_auto_topic_creation:
+                raise unsupported("MetadataRequest", "allow_auto_topic_creation", version)
+        if version < 8 or version > 10:
+            if self.include_cluster_authorized_operations:
+                raise unsupported("MetadataRequest", "include_cluster_authorized_operations", version)
+        if version < 8:
+            if self.include_topic_authorized_operations:
+                raise unsupported("MetadataRequest", "include_topic_authorized_operations", version)
+        if version < 9:
+            if self.unknown_tagged_fields:
+                raise unsupported("MetadataRequest", "unknown_tagged_fields", version)
+        if version >= 9:
+            write(compact_nullable_count(self.topics))
+        elif version >= 1:
+            write(nullable_count(self.topics))
+        else:
+            if self.topics is None:
+                raise unsupported("MetadataRequest", "topics", version)
+            write(count(self.topics))
+        if self.topics:
+            MetadataRequestTopic.encode_array(self.topics, out, version)
+        if version >= 11:
+            if self.unknown_tagged_fields:
+                write(_pack_tt(self.allow_auto_topic_creation, self.include_topic_authorized_operations))
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(_pack_ttx(self.allow_auto_topic_creation, self.include_topic_authorized_operations))
+        elif version >= 9:
+            if self.unknown_tagged_fields:
+                write(_pack_ttt(self.allow_auto_topic_creation, self.include_cluster_authorized_operations, self.include_topic_authorized_operations))
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(_pack_tttx(self.allow_auto_topic_creation, self.include_cluster_authorized_operations, self.include_topic_authorized_operations))
+        elif version >= 8:
+            write(_pack_ttt(self.allow_auto_topic_creation, self.include_cluster_authorized_operations, self.include_topic_authorized_operations))
+        elif version >= 4:
+            write(_pack_t(self.allow_auto_topic_creation))
+
+
+class MetadataRequestTopic(Struct):
+    __slots__ = (
+        "topic_id",
+        "name",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic_id: bytes = ZERO_UUID,
+        name: str | None = "",
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topic_id = topic_id
+        self.name = name
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[MetadataRequestTopic], int]:
+        items: list[MetadataRequestTopic] = []
+        new = MetadataRequestTopic.__new__
+        for _ in range(length):
+            o = new(MetadataRequestTopic)
+            o.unknown_tagged_fields = None
+            if version >= 10:
+                (o.topic_id,) = _read_u(data, pos)
+                pos += 16
+            else:
+                o.topic_id = ZERO_UUID
+            if version >= 10:
+                o.name, pos = read_compact_nullable_string(data, pos)
+            elif version >= 9:
+                o.name, pos = read_compact_string(data, pos)
+            else:
+                o.name, pos = read_string(data, pos)
+            if version >= 9:
+                if data[pos]:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+                else:
+                    pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[MetadataRequestTopic], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 9:
+                if o.unknown_tagged_fields:
+                    raise unsupported("MetadataRequestTopic", "unknown_tagged_fields", version)
+            if version >= 10:
+                write(_pack_u(o.topic_id))
+            if version >= 10:
+                write(compact_nullable_string(o.name))
+            elif version >= 9:
+                if o.name is None:
+                    raise unsupported("MetadataRequestTopic", "name", version)
+                write(compact_string(o.name))
+            else:
+                if o.name is None:
+                    raise unsupported("MetadataRequestTopic", "name", version)
+                write(string(o.name))
+            if version >= 9:
+                if o.unknown_tagged_fields:
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(b"\x00")

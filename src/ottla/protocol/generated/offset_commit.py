@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import Request, Response, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -44,11 +44,213 @@ _read_q = _Format(">q").unpack_from
 _read_u = _Format(">16s").unpack_from
 
 
-class OffsetCommitRequest(Message):
+class OffsetCommitResponse(Response):
     API_KEY: ClassVar[int] = 8
     LOWEST_VERSION: ClassVar[int] = 2
     HIGHEST_VERSION: ClassVar[int] = 10
     FLEXIBLE_FROM: ClassVar[int] = 8
+
+    __slots__ = (
+        "throttle_time_ms",
+        "topics",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        topics: list[OffsetCommitResponseTopic] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.topics: list[OffsetCommitResponseTopic] = [] if topics is None else topics
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[OffsetCommitResponse, int]:
+        o = OffsetCommitResponse.__new__(OffsetCommitResponse)
+        o.unknown_tagged_fields = None
+        if version >= 3:
+            (o.throttle_time_ms,) = _read_i(data, pos)
+            pos += 4
+        else:
+            o.throttle_time_ms = 0
+        if version >= 8:
+            count, pos = read_compact_count(data, pos, 3)
+        else:
+            count, pos = read_count(data, pos, 6)
+        o.topics, pos = OffsetCommitResponseTopic.decode_array(data, pos, version, count)
+        if version >= 8:
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 8:
+            if self.unknown_tagged_fields:
+                raise unsupported("OffsetCommitResponse", "unknown_tagged_fields", version)
+        if version >= 3:
+            write(_pack_i(self.throttle_time_ms))
+        if version >= 8:
+            write(compact_count(self.topics))
+        else:
+            write(count(self.topics))
+        if self.topics:
+            OffsetCommitResponseTopic.encode_array(self.topics, out, version)
+        if version >= 8:
+            if self.unknown_tagged_fields:
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class OffsetCommitResponsePartition(Struct):
+    __slots__ = (
+        "partition_index",
+        "error_code",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        partition_index: int = 0,
+        error_code: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.partition_index = partition_index
+        self.error_code = error_code
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[OffsetCommitResponsePartition], int]:
+        items: list[OffsetCommitResponsePartition] = []
+        new = OffsetCommitResponsePartition.__new__
+        for _ in range(length):
+            o = new(OffsetCommitResponsePartition)
+            o.unknown_tagged_fields = None
+            if version >= 8:
+                o.partition_index, o.error_code, tags = _read_ihB(data, pos)
+                pos += 7
+                if tags:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+            else:
+                o.partition_index, o.error_code = _read_ih(data, pos)
+                pos += 6
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[OffsetCommitResponsePartition], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 8:
+                if o.unknown_tagged_fields:
+                    raise unsupported("OffsetCommitResponsePartition", "unknown_tagged_fields", version)
+            if version >= 8:
+                if o.unknown_tagged_fields:
+                    write(_pack_ih(o.partition_index, o.error_code))
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(_pack_ihx(o.partition_index, o.error_code))
+            else:
+                write(_pack_ih(o.partition_index, o.error_code))
+
+
+class OffsetCommitResponseTopic(Struct):
+    __slots__ = (
+        "name",
+        "topic_id",
+        "partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        topic_id: bytes = ZERO_UUID,
+        partitions: list[OffsetCommitResponsePartition] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partitions: list[OffsetCommitResponsePartition] = [] if partitions is None else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[OffsetCommitResponseTopic], int]:
+        items: list[OffsetCommitResponseTopic] = []
+        new = OffsetCommitResponseTopic.__new__
+        for _ in range(length):
+            o = new(OffsetCommitResponseTopic)
+            o.unknown_tagged_fields = None
+            if version >= 10:
+                o.name = ""
+            elif version >= 8:
+                o.name, pos = read_compact_string(data, pos)
+            else:
+                o.name, pos = read_string(data, pos)
+            if version >= 10:
+                (o.topic_id,) = _read_u(data, pos)
+                pos += 16
+            else:
+                o.topic_id = ZERO_UUID
+            if version >= 8:
+                count, pos = read_compact_count(data, pos, 7)
+            else:
+                count, pos = read_count(data, pos, 6)
+            o.partitions, pos = OffsetCommitResponsePartition.decode_array(data, pos, version, count)
+            if version >= 8:
+                if data[pos]:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+                else:
+                    pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[OffsetCommitResponseTopic], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 8:
+                if o.unknown_tagged_fields:
+                    raise unsupported("OffsetCommitResponseTopic", "unknown_tagged_fields", version)
+            if version >= 10:
+                pass
+            elif version >= 8:
+                write(compact_string(o.name))
+            else:
+                write(string(o.name))
+            if version >= 10:
+                write(_pack_u(o.topic_id))
+            if version >= 8:
+                write(compact_count(o.partitions))
+            else:
+                write(count(o.partitions))
+            if o.partitions:
+                OffsetCommitResponsePartition.encode_array(o.partitions, out, version)
+            if version >= 8:
+                if o.unknown_tagged_fields:
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(b"\x00")
+
+
+class OffsetCommitRequest(Request[OffsetCommitResponse]):
+    API_KEY: ClassVar[int] = 8
+    LOWEST_VERSION: ClassVar[int] = 2
+    HIGHEST_VERSION: ClassVar[int] = 10
+    FLEXIBLE_FROM: ClassVar[int] = 8
+    RESPONSE: ClassVar[type[OffsetCommitResponse]] = OffsetCommitResponse
 
     __slots__ = (
         "group_id",
@@ -303,207 +505,6 @@ class OffsetCommitRequestTopic(Struct):
                 write(count(o.partitions))
             if o.partitions:
                 OffsetCommitRequestPartition.encode_array(o.partitions, out, version)
-            if version >= 8:
-                if o.unknown_tagged_fields:
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(b"\x00")
-
-
-class OffsetCommitResponse(Message):
-    API_KEY: ClassVar[int] = 8
-    LOWEST_VERSION: ClassVar[int] = 2
-    HIGHEST_VERSION: ClassVar[int] = 10
-    FLEXIBLE_FROM: ClassVar[int] = 8
-
-    __slots__ = (
-        "throttle_time_ms",
-        "topics",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        topics: list[OffsetCommitResponseTopic] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.topics: list[OffsetCommitResponseTopic] = [] if topics is None else topics
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[OffsetCommitResponse, int]:
-        o = OffsetCommitResponse.__new__(OffsetCommitResponse)
-        o.unknown_tagged_fields = None
-        if version >= 3:
-            (o.throttle_time_ms,) = _read_i(data, pos)
-            pos += 4
-        else:
-            o.throttle_time_ms = 0
-        if version >= 8:
-            count, pos = read_compact_count(data, pos, 3)
-        else:
-            count, pos = read_count(data, pos, 6)
-        o.topics, pos = OffsetCommitResponseTopic.decode_array(data, pos, version, count)
-        if version >= 8:
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 8:
-            if self.unknown_tagged_fields:
-                raise unsupported("OffsetCommitResponse", "unknown_tagged_fields", version)
-        if version >= 3:
-            write(_pack_i(self.throttle_time_ms))
-        if version >= 8:
-            write(compact_count(self.topics))
-        else:
-            write(count(self.topics))
-        if self.topics:
-            OffsetCommitResponseTopic.encode_array(self.topics, out, version)
-        if version >= 8:
-            if self.unknown_tagged_fields:
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class OffsetCommitResponsePartition(Struct):
-    __slots__ = (
-        "partition_index",
-        "error_code",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        error_code: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.partition_index = partition_index
-        self.error_code = error_code
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[OffsetCommitResponsePartition], int]:
-        items: list[OffsetCommitResponsePartition] = []
-        new = OffsetCommitResponsePartition.__new__
-        for _ in range(length):
-            o = new(OffsetCommitResponsePartition)
-            o.unknown_tagged_fields = None
-            if version >= 8:
-                o.partition_index, o.error_code, tags = _read_ihB(data, pos)
-                pos += 7
-                if tags:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-            else:
-                o.partition_index, o.error_code = _read_ih(data, pos)
-                pos += 6
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[OffsetCommitResponsePartition], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 8:
-                if o.unknown_tagged_fields:
-                    raise unsupported("OffsetCommitResponsePartition", "unknown_tagged_fields", version)
-            if version >= 8:
-                if o.unknown_tagged_fields:
-                    write(_pack_ih(o.partition_index, o.error_code))
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(_pack_ihx(o.partition_index, o.error_code))
-            else:
-                write(_pack_ih(o.partition_index, o.error_code))
-
-
-class OffsetCommitResponseTopic(Struct):
-    __slots__ = (
-        "name",
-        "topic_id",
-        "partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        topic_id: bytes = ZERO_UUID,
-        partitions: list[OffsetCommitResponsePartition] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.name = name
-        self.topic_id = topic_id
-        self.partitions: list[OffsetCommitResponsePartition] = [] if partitions is None else partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[OffsetCommitResponseTopic], int]:
-        items: list[OffsetCommitResponseTopic] = []
-        new = OffsetCommitResponseTopic.__new__
-        for _ in range(length):
-            o = new(OffsetCommitResponseTopic)
-            o.unknown_tagged_fields = None
-            if version >= 10:
-                o.name = ""
-            elif version >= 8:
-                o.name, pos = read_compact_string(data, pos)
-            else:
-                o.name, pos = read_string(data, pos)
-            if version >= 10:
-                (o.topic_id,) = _read_u(data, pos)
-                pos += 16
-            else:
-                o.topic_id = ZERO_UUID
-            if version >= 8:
-                count, pos = read_compact_count(data, pos, 7)
-            else:
-                count, pos = read_count(data, pos, 6)
-            o.partitions, pos = OffsetCommitResponsePartition.decode_array(data, pos, version, count)
-            if version >= 8:
-                if data[pos]:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-                else:
-                    pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[OffsetCommitResponseTopic], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 8:
-                if o.unknown_tagged_fields:
-                    raise unsupported("OffsetCommitResponseTopic", "unknown_tagged_fields", version)
-            if version >= 10:
-                pass
-            elif version >= 8:
-                write(compact_string(o.name))
-            else:
-                write(string(o.name))
-            if version >= 10:
-                write(_pack_u(o.topic_id))
-            if version >= 8:
-                write(compact_count(o.partitions))
-            else:
-                write(count(o.partitions))
-            if o.partitions:
-                OffsetCommitResponsePartition.encode_array(o.partitions, out, version)
             if version >= 8:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import CodedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -25,132 +25,7 @@ _read_i = _Format(">i").unpack_from
 _read_ih = _Format(">ih").unpack_from
 
 
-class OffsetDeleteRequest(Message):
-    API_KEY: ClassVar[int] = 47
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 0
-    FLEXIBLE_FROM: ClassVar[int] = 1
-
-    __slots__ = (
-        "group_id",
-        "topics",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        topics: list[OffsetDeleteRequestTopic] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.group_id = group_id
-        self.topics: list[OffsetDeleteRequestTopic] = [] if topics is None else topics
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[OffsetDeleteRequest, int]:
-        o = OffsetDeleteRequest.__new__(OffsetDeleteRequest)
-        o.unknown_tagged_fields = None
-        o.group_id, pos = read_string(data, pos)
-        count, pos = read_count(data, pos, 6)
-        o.topics, pos = OffsetDeleteRequestTopic.decode_array(data, pos, version, count)
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if self.unknown_tagged_fields:
-            raise unsupported("OffsetDeleteRequest", "unknown_tagged_fields", version)
-        write(string(self.group_id))
-        write(count(self.topics))
-        if self.topics:
-            OffsetDeleteRequestTopic.encode_array(self.topics, out, version)
-
-
-class OffsetDeleteRequestPartition(Struct):
-    __slots__ = (
-        "partition_index",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.partition_index = partition_index
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[OffsetDeleteRequestPartition], int]:
-        items: list[OffsetDeleteRequestPartition] = []
-        new = OffsetDeleteRequestPartition.__new__
-        for _ in range(length):
-            o = new(OffsetDeleteRequestPartition)
-            o.unknown_tagged_fields = None
-            (o.partition_index,) = _read_i(data, pos)
-            pos += 4
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[OffsetDeleteRequestPartition], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if o.unknown_tagged_fields:
-                raise unsupported("OffsetDeleteRequestPartition", "unknown_tagged_fields", version)
-            write(_pack_i(o.partition_index))
-
-
-class OffsetDeleteRequestTopic(Struct):
-    __slots__ = (
-        "name",
-        "partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partitions: list[OffsetDeleteRequestPartition] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.name = name
-        self.partitions: list[OffsetDeleteRequestPartition] = [] if partitions is None else partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[OffsetDeleteRequestTopic], int]:
-        items: list[OffsetDeleteRequestTopic] = []
-        new = OffsetDeleteRequestTopic.__new__
-        for _ in range(length):
-            o = new(OffsetDeleteRequestTopic)
-            o.unknown_tagged_fields = None
-            o.name, pos = read_string(data, pos)
-            count, pos = read_count(data, pos, 4)
-            o.partitions, pos = OffsetDeleteRequestPartition.decode_array(data, pos, version, count)
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[OffsetDeleteRequestTopic], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if o.unknown_tagged_fields:
-                raise unsupported("OffsetDeleteRequestTopic", "unknown_tagged_fields", version)
-            write(string(o.name))
-            write(count(o.partitions))
-            if o.partitions:
-                OffsetDeleteRequestPartition.encode_array(o.partitions, out, version)
-
-
-class OffsetDeleteResponse(Message):
+class OffsetDeleteResponse(CodedResponse):
     API_KEY: ClassVar[int] = 47
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 0
@@ -280,3 +155,129 @@ class OffsetDeleteResponseTopic(Struct):
             write(count(o.partitions))
             if o.partitions:
                 OffsetDeleteResponsePartition.encode_array(o.partitions, out, version)
+
+
+class OffsetDeleteRequest(Request[OffsetDeleteResponse]):
+    API_KEY: ClassVar[int] = 47
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int] = 1
+    RESPONSE: ClassVar[type[OffsetDeleteResponse]] = OffsetDeleteResponse
+
+    __slots__ = (
+        "group_id",
+        "topics",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        group_id: str = "",
+        topics: list[OffsetDeleteRequestTopic] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.group_id = group_id
+        self.topics: list[OffsetDeleteRequestTopic] = [] if topics is None else topics
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[OffsetDeleteRequest, int]:
+        o = OffsetDeleteRequest.__new__(OffsetDeleteRequest)
+        o.unknown_tagged_fields = None
+        o.group_id, pos = read_string(data, pos)
+        count, pos = read_count(data, pos, 6)
+        o.topics, pos = OffsetDeleteRequestTopic.decode_array(data, pos, version, count)
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if self.unknown_tagged_fields:
+            raise unsupported("OffsetDeleteRequest", "unknown_tagged_fields", version)
+        write(string(self.group_id))
+        write(count(self.topics))
+        if self.topics:
+            OffsetDeleteRequestTopic.encode_array(self.topics, out, version)
+
+
+class OffsetDeleteRequestPartition(Struct):
+    __slots__ = (
+        "partition_index",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        partition_index: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.partition_index = partition_index
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[OffsetDeleteRequestPartition], int]:
+        items: list[OffsetDeleteRequestPartition] = []
+        new = OffsetDeleteRequestPartition.__new__
+        for _ in range(length):
+            o = new(OffsetDeleteRequestPartition)
+            o.unknown_tagged_fields = None
+            (o.partition_index,) = _read_i(data, pos)
+            pos += 4
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[OffsetDeleteRequestPartition], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if o.unknown_tagged_fields:
+                raise unsupported("OffsetDeleteRequestPartition", "unknown_tagged_fields", version)
+            write(_pack_i(o.partition_index))
+
+
+class OffsetDeleteRequestTopic(Struct):
+    __slots__ = (
+        "name",
+        "partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        partitions: list[OffsetDeleteRequestPartition] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.name = name
+        self.partitions: list[OffsetDeleteRequestPartition] = [] if partitions is None else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[OffsetDeleteRequestTopic], int]:
+        items: list[OffsetDeleteRequestTopic] = []
+        new = OffsetDeleteRequestTopic.__new__
+        for _ in range(length):
+            o = new(OffsetDeleteRequestTopic)
+            o.unknown_tagged_fields = None
+            o.name, pos = read_string(data, pos)
+            count, pos = read_count(data, pos, 4)
+            o.partitions, pos = OffsetDeleteRequestPartition.decode_array(data, pos, version, count)
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[OffsetDeleteRequestTopic], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if o.unknown_tagged_fields:
+                raise unsupported("OffsetDeleteRequestTopic", "unknown_tagged_fields", version)
+            write(string(o.name))
+            write(count(o.partitions))
+            if o.partitions:
+                OffsetDeleteRequestPartition.encode_array(o.partitions, out, version)

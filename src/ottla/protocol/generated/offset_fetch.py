@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import CodedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -51,346 +51,7 @@ _read_tB = _Format(">?B").unpack_from
 _read_u = _Format(">16s").unpack_from
 
 
-class OffsetFetchRequest(Message):
-    API_KEY: ClassVar[int] = 9
-    LOWEST_VERSION: ClassVar[int] = 1
-    HIGHEST_VERSION: ClassVar[int] = 10
-    FLEXIBLE_FROM: ClassVar[int] = 6
-
-    __slots__ = (
-        "group_id",
-        "topics",
-        "groups",
-        "require_stable",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        topics: list[OffsetFetchRequestTopic] | None | tuple[()] = (),
-        groups: list[OffsetFetchRequestGroup] | None = None,
-        require_stable: bool = False,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.group_id = group_id
-        self.topics: list[OffsetFetchRequestTopic] | None = [] if isinstance(topics, tuple) else topics
-        self.groups: list[OffsetFetchRequestGroup] = [] if groups is None else groups
-        self.require_stable = require_stable
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[OffsetFetchRequest, int]:
-        o = OffsetFetchRequest.__new__(OffsetFetchRequest)
-        o.unknown_tagged_fields = None
-        if version >= 8:
-            o.group_id = ""
-        elif version >= 6:
-            o.group_id, pos = read_compact_string(data, pos)
-        else:
-            o.group_id, pos = read_string(data, pos)
-        if version >= 8:
-            o.topics = []
-        elif version >= 6:
-            count, pos = read_compact_nullable_count(data, pos, 3)
-            if count < 0:
-                o.topics = None
-            else:
-                o.topics, pos = OffsetFetchRequestTopic.decode_array(data, pos, version, count)
-        elif version >= 2:
-            count, pos = read_nullable_count(data, pos, 6)
-            if count < 0:
-                o.topics = None
-            else:
-                o.topics, pos = OffsetFetchRequestTopic.decode_array(data, pos, version, count)
-        else:
-            count, pos = read_count(data, pos, 6)
-            o.topics, pos = OffsetFetchRequestTopic.decode_array(data, pos, version, count)
-        if version >= 8:
-            count, pos = read_compact_count(data, pos, 3)
-            o.groups, pos = OffsetFetchRequestGroup.decode_array(data, pos, version, count)
-        else:
-            o.groups = []
-        if version >= 7:
-            o.require_stable, tags = _read_tB(data, pos)
-            pos += 2
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        elif version >= 6:
-            o.require_stable = False
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-        else:
-            o.require_stable = False
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version > 7:
-            if self.group_id != "":
-                raise unsupported("OffsetFetchRequest", "group_id", version)
-            if self.topics != []:
-                raise unsupported("OffsetFetchRequest", "topics", version)
-        if version < 8:
-            if self.groups:
-                raise unsupported("OffsetFetchRequest", "groups", version)
-        if version < 7:
-            if self.require_stable:
-                raise unsupported("OffsetFetchRequest", "require_stable", version)
-        if version < 6:
-            if self.unknown_tagged_fields:
-                raise unsupported("OffsetFetchRequest", "unknown_tagged_fields", version)
-        if version >= 8:
-            pass
-        elif version >= 6:
-            write(compact_string(self.group_id))
-        else:
-            write(string(self.group_id))
-        if version >= 8:
-            pass
-        elif version >= 6:
-            write(compact_nullable_count(self.topics))
-            if self.topics:
-                OffsetFetchRequestTopic.encode_array(self.topics, out, version)
-        elif version >= 2:
-            write(nullable_count(self.topics))
-            if self.topics:
-                OffsetFetchRequestTopic.encode_array(self.topics, out, version)
-        else:
-            if self.topics is None:
-                raise unsupported("OffsetFetchRequest", "topics", version)
-            write(count(self.topics))
-            if self.topics:
-                OffsetFetchRequestTopic.encode_array(self.topics, out, version)
-        if version >= 8:
-            write(compact_count(self.groups))
-            if self.groups:
-                OffsetFetchRequestGroup.encode_array(self.groups, out, version)
-        if version >= 7:
-            if self.unknown_tagged_fields:
-                write(_pack_t(self.require_stable))
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(_pack_tx(self.require_stable))
-        elif version >= 6:
-            if self.unknown_tagged_fields:
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class OffsetFetchRequestTopic(Struct):
-    __slots__ = (
-        "name",
-        "partition_indexes",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partition_indexes: list[int] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.name = name
-        self.partition_indexes: list[int] = [] if partition_indexes is None else partition_indexes
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[OffsetFetchRequestTopic], int]:
-        items: list[OffsetFetchRequestTopic] = []
-        new = OffsetFetchRequestTopic.__new__
-        for _ in range(length):
-            o = new(OffsetFetchRequestTopic)
-            o.unknown_tagged_fields = None
-            if version >= 6:
-                o.name, pos = read_compact_string(data, pos)
-            else:
-                o.name, pos = read_string(data, pos)
-            if version >= 6:
-                count, pos = read_compact_count(data, pos, 4)
-            else:
-                count, pos = read_count(data, pos, 4)
-            o.partition_indexes, pos = read_numbers(data, pos, count, "i", 4)
-            if version >= 6:
-                if data[pos]:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-                else:
-                    pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[OffsetFetchRequestTopic], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 6:
-                if o.unknown_tagged_fields:
-                    raise unsupported("OffsetFetchRequestTopic", "unknown_tagged_fields", version)
-            if version >= 6:
-                write(compact_string(o.name))
-            else:
-                write(string(o.name))
-            if version >= 6:
-                write(compact_count(o.partition_indexes))
-            else:
-                write(count(o.partition_indexes))
-            if o.partition_indexes:
-                write(numbers(o.partition_indexes, "i"))
-            if version >= 6:
-                if o.unknown_tagged_fields:
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(b"\x00")
-
-
-class OffsetFetchRequestTopics(Struct):
-    __slots__ = (
-        "name",
-        "topic_id",
-        "partition_indexes",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        topic_id: bytes = ZERO_UUID,
-        partition_indexes: list[int] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.name = name
-        self.topic_id = topic_id
-        self.partition_indexes: list[int] = [] if partition_indexes is None else partition_indexes
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[OffsetFetchRequestTopics], int]:
-        items: list[OffsetFetchRequestTopics] = []
-        new = OffsetFetchRequestTopics.__new__
-        for _ in range(length):
-            o = new(OffsetFetchRequestTopics)
-            o.unknown_tagged_fields = None
-            if version >= 10:
-                o.name = ""
-            else:
-                o.name, pos = read_compact_string(data, pos)
-            if version >= 10:
-                (o.topic_id,) = _read_u(data, pos)
-                pos += 16
-            else:
-                o.topic_id = ZERO_UUID
-            count, pos = read_compact_count(data, pos, 4)
-            o.partition_indexes, pos = read_numbers(data, pos, count, "i", 4)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[OffsetFetchRequestTopics], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version >= 10:
-                pass
-            else:
-                write(compact_string(o.name))
-            if version >= 10:
-                write(_pack_u(o.topic_id))
-            write(compact_count(o.partition_indexes))
-            if o.partition_indexes:
-                write(numbers(o.partition_indexes, "i"))
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class OffsetFetchRequestGroup(Struct):
-    __slots__ = (
-        "group_id",
-        "member_id",
-        "member_epoch",
-        "topics",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        member_id: str | None = None,
-        member_epoch: int = -1,
-        topics: list[OffsetFetchRequestTopics] | None | tuple[()] = (),
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.group_id = group_id
-        self.member_id = member_id
-        self.member_epoch = member_epoch
-        self.topics: list[OffsetFetchRequestTopics] | None = [] if isinstance(topics, tuple) else topics
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[OffsetFetchRequestGroup], int]:
-        items: list[OffsetFetchRequestGroup] = []
-        new = OffsetFetchRequestGroup.__new__
-        for _ in range(length):
-            o = new(OffsetFetchRequestGroup)
-            o.unknown_tagged_fields = None
-            o.group_id, pos = read_compact_string(data, pos)
-            if version >= 9:
-                o.member_id, pos = read_compact_nullable_string(data, pos)
-            else:
-                o.member_id = None
-            if version >= 9:
-                (o.member_epoch,) = _read_i(data, pos)
-                pos += 4
-            else:
-                o.member_epoch = -1
-            count, pos = read_compact_nullable_count(data, pos, 3)
-            if count < 0:
-                o.topics = None
-            else:
-                o.topics, pos = OffsetFetchRequestTopics.decode_array(data, pos, version, count)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[OffsetFetchRequestGroup], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(compact_string(o.group_id))
-            if version >= 9:
-                write(compact_nullable_string(o.member_id))
-            if version >= 9:
-                write(_pack_i(o.member_epoch))
-            write(compact_nullable_count(o.topics))
-            if o.topics:
-                OffsetFetchRequestTopics.encode_array(o.topics, out, version)
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class OffsetFetchResponse(Message):
+class OffsetFetchResponse(CodedResponse):
     API_KEY: ClassVar[int] = 9
     LOWEST_VERSION: ClassVar[int] = 1
     HIGHEST_VERSION: ClassVar[int] = 10
@@ -823,3 +484,343 @@ class OffsetFetchResponseGroup(Struct):
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
                 write(_pack_hx(o.error_code))
+
+
+class OffsetFetchRequest(Request[OffsetFetchResponse]):
+    API_KEY: ClassVar[int] = 9
+    LOWEST_VERSION: ClassVar[int] = 1
+    HIGHEST_VERSION: ClassVar[int] = 10
+    FLEXIBLE_FROM: ClassVar[int] = 6
+    RESPONSE: ClassVar[type[OffsetFetchResponse]] = OffsetFetchResponse
+
+    __slots__ = (
+        "group_id",
+        "topics",
+        "groups",
+        "require_stable",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        group_id: str = "",
+        topics: list[OffsetFetchRequestTopic] | None | tuple[()] = (),
+        groups: list[OffsetFetchRequestGroup] | None = None,
+        require_stable: bool = False,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.group_id = group_id
+        self.topics: list[OffsetFetchRequestTopic] | None = [] if isinstance(topics, tuple) else topics
+        self.groups: list[OffsetFetchRequestGroup] = [] if groups is None else groups
+        self.require_stable = require_stable
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[OffsetFetchRequest, int]:
+        o = OffsetFetchRequest.__new__(OffsetFetchRequest)
+        o.unknown_tagged_fields = None
+        if version >= 8:
+            o.group_id = ""
+        elif version >= 6:
+            o.group_id, pos = read_compact_string(data, pos)
+        else:
+            o.group_id, pos = read_string(data, pos)
+        if version >= 8:
+            o.topics = []
+        elif version >= 6:
+            count, pos = read_compact_nullable_count(data, pos, 3)
+            if count < 0:
+                o.topics = None
+            else:
+                o.topics, pos = OffsetFetchRequestTopic.decode_array(data, pos, version, count)
+        elif version >= 2:
+            count, pos = read_nullable_count(data, pos, 6)
+            if count < 0:
+                o.topics = None
+            else:
+                o.topics, pos = OffsetFetchRequestTopic.decode_array(data, pos, version, count)
+        else:
+            count, pos = read_count(data, pos, 6)
+            o.topics, pos = OffsetFetchRequestTopic.decode_array(data, pos, version, count)
+        if version >= 8:
+            count, pos = read_compact_count(data, pos, 3)
+            o.groups, pos = OffsetFetchRequestGroup.decode_array(data, pos, version, count)
+        else:
+            o.groups = []
+        if version >= 7:
+            o.require_stable, tags = _read_tB(data, pos)
+            pos += 2
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        elif version >= 6:
+            o.require_stable = False
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+        else:
+            o.require_stable = False
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version > 7:
+            if self.group_id != "":
+                raise unsupported("OffsetFetchRequest", "group_id", version)
+            if self.topics != []:
+                raise unsupported("OffsetFetchRequest", "topics", version)
+        if version < 8:
+            if self.groups:
+                raise unsupported("OffsetFetchRequest", "groups", version)
+        if version < 7:
+            if self.require_stable:
+                raise unsupported("OffsetFetchRequest", "require_stable", version)
+        if version < 6:
+            if self.unknown_tagged_fields:
+                raise unsupported("OffsetFetchRequest", "unknown_tagged_fields", version)
+        if version >= 8:
+            pass
+        elif version >= 6:
+            write(compact_string(self.group_id))
+        else:
+            write(string(self.group_id))
+        if version >= 8:
+            pass
+        elif version >= 6:
+            write(compact_nullable_count(self.topics))
+            if self.topics:
+                OffsetFetchRequestTopic.encode_array(self.topics, out, version)
+        elif version >= 2:
+            write(nullable_count(self.topics))
+            if self.topics:
+                OffsetFetchRequestTopic.encode_array(self.topics, out, version)
+        else:
+            if self.topics is None:
+                raise unsupported("OffsetFetchRequest", "topics", version)
+            write(count(self.topics))
+            if self.topics:
+                OffsetFetchRequestTopic.encode_array(self.topics, out, version)
+        if version >= 8:
+            write(compact_count(self.groups))
+            if self.groups:
+                OffsetFetchRequestGroup.encode_array(self.groups, out, version)
+        if version >= 7:
+            if self.unknown_tagged_fields:
+                write(_pack_t(self.require_stable))
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(_pack_tx(self.require_stable))
+        elif version >= 6:
+            if self.unknown_tagged_fields:
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class OffsetFetchRequestTopic(Struct):
+    __slots__ = (
+        "name",
+        "partition_indexes",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        partition_indexes: list[int] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.name = name
+        self.partition_indexes: list[int] = [] if partition_indexes is None else partition_indexes
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[OffsetFetchRequestTopic], int]:
+        items: list[OffsetFetchRequestTopic] = []
+        new = OffsetFetchRequestTopic.__new__
+        for _ in range(length):
+            o = new(OffsetFetchRequestTopic)
+            o.unknown_tagged_fields = None
+            if version >= 6:
+                o.name, pos = read_compact_string(data, pos)
+            else:
+                o.name, pos = read_string(data, pos)
+            if version >= 6:
+                count, pos = read_compact_count(data, pos, 4)
+            else:
+                count, pos = read_count(data, pos, 4)
+            o.partition_indexes, pos = read_numbers(data, pos, count, "i", 4)
+            if version >= 6:
+                if data[pos]:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+                else:
+                    pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[OffsetFetchRequestTopic], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 6:
+                if o.unknown_tagged_fields:
+                    raise unsupported("OffsetFetchRequestTopic", "unknown_tagged_fields", version)
+            if version >= 6:
+                write(compact_string(o.name))
+            else:
+                write(string(o.name))
+            if version >= 6:
+                write(compact_count(o.partition_indexes))
+            else:
+                write(count(o.partition_indexes))
+            if o.partition_indexes:
+                write(numbers(o.partition_indexes, "i"))
+            if version >= 6:
+                if o.unknown_tagged_fields:
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(b"\x00")
+
+
+class OffsetFetchRequestTopics(Struct):
+    __slots__ = (
+        "name",
+        "topic_id",
+        "partition_indexes",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        topic_id: bytes = ZERO_UUID,
+        partition_indexes: list[int] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partition_indexes: list[int] = [] if partition_indexes is None else partition_indexes
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[OffsetFetchRequestTopics], int]:
+        items: list[OffsetFetchRequestTopics] = []
+        new = OffsetFetchRequestTopics.__new__
+        for _ in range(length):
+            o = new(OffsetFetchRequestTopics)
+            o.unknown_tagged_fields = None
+            if version >= 10:
+                o.name = ""
+            else:
+                o.name, pos = read_compact_string(data, pos)
+            if version >= 10:
+                (o.topic_id,) = _read_u(data, pos)
+                pos += 16
+            else:
+                o.topic_id = ZERO_UUID
+            count, pos = read_compact_count(data, pos, 4)
+            o.partition_indexes, pos = read_numbers(data, pos, count, "i", 4)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[OffsetFetchRequestTopics], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version >= 10:
+                pass
+            else:
+                write(compact_string(o.name))
+            if version >= 10:
+                write(_pack_u(o.topic_id))
+            write(compact_count(o.partition_indexes))
+            if o.partition_indexes:
+                write(numbers(o.partition_indexes, "i"))
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class OffsetFetchRequestGroup(Struct):
+    __slots__ = (
+        "group_id",
+        "member_id",
+        "member_epoch",
+        "topics",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        group_id: str = "",
+        member_id: str | None = None,
+        member_epoch: int = -1,
+        topics: list[OffsetFetchRequestTopics] | None | tuple[()] = (),
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.group_id = group_id
+        self.member_id = member_id
+        self.member_epoch = member_epoch
+        self.topics: list[OffsetFetchRequestTopics] | None = [] if isinstance(topics, tuple) else topics
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[OffsetFetchRequestGroup], int]:
+        items: list[OffsetFetchRequestGroup] = []
+        new = OffsetFetchRequestGroup.__new__
+        for _ in range(length):
+            o = new(OffsetFetchRequestGroup)
+            o.unknown_tagged_fields = None
+            o.group_id, pos = read_compact_string(data, pos)
+            if version >= 9:
+                o.member_id, pos = read_compact_nullable_string(data, pos)
+            else:
+                o.member_id = None
+            if version >= 9:
+                (o.member_epoch,) = _read_i(data, pos)
+                pos += 4
+            else:
+                o.member_epoch = -1
+            count, pos = read_compact_nullable_count(data, pos, 3)
+            if count < 0:
+                o.topics = None
+            else:
+                o.topics, pos = OffsetFetchRequestTopics.decode_array(data, pos, version, count)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[OffsetFetchRequestGroup], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(compact_string(o.group_id))
+            if version >= 9:
+                write(compact_nullable_string(o.member_id))
+            if version >= 9:
+                write(_pack_i(o.member_epoch))
+            write(compact_nullable_count(o.topics))
+            if o.topics:
+                OffsetFetchRequestTopics.encode_array(o.topics, out, version)
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")

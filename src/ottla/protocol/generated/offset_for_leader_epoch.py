@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import Request, Response, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -35,197 +35,7 @@ _read_iii = _Format(">iii").unpack_from
 _read_iiiB = _Format(">iiiB").unpack_from
 
 
-class OffsetForLeaderEpochRequest(Message):
-    API_KEY: ClassVar[int] = 23
-    LOWEST_VERSION: ClassVar[int] = 2
-    HIGHEST_VERSION: ClassVar[int] = 4
-    FLEXIBLE_FROM: ClassVar[int] = 4
-
-    __slots__ = (
-        "replica_id",
-        "topics",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        replica_id: int = -2,
-        topics: list[OffsetForLeaderTopic] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.replica_id = replica_id
-        self.topics: list[OffsetForLeaderTopic] = [] if topics is None else topics
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[OffsetForLeaderEpochRequest, int]:
-        o = OffsetForLeaderEpochRequest.__new__(OffsetForLeaderEpochRequest)
-        o.unknown_tagged_fields = None
-        if version >= 3:
-            (o.replica_id,) = _read_i(data, pos)
-            pos += 4
-        else:
-            o.replica_id = -2
-        if version >= 4:
-            count, pos = read_compact_count(data, pos, 3)
-        else:
-            count, pos = read_count(data, pos, 6)
-        o.topics, pos = OffsetForLeaderTopic.decode_array(data, pos, version, count)
-        if version >= 4:
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 4:
-            if self.unknown_tagged_fields:
-                raise unsupported("OffsetForLeaderEpochRequest", "unknown_tagged_fields", version)
-        if version >= 3:
-            write(_pack_i(self.replica_id))
-        if version >= 4:
-            write(compact_count(self.topics))
-        else:
-            write(count(self.topics))
-        if self.topics:
-            OffsetForLeaderTopic.encode_array(self.topics, out, version)
-        if version >= 4:
-            if self.unknown_tagged_fields:
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class OffsetForLeaderPartition(Struct):
-    __slots__ = (
-        "partition",
-        "current_leader_epoch",
-        "leader_epoch",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        partition: int = 0,
-        current_leader_epoch: int = -1,
-        leader_epoch: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.partition = partition
-        self.current_leader_epoch = current_leader_epoch
-        self.leader_epoch = leader_epoch
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[OffsetForLeaderPartition], int]:
-        items: list[OffsetForLeaderPartition] = []
-        new = OffsetForLeaderPartition.__new__
-        for _ in range(length):
-            o = new(OffsetForLeaderPartition)
-            o.unknown_tagged_fields = None
-            if version >= 4:
-                o.partition, o.current_leader_epoch, o.leader_epoch, tags = _read_iiiB(data, pos)
-                pos += 13
-                if tags:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-            else:
-                o.partition, o.current_leader_epoch, o.leader_epoch = _read_iii(data, pos)
-                pos += 12
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[OffsetForLeaderPartition], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 4:
-                if o.unknown_tagged_fields:
-                    raise unsupported("OffsetForLeaderPartition", "unknown_tagged_fields", version)
-            if version >= 4:
-                if o.unknown_tagged_fields:
-                    write(_pack_iii(o.partition, o.current_leader_epoch, o.leader_epoch))
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(_pack_iiix(o.partition, o.current_leader_epoch, o.leader_epoch))
-            else:
-                write(_pack_iii(o.partition, o.current_leader_epoch, o.leader_epoch))
-
-
-class OffsetForLeaderTopic(Struct):
-    __slots__ = (
-        "topic",
-        "partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topic: str = "",
-        partitions: list[OffsetForLeaderPartition] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topic = topic
-        self.partitions: list[OffsetForLeaderPartition] = [] if partitions is None else partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[OffsetForLeaderTopic], int]:
-        items: list[OffsetForLeaderTopic] = []
-        new = OffsetForLeaderTopic.__new__
-        for _ in range(length):
-            o = new(OffsetForLeaderTopic)
-            o.unknown_tagged_fields = None
-            if version >= 4:
-                o.topic, pos = read_compact_string(data, pos)
-            else:
-                o.topic, pos = read_string(data, pos)
-            if version >= 4:
-                count, pos = read_compact_count(data, pos, 13)
-            else:
-                count, pos = read_count(data, pos, 12)
-            o.partitions, pos = OffsetForLeaderPartition.decode_array(data, pos, version, count)
-            if version >= 4:
-                if data[pos]:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-                else:
-                    pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[OffsetForLeaderTopic], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 4:
-                if o.unknown_tagged_fields:
-                    raise unsupported("OffsetForLeaderTopic", "unknown_tagged_fields", version)
-            if version >= 4:
-                write(compact_string(o.topic))
-            else:
-                write(string(o.topic))
-            if version >= 4:
-                write(compact_count(o.partitions))
-            else:
-                write(count(o.partitions))
-            if o.partitions:
-                OffsetForLeaderPartition.encode_array(o.partitions, out, version)
-            if version >= 4:
-                if o.unknown_tagged_fields:
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(b"\x00")
-
-
-class OffsetForLeaderEpochResponse(Message):
+class OffsetForLeaderEpochResponse(Response):
     API_KEY: ClassVar[int] = 23
     LOWEST_VERSION: ClassVar[int] = 2
     HIGHEST_VERSION: ClassVar[int] = 4
@@ -407,6 +217,197 @@ class OffsetForLeaderTopicResult(Struct):
                 write(count(o.partitions))
             if o.partitions:
                 EpochEndOffset.encode_array(o.partitions, out, version)
+            if version >= 4:
+                if o.unknown_tagged_fields:
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(b"\x00")
+
+
+class OffsetForLeaderEpochRequest(Request[OffsetForLeaderEpochResponse]):
+    API_KEY: ClassVar[int] = 23
+    LOWEST_VERSION: ClassVar[int] = 2
+    HIGHEST_VERSION: ClassVar[int] = 4
+    FLEXIBLE_FROM: ClassVar[int] = 4
+    RESPONSE: ClassVar[type[OffsetForLeaderEpochResponse]] = OffsetForLeaderEpochResponse
+
+    __slots__ = (
+        "replica_id",
+        "topics",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        replica_id: int = -2,
+        topics: list[OffsetForLeaderTopic] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.replica_id = replica_id
+        self.topics: list[OffsetForLeaderTopic] = [] if topics is None else topics
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[OffsetForLeaderEpochRequest, int]:
+        o = OffsetForLeaderEpochRequest.__new__(OffsetForLeaderEpochRequest)
+        o.unknown_tagged_fields = None
+        if version >= 3:
+            (o.replica_id,) = _read_i(data, pos)
+            pos += 4
+        else:
+            o.replica_id = -2
+        if version >= 4:
+            count, pos = read_compact_count(data, pos, 3)
+        else:
+            count, pos = read_count(data, pos, 6)
+        o.topics, pos = OffsetForLeaderTopic.decode_array(data, pos, version, count)
+        if version >= 4:
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 4:
+            if self.unknown_tagged_fields:
+                raise unsupported("OffsetForLeaderEpochRequest", "unknown_tagged_fields", version)
+        if version >= 3:
+            write(_pack_i(self.replica_id))
+        if version >= 4:
+            write(compact_count(self.topics))
+        else:
+            write(count(self.topics))
+        if self.topics:
+            OffsetForLeaderTopic.encode_array(self.topics, out, version)
+        if version >= 4:
+            if self.unknown_tagged_fields:
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class OffsetForLeaderPartition(Struct):
+    __slots__ = (
+        "partition",
+        "current_leader_epoch",
+        "leader_epoch",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        partition: int = 0,
+        current_leader_epoch: int = -1,
+        leader_epoch: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.partition = partition
+        self.current_leader_epoch = current_leader_epoch
+        self.leader_epoch = leader_epoch
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[OffsetForLeaderPartition], int]:
+        items: list[OffsetForLeaderPartition] = []
+        new = OffsetForLeaderPartition.__new__
+        for _ in range(length):
+            o = new(OffsetForLeaderPartition)
+            o.unknown_tagged_fields = None
+            if version >= 4:
+                o.partition, o.current_leader_epoch, o.leader_epoch, tags = _read_iiiB(data, pos)
+                pos += 13
+                if tags:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+            else:
+                o.partition, o.current_leader_epoch, o.leader_epoch = _read_iii(data, pos)
+                pos += 12
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[OffsetForLeaderPartition], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 4:
+                if o.unknown_tagged_fields:
+                    raise unsupported("OffsetForLeaderPartition", "unknown_tagged_fields", version)
+            if version >= 4:
+                if o.unknown_tagged_fields:
+                    write(_pack_iii(o.partition, o.current_leader_epoch, o.leader_epoch))
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(_pack_iiix(o.partition, o.current_leader_epoch, o.leader_epoch))
+            else:
+                write(_pack_iii(o.partition, o.current_leader_epoch, o.leader_epoch))
+
+
+class OffsetForLeaderTopic(Struct):
+    __slots__ = (
+        "topic",
+        "partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic: str = "",
+        partitions: list[OffsetForLeaderPartition] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topic = topic
+        self.partitions: list[OffsetForLeaderPartition] = [] if partitions is None else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[OffsetForLeaderTopic], int]:
+        items: list[OffsetForLeaderTopic] = []
+        new = OffsetForLeaderTopic.__new__
+        for _ in range(length):
+            o = new(OffsetForLeaderTopic)
+            o.unknown_tagged_fields = None
+            if version >= 4:
+                o.topic, pos = read_compact_string(data, pos)
+            else:
+                o.topic, pos = read_string(data, pos)
+            if version >= 4:
+                count, pos = read_compact_count(data, pos, 13)
+            else:
+                count, pos = read_count(data, pos, 12)
+            o.partitions, pos = OffsetForLeaderPartition.decode_array(data, pos, version, count)
+            if version >= 4:
+                if data[pos]:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+                else:
+                    pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[OffsetForLeaderTopic], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 4:
+                if o.unknown_tagged_fields:
+                    raise unsupported("OffsetForLeaderTopic", "unknown_tagged_fields", version)
+            if version >= 4:
+                write(compact_string(o.topic))
+            else:
+                write(string(o.topic))
+            if version >= 4:
+                write(compact_count(o.partitions))
+            else:
+                write(count(o.partitions))
+            if o.partitions:
+                OffsetForLeaderPartition.encode_array(o.partitions, out, version)
             if version >= 4:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)

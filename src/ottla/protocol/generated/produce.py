@@ -7,7 +7,7 @@ from struct import Struct as _Format
 from typing import ClassVar
 
 from ottla.common.errors import ProtocolViolation
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import Request, Response, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -52,223 +52,7 @@ _read_iiB = _Format(">iiB").unpack_from
 _read_u = _Format(">16s").unpack_from
 
 
-class ProduceRequest(Message):
-    API_KEY: ClassVar[int] = 0
-    LOWEST_VERSION: ClassVar[int] = 3
-    HIGHEST_VERSION: ClassVar[int] = 13
-    FLEXIBLE_FROM: ClassVar[int] = 9
-
-    __slots__ = (
-        "transactional_id",
-        "acks",
-        "timeout_ms",
-        "topic_data",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        transactional_id: str | None = None,
-        acks: int = 0,
-        timeout_ms: int = 0,
-        topic_data: list[TopicProduceData] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.transactional_id = transactional_id
-        self.acks = acks
-        self.timeout_ms = timeout_ms
-        self.topic_data: list[TopicProduceData] = [] if topic_data is None else topic_data
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[ProduceRequest, int]:
-        o = ProduceRequest.__new__(ProduceRequest)
-        o.unknown_tagged_fields = None
-        if version >= 9:
-            o.transactional_id, pos = read_compact_nullable_string(data, pos)
-        else:
-            o.transactional_id, pos = read_nullable_string(data, pos)
-        o.acks, o.timeout_ms = _read_hi(data, pos)
-        pos += 6
-        if version >= 9:
-            count, pos = read_compact_count(data, pos, 3)
-        else:
-            count, pos = read_count(data, pos, 6)
-        o.topic_data, pos = TopicProduceData.decode_array(data, pos, version, count)
-        if version >= 9:
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 9:
-            if self.unknown_tagged_fields:
-                raise unsupported("ProduceRequest", "unknown_tagged_fields", version)
-        if version >= 9:
-            write(compact_nullable_string(self.transactional_id))
-        else:
-            write(nullable_string(self.transactional_id))
-        write(_pack_hi(self.acks, self.timeout_ms))
-        if version >= 9:
-            write(compact_count(self.topic_data))
-        else:
-            write(count(self.topic_data))
-        if self.topic_data:
-            TopicProduceData.encode_array(self.topic_data, out, version)
-        if version >= 9:
-            if self.unknown_tagged_fields:
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class PartitionProduceData(Struct):
-    __slots__ = (
-        "index",
-        "records",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        index: int = 0,
-        records: bytes | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.index = index
-        self.records = records
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[PartitionProduceData], int]:
-        items: list[PartitionProduceData] = []
-        new = PartitionProduceData.__new__
-        for _ in range(length):
-            o = new(PartitionProduceData)
-            o.unknown_tagged_fields = None
-            (o.index,) = _read_i(data, pos)
-            pos += 4
-            if version >= 9:
-                o.records, pos = read_compact_nullable_bytes(data, pos)
-            else:
-                o.records, pos = read_nullable_bytes(data, pos)
-            if version >= 9:
-                if data[pos]:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-                else:
-                    pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[PartitionProduceData], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 9:
-                if o.unknown_tagged_fields:
-                    raise unsupported("PartitionProduceData", "unknown_tagged_fields", version)
-            write(_pack_i(o.index))
-            if version >= 9:
-                write(compact_nullable_bytes(o.records))
-            else:
-                write(nullable_bytes(o.records))
-            if version >= 9:
-                if o.unknown_tagged_fields:
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(b"\x00")
-
-
-class TopicProduceData(Struct):
-    __slots__ = (
-        "name",
-        "topic_id",
-        "partition_data",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        topic_id: bytes = ZERO_UUID,
-        partition_data: list[PartitionProduceData] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.name = name
-        self.topic_id = topic_id
-        self.partition_data: list[PartitionProduceData] = [] if partition_data is None else partition_data
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[TopicProduceData], int]:
-        items: list[TopicProduceData] = []
-        new = TopicProduceData.__new__
-        for _ in range(length):
-            o = new(TopicProduceData)
-            o.unknown_tagged_fields = None
-            if version >= 13:
-                o.name = ""
-            elif version >= 9:
-                o.name, pos = read_compact_string(data, pos)
-            else:
-                o.name, pos = read_string(data, pos)
-            if version >= 13:
-                (o.topic_id,) = _read_u(data, pos)
-                pos += 16
-            else:
-                o.topic_id = ZERO_UUID
-            if version >= 9:
-                count, pos = read_compact_count(data, pos, 6)
-            else:
-                count, pos = read_count(data, pos, 8)
-            o.partition_data, pos = PartitionProduceData.decode_array(data, pos, version, count)
-            if version >= 9:
-                if data[pos]:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-                else:
-                    pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[TopicProduceData], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 9:
-                if o.unknown_tagged_fields:
-                    raise unsupported("TopicProduceData", "unknown_tagged_fields", version)
-            if version >= 13:
-                pass
-            elif version >= 9:
-                write(compact_string(o.name))
-            else:
-                write(string(o.name))
-            if version >= 13:
-                write(_pack_u(o.topic_id))
-            if version >= 9:
-                write(compact_count(o.partition_data))
-            else:
-                write(count(o.partition_data))
-            if o.partition_data:
-                PartitionProduceData.encode_array(o.partition_data, out, version)
-            if version >= 9:
-                if o.unknown_tagged_fields:
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(b"\x00")
-
-
-class ProduceResponse(Message):
+class ProduceResponse(Response):
     API_KEY: ClassVar[int] = 0
     LOWEST_VERSION: ClassVar[int] = 3
     HIGHEST_VERSION: ClassVar[int] = 13
@@ -737,3 +521,220 @@ class NodeEndpoint(Struct):
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
                 write(b"\x00")
+
+
+class ProduceRequest(Request[ProduceResponse]):
+    API_KEY: ClassVar[int] = 0
+    LOWEST_VERSION: ClassVar[int] = 3
+    HIGHEST_VERSION: ClassVar[int] = 13
+    FLEXIBLE_FROM: ClassVar[int] = 9
+    RESPONSE: ClassVar[type[ProduceResponse]] = ProduceResponse
+
+    __slots__ = (
+        "transactional_id",
+        "acks",
+        "timeout_ms",
+        "topic_data",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        transactional_id: str | None = None,
+        acks: int = 0,
+        timeout_ms: int = 0,
+        topic_data: list[TopicProduceData] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.transactional_id = transactional_id
+        self.acks = acks
+        self.timeout_ms = timeout_ms
+        self.topic_data: list[TopicProduceData] = [] if topic_data is None else topic_data
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[ProduceRequest, int]:
+        o = ProduceRequest.__new__(ProduceRequest)
+        o.unknown_tagged_fields = None
+        if version >= 9:
+            o.transactional_id, pos = read_compact_nullable_string(data, pos)
+        else:
+            o.transactional_id, pos = read_nullable_string(data, pos)
+        o.acks, o.timeout_ms = _read_hi(data, pos)
+        pos += 6
+        if version >= 9:
+            count, pos = read_compact_count(data, pos, 3)
+        else:
+            count, pos = read_count(data, pos, 6)
+        o.topic_data, pos = TopicProduceData.decode_array(data, pos, version, count)
+        if version >= 9:
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 9:
+            if self.unknown_tagged_fields:
+                raise unsupported("ProduceRequest", "unknown_tagged_fields", version)
+        if version >= 9:
+            write(compact_nullable_string(self.transactional_id))
+        else:
+            write(nullable_string(self.transactional_id))
+        write(_pack_hi(self.acks, self.timeout_ms))
+        if version >= 9:
+            write(compact_count(self.topic_data))
+        else:
+            write(count(self.topic_data))
+        if self.topic_data:
+            TopicProduceData.encode_array(self.topic_data, out, version)
+        if version >= 9:
+            if self.unknown_tagged_fields:
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class PartitionProduceData(Struct):
+    __slots__ = (
+        "index",
+        "records",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        index: int = 0,
+        records: bytes | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.index = index
+        self.records = records
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[PartitionProduceData], int]:
+        items: list[PartitionProduceData] = []
+        new = PartitionProduceData.__new__
+        for _ in range(length):
+            o = new(PartitionProduceData)
+            o.unknown_tagged_fields = None
+            (o.index,) = _read_i(data, pos)
+            pos += 4
+            if version >= 9:
+                o.records, pos = read_compact_nullable_bytes(data, pos)
+            else:
+                o.records, pos = read_nullable_bytes(data, pos)
+            if version >= 9:
+                if data[pos]:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+                else:
+                    pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[PartitionProduceData], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 9:
+                if o.unknown_tagged_fields:
+                    raise unsupported("PartitionProduceData", "unknown_tagged_fields", version)
+            write(_pack_i(o.index))
+            if version >= 9:
+                write(compact_nullable_bytes(o.records))
+            else:
+                write(nullable_bytes(o.records))
+            if version >= 9:
+                if o.unknown_tagged_fields:
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(b"\x00")
+
+
+class TopicProduceData(Struct):
+    __slots__ = (
+        "name",
+        "topic_id",
+        "partition_data",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        topic_id: bytes = ZERO_UUID,
+        partition_data: list[PartitionProduceData] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partition_data: list[PartitionProduceData] = [] if partition_data is None else partition_data
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[TopicProduceData], int]:
+        items: list[TopicProduceData] = []
+        new = TopicProduceData.__new__
+        for _ in range(length):
+            o = new(TopicProduceData)
+            o.unknown_tagged_fields = None
+            if version >= 13:
+                o.name = ""
+            elif version >= 9:
+                o.name, pos = read_compact_string(data, pos)
+            else:
+                o.name, pos = read_string(data, pos)
+            if version >= 13:
+                (o.topic_id,) = _read_u(data, pos)
+                pos += 16
+            else:
+                o.topic_id = ZERO_UUID
+            if version >= 9:
+                count, pos = read_compact_count(data, pos, 6)
+            else:
+                count, pos = read_count(data, pos, 8)
+            o.partition_data, pos = PartitionProduceData.decode_array(data, pos, version, count)
+            if version >= 9:
+                if data[pos]:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+                else:
+                    pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[TopicProduceData], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 9:
+                if o.unknown_tagged_fields:
+                    raise unsupported("TopicProduceData", "unknown_tagged_fields", version)
+            if version >= 13:
+                pass
+            elif version >= 9:
+                write(compact_string(o.name))
+            else:
+                write(string(o.name))
+            if version >= 13:
+                write(_pack_u(o.topic_id))
+            if version >= 9:
+                write(compact_count(o.partition_data))
+            else:
+                write(count(o.partition_data))
+            if o.partition_data:
+                PartitionProduceData.encode_array(o.partition_data, out, version)
+            if version >= 9:
+                if o.unknown_tagged_fields:
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(b"\x00")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message
+from ottla.protocol.message import CodedResponse, Request
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -24,11 +24,54 @@ _read_ihB = _Format(">ihB").unpack_from
 _read_uitb = _Format(">16si?b").unpack_from
 
 
-class PushTelemetryRequest(Message):
+class PushTelemetryResponse(CodedResponse):
     API_KEY: ClassVar[int] = 72
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int] = 0
+
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[PushTelemetryResponse, int]:
+        o = PushTelemetryResponse.__new__(PushTelemetryResponse)
+        o.unknown_tagged_fields = None
+        o.throttle_time_ms, o.error_code, tags = _read_ihB(data, pos)
+        pos += 7
+        if tags:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if self.unknown_tagged_fields:
+            write(_pack_ih(self.throttle_time_ms, self.error_code))
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(_pack_ihx(self.throttle_time_ms, self.error_code))
+
+
+class PushTelemetryRequest(Request[PushTelemetryResponse]):
+    API_KEY: ClassVar[int] = 72
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[PushTelemetryResponse]] = PushTelemetryResponse
 
     __slots__ = (
         "client_instance_id",
@@ -77,45 +120,3 @@ class PushTelemetryRequest(Message):
             write_tags(out, [], self.unknown_tagged_fields)
         else:
             write(b"\x00")
-
-
-class PushTelemetryResponse(Message):
-    API_KEY: ClassVar[int] = 72
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 0
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[PushTelemetryResponse, int]:
-        o = PushTelemetryResponse.__new__(PushTelemetryResponse)
-        o.unknown_tagged_fields = None
-        o.throttle_time_ms, o.error_code, tags = _read_ihB(data, pos)
-        pos += 7
-        if tags:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if self.unknown_tagged_fields:
-            write(_pack_ih(self.throttle_time_ms, self.error_code))
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(_pack_ihx(self.throttle_time_ms, self.error_code))

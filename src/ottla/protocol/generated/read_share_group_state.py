@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import Request, Response, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -35,152 +35,7 @@ _read_qqbhB = _Format(">qqbhB").unpack_from
 _read_u = _Format(">16s").unpack_from
 
 
-class ReadShareGroupStateRequest(Message):
-    API_KEY: ClassVar[int] = 84
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 0
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "group_id",
-        "topics",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        topics: list[ReadStateData] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.group_id = group_id
-        self.topics: list[ReadStateData] = [] if topics is None else topics
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[ReadShareGroupStateRequest, int]:
-        o = ReadShareGroupStateRequest.__new__(ReadShareGroupStateRequest)
-        o.unknown_tagged_fields = None
-        o.group_id, pos = read_compact_string(data, pos)
-        count, pos = read_compact_count(data, pos, 18)
-        o.topics, pos = ReadStateData.decode_array(data, pos, version, count)
-        if data[pos]:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-        else:
-            pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        write(compact_string(self.group_id))
-        write(compact_count(self.topics))
-        if self.topics:
-            ReadStateData.encode_array(self.topics, out, version)
-        if self.unknown_tagged_fields:
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(b"\x00")
-
-
-class PartitionData(Struct):
-    __slots__ = (
-        "partition",
-        "leader_epoch",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        partition: int = 0,
-        leader_epoch: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.partition = partition
-        self.leader_epoch = leader_epoch
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[PartitionData], int]:
-        items: list[PartitionData] = []
-        new = PartitionData.__new__
-        for _ in range(length):
-            o = new(PartitionData)
-            o.unknown_tagged_fields = None
-            o.partition, o.leader_epoch, tags = _read_iiB(data, pos)
-            pos += 9
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[PartitionData], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if o.unknown_tagged_fields:
-                write(_pack_ii(o.partition, o.leader_epoch))
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(_pack_iix(o.partition, o.leader_epoch))
-
-
-class ReadStateData(Struct):
-    __slots__ = (
-        "topic_id",
-        "partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: bytes = ZERO_UUID,
-        partitions: list[PartitionData] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions: list[PartitionData] = [] if partitions is None else partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[ReadStateData], int]:
-        items: list[ReadStateData] = []
-        new = ReadStateData.__new__
-        for _ in range(length):
-            o = new(ReadStateData)
-            o.unknown_tagged_fields = None
-            (o.topic_id,) = _read_u(data, pos)
-            pos += 16
-            count, pos = read_compact_count(data, pos, 9)
-            o.partitions, pos = PartitionData.decode_array(data, pos, version, count)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[ReadStateData], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(_pack_u(o.topic_id))
-            write(compact_count(o.partitions))
-            if o.partitions:
-                PartitionData.encode_array(o.partitions, out, version)
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class ReadShareGroupStateResponse(Message):
+class ReadShareGroupStateResponse(Response):
     API_KEY: ClassVar[int] = 84
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 0
@@ -389,6 +244,152 @@ class ReadStateResult(Struct):
             write(compact_count(o.partitions))
             if o.partitions:
                 PartitionResult.encode_array(o.partitions, out, version)
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class ReadShareGroupStateRequest(Request[ReadShareGroupStateResponse]):
+    API_KEY: ClassVar[int] = 84
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[ReadShareGroupStateResponse]] = ReadShareGroupStateResponse
+
+    __slots__ = (
+        "group_id",
+        "topics",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        group_id: str = "",
+        topics: list[ReadStateData] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.group_id = group_id
+        self.topics: list[ReadStateData] = [] if topics is None else topics
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[ReadShareGroupStateRequest, int]:
+        o = ReadShareGroupStateRequest.__new__(ReadShareGroupStateRequest)
+        o.unknown_tagged_fields = None
+        o.group_id, pos = read_compact_string(data, pos)
+        count, pos = read_compact_count(data, pos, 18)
+        o.topics, pos = ReadStateData.decode_array(data, pos, version, count)
+        if data[pos]:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+        else:
+            pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        write(compact_string(self.group_id))
+        write(compact_count(self.topics))
+        if self.topics:
+            ReadStateData.encode_array(self.topics, out, version)
+        if self.unknown_tagged_fields:
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(b"\x00")
+
+
+class PartitionData(Struct):
+    __slots__ = (
+        "partition",
+        "leader_epoch",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        partition: int = 0,
+        leader_epoch: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.partition = partition
+        self.leader_epoch = leader_epoch
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[PartitionData], int]:
+        items: list[PartitionData] = []
+        new = PartitionData.__new__
+        for _ in range(length):
+            o = new(PartitionData)
+            o.unknown_tagged_fields = None
+            o.partition, o.leader_epoch, tags = _read_iiB(data, pos)
+            pos += 9
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[PartitionData], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if o.unknown_tagged_fields:
+                write(_pack_ii(o.partition, o.leader_epoch))
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(_pack_iix(o.partition, o.leader_epoch))
+
+
+class ReadStateData(Struct):
+    __slots__ = (
+        "topic_id",
+        "partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic_id: bytes = ZERO_UUID,
+        partitions: list[PartitionData] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topic_id = topic_id
+        self.partitions: list[PartitionData] = [] if partitions is None else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[ReadStateData], int]:
+        items: list[ReadStateData] = []
+        new = ReadStateData.__new__
+        for _ in range(length):
+            o = new(ReadStateData)
+            o.unknown_tagged_fields = None
+            (o.topic_id,) = _read_u(data, pos)
+            pos += 16
+            count, pos = read_compact_count(data, pos, 9)
+            o.partitions, pos = PartitionData.decode_array(data, pos, version, count)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[ReadStateData], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(_pack_u(o.topic_id))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                PartitionData.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message
+from ottla.protocol.message import ExplainedResponse, Request
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -24,54 +24,7 @@ _read_ih = _Format(">ih").unpack_from
 _read_iuB = _Format(">i16sB").unpack_from
 
 
-class RemoveRaftVoterRequest(Message):
-    API_KEY: ClassVar[int] = 81
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 0
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "cluster_id",
-        "voter_id",
-        "voter_directory_id",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        cluster_id: str | None = "",
-        voter_id: int = 0,
-        voter_directory_id: bytes = ZERO_UUID,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.cluster_id = cluster_id
-        self.voter_id = voter_id
-        self.voter_directory_id = voter_directory_id
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[RemoveRaftVoterRequest, int]:
-        o = RemoveRaftVoterRequest.__new__(RemoveRaftVoterRequest)
-        o.unknown_tagged_fields = None
-        o.cluster_id, pos = read_compact_nullable_string(data, pos)
-        o.voter_id, o.voter_directory_id, tags = _read_iuB(data, pos)
-        pos += 21
-        if tags:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        write(compact_nullable_string(self.cluster_id))
-        if self.unknown_tagged_fields:
-            write(_pack_iu(self.voter_id, self.voter_directory_id))
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(_pack_iux(self.voter_id, self.voter_directory_id))
-
-
-class RemoveRaftVoterResponse(Message):
+class RemoveRaftVoterResponse(ExplainedResponse):
     API_KEY: ClassVar[int] = 81
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 0
@@ -118,3 +71,51 @@ class RemoveRaftVoterResponse(Message):
             write_tags(out, [], self.unknown_tagged_fields)
         else:
             write(b"\x00")
+
+
+class RemoveRaftVoterRequest(Request[RemoveRaftVoterResponse]):
+    API_KEY: ClassVar[int] = 81
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[RemoveRaftVoterResponse]] = RemoveRaftVoterResponse
+
+    __slots__ = (
+        "cluster_id",
+        "voter_id",
+        "voter_directory_id",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        cluster_id: str | None = "",
+        voter_id: int = 0,
+        voter_directory_id: bytes = ZERO_UUID,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.cluster_id = cluster_id
+        self.voter_id = voter_id
+        self.voter_directory_id = voter_directory_id
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[RemoveRaftVoterRequest, int]:
+        o = RemoveRaftVoterRequest.__new__(RemoveRaftVoterRequest)
+        o.unknown_tagged_fields = None
+        o.cluster_id, pos = read_compact_nullable_string(data, pos)
+        o.voter_id, o.voter_directory_id, tags = _read_iuB(data, pos)
+        pos += 21
+        if tags:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        write(compact_nullable_string(self.cluster_id))
+        if self.unknown_tagged_fields:
+            write(_pack_iu(self.voter_id, self.voter_directory_id))
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(_pack_iux(self.voter_id, self.voter_directory_id))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message
+from ottla.protocol.message import ExplainedResponse, Request
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -31,58 +31,7 @@ _read_q = _Format(">q").unpack_from
 _read_qB = _Format(">qB").unpack_from
 
 
-class SaslAuthenticateRequest(Message):
-    API_KEY: ClassVar[int] = 36
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 2
-    FLEXIBLE_FROM: ClassVar[int] = 2
-
-    __slots__ = (
-        "auth_bytes",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        auth_bytes: bytes = b"",
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.auth_bytes = auth_bytes
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[SaslAuthenticateRequest, int]:
-        o = SaslAuthenticateRequest.__new__(SaslAuthenticateRequest)
-        o.unknown_tagged_fields = None
-        if version >= 2:
-            o.auth_bytes, pos = read_compact_bytes(data, pos)
-        else:
-            o.auth_bytes, pos = read_bytes(data, pos)
-        if version >= 2:
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 2:
-            if self.unknown_tagged_fields:
-                raise unsupported("SaslAuthenticateRequest", "unknown_tagged_fields", version)
-        if version >= 2:
-            write(compact_bytes(self.auth_bytes))
-        else:
-            write(sized_bytes(self.auth_bytes))
-        if version >= 2:
-            if self.unknown_tagged_fields:
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class SaslAuthenticateResponse(Message):
+class SaslAuthenticateResponse(ExplainedResponse):
     API_KEY: ClassVar[int] = 36
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 2
@@ -159,3 +108,55 @@ class SaslAuthenticateResponse(Message):
                 write(_pack_qx(self.session_lifetime_ms))
         elif version >= 1:
             write(_pack_q(self.session_lifetime_ms))
+
+
+class SaslAuthenticateRequest(Request[SaslAuthenticateResponse]):
+    API_KEY: ClassVar[int] = 36
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 2
+    FLEXIBLE_FROM: ClassVar[int] = 2
+    RESPONSE: ClassVar[type[SaslAuthenticateResponse]] = SaslAuthenticateResponse
+
+    __slots__ = (
+        "auth_bytes",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        auth_bytes: bytes = b"",
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.auth_bytes = auth_bytes
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[SaslAuthenticateRequest, int]:
+        o = SaslAuthenticateRequest.__new__(SaslAuthenticateRequest)
+        o.unknown_tagged_fields = None
+        if version >= 2:
+            o.auth_bytes, pos = read_compact_bytes(data, pos)
+        else:
+            o.auth_bytes, pos = read_bytes(data, pos)
+        if version >= 2:
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("SaslAuthenticateRequest", "unknown_tagged_fields", version)
+        if version >= 2:
+            write(compact_bytes(self.auth_bytes))
+        else:
+            write(sized_bytes(self.auth_bytes))
+        if version >= 2:
+            if self.unknown_tagged_fields:
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(b"\x00")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message
+from ottla.protocol.message import CodedResponse, Request
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -23,41 +23,7 @@ _pack_h = _Format(">h").pack
 _read_h = _Format(">h").unpack_from
 
 
-class SaslHandshakeRequest(Message):
-    API_KEY: ClassVar[int] = 17
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 1
-    FLEXIBLE_FROM: ClassVar[int] = 2
-
-    __slots__ = (
-        "mechanism",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        mechanism: str = "",
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.mechanism = mechanism
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[SaslHandshakeRequest, int]:
-        o = SaslHandshakeRequest.__new__(SaslHandshakeRequest)
-        o.unknown_tagged_fields = None
-        o.mechanism, pos = read_string(data, pos)
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if self.unknown_tagged_fields:
-            raise unsupported("SaslHandshakeRequest", "unknown_tagged_fields", version)
-        write(string(self.mechanism))
-
-
-class SaslHandshakeResponse(Message):
+class SaslHandshakeResponse(CodedResponse):
     API_KEY: ClassVar[int] = 17
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 1
@@ -98,3 +64,38 @@ class SaslHandshakeResponse(Message):
         write(count(self.mechanisms))
         if self.mechanisms:
             write(strings(self.mechanisms))
+
+
+class SaslHandshakeRequest(Request[SaslHandshakeResponse]):
+    API_KEY: ClassVar[int] = 17
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 1
+    FLEXIBLE_FROM: ClassVar[int] = 2
+    RESPONSE: ClassVar[type[SaslHandshakeResponse]] = SaslHandshakeResponse
+
+    __slots__ = (
+        "mechanism",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        mechanism: str = "",
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.mechanism = mechanism
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[SaslHandshakeRequest, int]:
+        o = SaslHandshakeRequest.__new__(SaslHandshakeRequest)
+        o.unknown_tagged_fields = None
+        o.mechanism, pos = read_string(data, pos)
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if self.unknown_tagged_fields:
+            raise unsupported("SaslHandshakeRequest", "unknown_tagged_fields", version)
+        write(string(self.mechanism))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import ExplainedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -39,239 +39,7 @@ _read_qq = _Format(">qq").unpack_from
 _read_u = _Format(">16s").unpack_from
 
 
-class ShareAcknowledgeRequest(Message):
-    API_KEY: ClassVar[int] = 79
-    LOWEST_VERSION: ClassVar[int] = 1
-    HIGHEST_VERSION: ClassVar[int] = 2
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "group_id",
-        "member_id",
-        "share_session_epoch",
-        "is_renew_ack",
-        "topics",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str | None = None,
-        member_id: str | None = "",
-        share_session_epoch: int = 0,
-        is_renew_ack: bool = False,
-        topics: list[AcknowledgeTopic] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.group_id = group_id
-        self.member_id = member_id
-        self.share_session_epoch = share_session_epoch
-        self.is_renew_ack = is_renew_ack
-        self.topics: list[AcknowledgeTopic] = [] if topics is None else topics
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[ShareAcknowledgeRequest, int]:
-        o = ShareAcknowledgeRequest.__new__(ShareAcknowledgeRequest)
-        o.unknown_tagged_fields = None
-        o.group_id, pos = read_compact_nullable_string(data, pos)
-        o.member_id, pos = read_compact_nullable_string(data, pos)
-        if version >= 2:
-            o.share_session_epoch, o.is_renew_ack = _read_it(data, pos)
-            pos += 5
-        else:
-            o.is_renew_ack = False
-            (o.share_session_epoch,) = _read_i(data, pos)
-            pos += 4
-        count, pos = read_compact_count(data, pos, 18)
-        o.topics, pos = AcknowledgeTopic.decode_array(data, pos, version, count)
-        if data[pos]:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-        else:
-            pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 2:
-            if self.is_renew_ack:
-                raise unsupported("ShareAcknowledgeRequest", "is_renew_ack", version)
-        write(compact_nullable_string(self.group_id))
-        write(compact_nullable_string(self.member_id))
-        if version >= 2:
-            write(_pack_it(self.share_session_epoch, self.is_renew_ack))
-        else:
-            write(_pack_i(self.share_session_epoch))
-        write(compact_count(self.topics))
-        if self.topics:
-            AcknowledgeTopic.encode_array(self.topics, out, version)
-        if self.unknown_tagged_fields:
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(b"\x00")
-
-
-class AcknowledgementBatch(Struct):
-    __slots__ = (
-        "first_offset",
-        "last_offset",
-        "acknowledge_types",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        first_offset: int = 0,
-        last_offset: int = 0,
-        acknowledge_types: list[int] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.first_offset = first_offset
-        self.last_offset = last_offset
-        self.acknowledge_types: list[int] = [] if acknowledge_types is None else acknowledge_types
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[AcknowledgementBatch], int]:
-        items: list[AcknowledgementBatch] = []
-        new = AcknowledgementBatch.__new__
-        for _ in range(length):
-            o = new(AcknowledgementBatch)
-            o.unknown_tagged_fields = None
-            o.first_offset, o.last_offset = _read_qq(data, pos)
-            pos += 16
-            count, pos = read_compact_count(data, pos, 1)
-            o.acknowledge_types, pos = read_numbers(data, pos, count, "b", 1)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[AcknowledgementBatch], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(_pack_qq(o.first_offset, o.last_offset))
-            write(compact_count(o.acknowledge_types))
-            if o.acknowledge_types:
-                write(numbers(o.acknowledge_types, "b"))
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class AcknowledgePartition(Struct):
-    __slots__ = (
-        "partition_index",
-        "acknowledgement_batches",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        acknowledgement_batches: list[AcknowledgementBatch] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.partition_index = partition_index
-        self.acknowledgement_batches: list[AcknowledgementBatch] = [] if acknowledgement_batches is None else acknowledgement_batches
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[AcknowledgePartition], int]:
-        items: list[AcknowledgePartition] = []
-        new = AcknowledgePartition.__new__
-        for _ in range(length):
-            o = new(AcknowledgePartition)
-            o.unknown_tagged_fields = None
-            (o.partition_index,) = _read_i(data, pos)
-            pos += 4
-            count, pos = read_compact_count(data, pos, 18)
-            o.acknowledgement_batches, pos = AcknowledgementBatch.decode_array(data, pos, version, count)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[AcknowledgePartition], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(_pack_i(o.partition_index))
-            write(compact_count(o.acknowledgement_batches))
-            if o.acknowledgement_batches:
-                AcknowledgementBatch.encode_array(o.acknowledgement_batches, out, version)
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class AcknowledgeTopic(Struct):
-    __slots__ = (
-        "topic_id",
-        "partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: bytes = ZERO_UUID,
-        partitions: list[AcknowledgePartition] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions: list[AcknowledgePartition] = [] if partitions is None else partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[AcknowledgeTopic], int]:
-        items: list[AcknowledgeTopic] = []
-        new = AcknowledgeTopic.__new__
-        for _ in range(length):
-            o = new(AcknowledgeTopic)
-            o.unknown_tagged_fields = None
-            (o.topic_id,) = _read_u(data, pos)
-            pos += 16
-            count, pos = read_compact_count(data, pos, 6)
-            o.partitions, pos = AcknowledgePartition.decode_array(data, pos, version, count)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[AcknowledgeTopic], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(_pack_u(o.topic_id))
-            write(compact_count(o.partitions))
-            if o.partitions:
-                AcknowledgePartition.encode_array(o.partitions, out, version)
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class ShareAcknowledgeResponse(Message):
+class ShareAcknowledgeResponse(ExplainedResponse):
     API_KEY: ClassVar[int] = 79
     LOWEST_VERSION: ClassVar[int] = 1
     HIGHEST_VERSION: ClassVar[int] = 2
@@ -546,6 +314,239 @@ class NodeEndpoint(Struct):
             write(compact_string(o.host))
             write(_pack_i(o.port))
             write(compact_nullable_string(o.rack))
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class ShareAcknowledgeRequest(Request[ShareAcknowledgeResponse]):
+    API_KEY: ClassVar[int] = 79
+    LOWEST_VERSION: ClassVar[int] = 1
+    HIGHEST_VERSION: ClassVar[int] = 2
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[ShareAcknowledgeResponse]] = ShareAcknowledgeResponse
+
+    __slots__ = (
+        "group_id",
+        "member_id",
+        "share_session_epoch",
+        "is_renew_ack",
+        "topics",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        group_id: str | None = None,
+        member_id: str | None = "",
+        share_session_epoch: int = 0,
+        is_renew_ack: bool = False,
+        topics: list[AcknowledgeTopic] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.group_id = group_id
+        self.member_id = member_id
+        self.share_session_epoch = share_session_epoch
+        self.is_renew_ack = is_renew_ack
+        self.topics: list[AcknowledgeTopic] = [] if topics is None else topics
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[ShareAcknowledgeRequest, int]:
+        o = ShareAcknowledgeRequest.__new__(ShareAcknowledgeRequest)
+        o.unknown_tagged_fields = None
+        o.group_id, pos = read_compact_nullable_string(data, pos)
+        o.member_id, pos = read_compact_nullable_string(data, pos)
+        if version >= 2:
+            o.share_session_epoch, o.is_renew_ack = _read_it(data, pos)
+            pos += 5
+        else:
+            o.is_renew_ack = False
+            (o.share_session_epoch,) = _read_i(data, pos)
+            pos += 4
+        count, pos = read_compact_count(data, pos, 18)
+        o.topics, pos = AcknowledgeTopic.decode_array(data, pos, version, count)
+        if data[pos]:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+        else:
+            pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 2:
+            if self.is_renew_ack:
+                raise unsupported("ShareAcknowledgeRequest", "is_renew_ack", version)
+        write(compact_nullable_string(self.group_id))
+        write(compact_nullable_string(self.member_id))
+        if version >= 2:
+            write(_pack_it(self.share_session_epoch, self.is_renew_ack))
+        else:
+            write(_pack_i(self.share_session_epoch))
+        write(compact_count(self.topics))
+        if self.topics:
+            AcknowledgeTopic.encode_array(self.topics, out, version)
+        if self.unknown_tagged_fields:
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(b"\x00")
+
+
+class AcknowledgementBatch(Struct):
+    __slots__ = (
+        "first_offset",
+        "last_offset",
+        "acknowledge_types",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        first_offset: int = 0,
+        last_offset: int = 0,
+        acknowledge_types: list[int] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.acknowledge_types: list[int] = [] if acknowledge_types is None else acknowledge_types
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[AcknowledgementBatch], int]:
+        items: list[AcknowledgementBatch] = []
+        new = AcknowledgementBatch.__new__
+        for _ in range(length):
+            o = new(AcknowledgementBatch)
+            o.unknown_tagged_fields = None
+            o.first_offset, o.last_offset = _read_qq(data, pos)
+            pos += 16
+            count, pos = read_compact_count(data, pos, 1)
+            o.acknowledge_types, pos = read_numbers(data, pos, count, "b", 1)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[AcknowledgementBatch], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(_pack_qq(o.first_offset, o.last_offset))
+            write(compact_count(o.acknowledge_types))
+            if o.acknowledge_types:
+                write(numbers(o.acknowledge_types, "b"))
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class AcknowledgePartition(Struct):
+    __slots__ = (
+        "partition_index",
+        "acknowledgement_batches",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        partition_index: int = 0,
+        acknowledgement_batches: list[AcknowledgementBatch] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.partition_index = partition_index
+        self.acknowledgement_batches: list[AcknowledgementBatch] = [] if acknowledgement_batches is None else acknowledgement_batches
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[AcknowledgePartition], int]:
+        items: list[AcknowledgePartition] = []
+        new = AcknowledgePartition.__new__
+        for _ in range(length):
+            o = new(AcknowledgePartition)
+            o.unknown_tagged_fields = None
+            (o.partition_index,) = _read_i(data, pos)
+            pos += 4
+            count, pos = read_compact_count(data, pos, 18)
+            o.acknowledgement_batches, pos = AcknowledgementBatch.decode_array(data, pos, version, count)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[AcknowledgePartition], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(_pack_i(o.partition_index))
+            write(compact_count(o.acknowledgement_batches))
+            if o.acknowledgement_batches:
+                AcknowledgementBatch.encode_array(o.acknowledgement_batches, out, version)
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class AcknowledgeTopic(Struct):
+    __slots__ = (
+        "topic_id",
+        "partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic_id: bytes = ZERO_UUID,
+        partitions: list[AcknowledgePartition] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topic_id = topic_id
+        self.partitions: list[AcknowledgePartition] = [] if partitions is None else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[AcknowledgeTopic], int]:
+        items: list[AcknowledgeTopic] = []
+        new = AcknowledgeTopic.__new__
+        for _ in range(length):
+            o = new(AcknowledgeTopic)
+            o.unknown_tagged_fields = None
+            (o.topic_id,) = _read_u(data, pos)
+            pos += 16
+            count, pos = read_compact_count(data, pos, 6)
+            o.partitions, pos = AcknowledgePartition.decode_array(data, pos, version, count)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[AcknowledgeTopic], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(_pack_u(o.topic_id))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                AcknowledgePartition.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import ExplainedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -48,324 +48,7 @@ _read_qqhB = _Format(">qqhB").unpack_from
 _read_u = _Format(">16s").unpack_from
 
 
-class ShareFetchRequest(Message):
-    API_KEY: ClassVar[int] = 78
-    LOWEST_VERSION: ClassVar[int] = 1
-    HIGHEST_VERSION: ClassVar[int] = 2
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "group_id",
-        "member_id",
-        "share_session_epoch",
-        "max_wait_ms",
-        "min_bytes",
-        "max_bytes",
-        "max_records",
-        "batch_size",
-        "share_acquire_mode",
-        "is_renew_ack",
-        "topics",
-        "forgotten_topics_data",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str | None = None,
-        member_id: str | None = "",
-        share_session_epoch: int = 0,
-        max_wait_ms: int = 0,
-        min_bytes: int = 0,
-        max_bytes: int = 2147483647,
-        max_records: int = 0,
-        batch_size: int = 0,
-        share_acquire_mode: int = 0,
-        is_renew_ack: bool = False,
-        topics: list[FetchTopic] | None = None,
-        forgotten_topics_data: list[ForgottenTopic] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.group_id = group_id
-        self.member_id = member_id
-        self.share_session_epoch = share_session_epoch
-        self.max_wait_ms = max_wait_ms
-        self.min_bytes = min_bytes
-        self.max_bytes = max_bytes
-        self.max_records = max_records
-        self.batch_size = batch_size
-        self.share_acquire_mode = share_acquire_mode
-        self.is_renew_ack = is_renew_ack
-        self.topics: list[FetchTopic] = [] if topics is None else topics
-        self.forgotten_topics_data: list[ForgottenTopic] = [] if forgotten_topics_data is None else forgotten_topics_data
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[ShareFetchRequest, int]:
-        o = ShareFetchRequest.__new__(ShareFetchRequest)
-        o.unknown_tagged_fields = None
-        o.group_id, pos = read_compact_nullable_string(data, pos)
-        o.member_id, pos = read_compact_nullable_string(data, pos)
-        if version >= 2:
-            o.share_session_epoch, o.max_wait_ms, o.min_bytes, o.max_bytes, o.max_records, o.batch_size, o.share_acquire_mode, o.is_renew_ack = _read_iiiiiibt(data, pos)
-            pos += 26
-        else:
-            o.share_acquire_mode = 0
-            o.is_renew_ack = False
-            o.share_session_epoch, o.max_wait_ms, o.min_bytes, o.max_bytes, o.max_records, o.batch_size = _read_iiiiii(data, pos)
-            pos += 24
-        count, pos = read_compact_count(data, pos, 18)
-        o.topics, pos = FetchTopic.decode_array(data, pos, version, count)
-        count, pos = read_compact_count(data, pos, 18)
-        o.forgotten_topics_data, pos = ForgottenTopic.decode_array(data, pos, version, count)
-        if data[pos]:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-        else:
-            pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 2:
-            if self.is_renew_ack:
-                raise unsupported("ShareFetchRequest", "is_renew_ack", version)
-        write(compact_nullable_string(self.group_id))
-        write(compact_nullable_string(self.member_id))
-        if version >= 2:
-            write(_pack_iiiiiibt(self.share_session_epoch, self.max_wait_ms, self.min_bytes, self.max_bytes, self.max_records, self.batch_size, self.share_acquire_mode, self.is_renew_ack))
-        else:
-            write(_pack_iiiiii(self.share_session_epoch, self.max_wait_ms, self.min_bytes, self.max_bytes, self.max_records, self.batch_size))
-        write(compact_count(self.topics))
-        if self.topics:
-            FetchTopic.encode_array(self.topics, out, version)
-        write(compact_count(self.forgotten_topics_data))
-        if self.forgotten_topics_data:
-            ForgottenTopic.encode_array(self.forgotten_topics_data, out, version)
-        if self.unknown_tagged_fields:
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(b"\x00")
-
-
-class AcknowledgementBatch(Struct):
-    __slots__ = (
-        "first_offset",
-        "last_offset",
-        "acknowledge_types",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        first_offset: int = 0,
-        last_offset: int = 0,
-        acknowledge_types: list[int] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.first_offset = first_offset
-        self.last_offset = last_offset
-        self.acknowledge_types: list[int] = [] if acknowledge_types is None else acknowledge_types
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[AcknowledgementBatch], int]:
-        items: list[AcknowledgementBatch] = []
-        new = AcknowledgementBatch.__new__
-        for _ in range(length):
-            o = new(AcknowledgementBatch)
-            o.unknown_tagged_fields = None
-            o.first_offset, o.last_offset = _read_qq(data, pos)
-            pos += 16
-            count, pos = read_compact_count(data, pos, 1)
-            o.acknowledge_types, pos = read_numbers(data, pos, count, "b", 1)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[AcknowledgementBatch], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(_pack_qq(o.first_offset, o.last_offset))
-            write(compact_count(o.acknowledge_types))
-            if o.acknowledge_types:
-                write(numbers(o.acknowledge_types, "b"))
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class FetchPartition(Struct):
-    __slots__ = (
-        "partition_index",
-        "partition_max_bytes",
-        "acknowledgement_batches",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        partition_max_bytes: int = 0,
-        acknowledgement_batches: list[AcknowledgementBatch] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.partition_index = partition_index
-        self.partition_max_bytes = partition_max_bytes
-        self.acknowledgement_batches: list[AcknowledgementBatch] = [] if acknowledgement_batches is None else acknowledgement_batches
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[FetchPartition], int]:
-        items: list[FetchPartition] = []
-        new = FetchPartition.__new__
-        for _ in range(length):
-            o = new(FetchPartition)
-            o.unknown_tagged_fields = None
-            o.partition_max_bytes = 0
-            (o.partition_index,) = _read_i(data, pos)
-            pos += 4
-            count, pos = read_compact_count(data, pos, 18)
-            o.acknowledgement_batches, pos = AcknowledgementBatch.decode_array(data, pos, version, count)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[FetchPartition], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if o.partition_max_bytes != 0:
-                raise unsupported("FetchPartition", "partition_max_bytes", version)
-            write(_pack_i(o.partition_index))
-            write(compact_count(o.acknowledgement_batches))
-            if o.acknowledgement_batches:
-                AcknowledgementBatch.encode_array(o.acknowledgement_batches, out, version)
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class FetchTopic(Struct):
-    __slots__ = (
-        "topic_id",
-        "partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: bytes = ZERO_UUID,
-        partitions: list[FetchPartition] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions: list[FetchPartition] = [] if partitions is None else partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[FetchTopic], int]:
-        items: list[FetchTopic] = []
-        new = FetchTopic.__new__
-        for _ in range(length):
-            o = new(FetchTopic)
-            o.unknown_tagged_fields = None
-            (o.topic_id,) = _read_u(data, pos)
-            pos += 16
-            count, pos = read_compact_count(data, pos, 6)
-            o.partitions, pos = FetchPartition.decode_array(data, pos, version, count)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[FetchTopic], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(_pack_u(o.topic_id))
-            write(compact_count(o.partitions))
-            if o.partitions:
-                FetchPartition.encode_array(o.partitions, out, version)
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class ForgottenTopic(Struct):
-    __slots__ = (
-        "topic_id",
-        "partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: bytes = ZERO_UUID,
-        partitions: list[int] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions: list[int] = [] if partitions is None else partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[ForgottenTopic], int]:
-        items: list[ForgottenTopic] = []
-        new = ForgottenTopic.__new__
-        for _ in range(length):
-            o = new(ForgottenTopic)
-            o.unknown_tagged_fields = None
-            (o.topic_id,) = _read_u(data, pos)
-            pos += 16
-            count, pos = read_compact_count(data, pos, 4)
-            o.partitions, pos = read_numbers(data, pos, count, "i", 4)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[ForgottenTopic], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(_pack_u(o.topic_id))
-            write(compact_count(o.partitions))
-            if o.partitions:
-                write(numbers(o.partitions, "i"))
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class ShareFetchResponse(Message):
+class ShareFetchResponse(ExplainedResponse):
     API_KEY: ClassVar[int] = 78
     LOWEST_VERSION: ClassVar[int] = 1
     HIGHEST_VERSION: ClassVar[int] = 2
@@ -708,6 +391,324 @@ class NodeEndpoint(Struct):
             write(compact_string(o.host))
             write(_pack_i(o.port))
             write(compact_nullable_string(o.rack))
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class ShareFetchRequest(Request[ShareFetchResponse]):
+    API_KEY: ClassVar[int] = 78
+    LOWEST_VERSION: ClassVar[int] = 1
+    HIGHEST_VERSION: ClassVar[int] = 2
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[ShareFetchResponse]] = ShareFetchResponse
+
+    __slots__ = (
+        "group_id",
+        "member_id",
+        "share_session_epoch",
+        "max_wait_ms",
+        "min_bytes",
+        "max_bytes",
+        "max_records",
+        "batch_size",
+        "share_acquire_mode",
+        "is_renew_ack",
+        "topics",
+        "forgotten_topics_data",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        group_id: str | None = None,
+        member_id: str | None = "",
+        share_session_epoch: int = 0,
+        max_wait_ms: int = 0,
+        min_bytes: int = 0,
+        max_bytes: int = 2147483647,
+        max_records: int = 0,
+        batch_size: int = 0,
+        share_acquire_mode: int = 0,
+        is_renew_ack: bool = False,
+        topics: list[FetchTopic] | None = None,
+        forgotten_topics_data: list[ForgottenTopic] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.group_id = group_id
+        self.member_id = member_id
+        self.share_session_epoch = share_session_epoch
+        self.max_wait_ms = max_wait_ms
+        self.min_bytes = min_bytes
+        self.max_bytes = max_bytes
+        self.max_records = max_records
+        self.batch_size = batch_size
+        self.share_acquire_mode = share_acquire_mode
+        self.is_renew_ack = is_renew_ack
+        self.topics: list[FetchTopic] = [] if topics is None else topics
+        self.forgotten_topics_data: list[ForgottenTopic] = [] if forgotten_topics_data is None else forgotten_topics_data
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[ShareFetchRequest, int]:
+        o = ShareFetchRequest.__new__(ShareFetchRequest)
+        o.unknown_tagged_fields = None
+        o.group_id, pos = read_compact_nullable_string(data, pos)
+        o.member_id, pos = read_compact_nullable_string(data, pos)
+        if version >= 2:
+            o.share_session_epoch, o.max_wait_ms, o.min_bytes, o.max_bytes, o.max_records, o.batch_size, o.share_acquire_mode, o.is_renew_ack = _read_iiiiiibt(data, pos)
+            pos += 26
+        else:
+            o.share_acquire_mode = 0
+            o.is_renew_ack = False
+            o.share_session_epoch, o.max_wait_ms, o.min_bytes, o.max_bytes, o.max_records, o.batch_size = _read_iiiiii(data, pos)
+            pos += 24
+        count, pos = read_compact_count(data, pos, 18)
+        o.topics, pos = FetchTopic.decode_array(data, pos, version, count)
+        count, pos = read_compact_count(data, pos, 18)
+        o.forgotten_topics_data, pos = ForgottenTopic.decode_array(data, pos, version, count)
+        if data[pos]:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+        else:
+            pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 2:
+            if self.is_renew_ack:
+                raise unsupported("ShareFetchRequest", "is_renew_ack", version)
+        write(compact_nullable_string(self.group_id))
+        write(compact_nullable_string(self.member_id))
+        if version >= 2:
+            write(_pack_iiiiiibt(self.share_session_epoch, self.max_wait_ms, self.min_bytes, self.max_bytes, self.max_records, self.batch_size, self.share_acquire_mode, self.is_renew_ack))
+        else:
+            write(_pack_iiiiii(self.share_session_epoch, self.max_wait_ms, self.min_bytes, self.max_bytes, self.max_records, self.batch_size))
+        write(compact_count(self.topics))
+        if self.topics:
+            FetchTopic.encode_array(self.topics, out, version)
+        write(compact_count(self.forgotten_topics_data))
+        if self.forgotten_topics_data:
+            ForgottenTopic.encode_array(self.forgotten_topics_data, out, version)
+        if self.unknown_tagged_fields:
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(b"\x00")
+
+
+class AcknowledgementBatch(Struct):
+    __slots__ = (
+        "first_offset",
+        "last_offset",
+        "acknowledge_types",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        first_offset: int = 0,
+        last_offset: int = 0,
+        acknowledge_types: list[int] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.acknowledge_types: list[int] = [] if acknowledge_types is None else acknowledge_types
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[AcknowledgementBatch], int]:
+        items: list[AcknowledgementBatch] = []
+        new = AcknowledgementBatch.__new__
+        for _ in range(length):
+            o = new(AcknowledgementBatch)
+            o.unknown_tagged_fields = None
+            o.first_offset, o.last_offset = _read_qq(data, pos)
+            pos += 16
+            count, pos = read_compact_count(data, pos, 1)
+            o.acknowledge_types, pos = read_numbers(data, pos, count, "b", 1)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[AcknowledgementBatch], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(_pack_qq(o.first_offset, o.last_offset))
+            write(compact_count(o.acknowledge_types))
+            if o.acknowledge_types:
+                write(numbers(o.acknowledge_types, "b"))
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class FetchPartition(Struct):
+    __slots__ = (
+        "partition_index",
+        "partition_max_bytes",
+        "acknowledgement_batches",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        partition_index: int = 0,
+        partition_max_bytes: int = 0,
+        acknowledgement_batches: list[AcknowledgementBatch] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.partition_index = partition_index
+        self.partition_max_bytes = partition_max_bytes
+        self.acknowledgement_batches: list[AcknowledgementBatch] = [] if acknowledgement_batches is None else acknowledgement_batches
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[FetchPartition], int]:
+        items: list[FetchPartition] = []
+        new = FetchPartition.__new__
+        for _ in range(length):
+            o = new(FetchPartition)
+            o.unknown_tagged_fields = None
+            o.partition_max_bytes = 0
+            (o.partition_index,) = _read_i(data, pos)
+            pos += 4
+            count, pos = read_compact_count(data, pos, 18)
+            o.acknowledgement_batches, pos = AcknowledgementBatch.decode_array(data, pos, version, count)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[FetchPartition], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if o.partition_max_bytes != 0:
+                raise unsupported("FetchPartition", "partition_max_bytes", version)
+            write(_pack_i(o.partition_index))
+            write(compact_count(o.acknowledgement_batches))
+            if o.acknowledgement_batches:
+                AcknowledgementBatch.encode_array(o.acknowledgement_batches, out, version)
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class FetchTopic(Struct):
+    __slots__ = (
+        "topic_id",
+        "partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic_id: bytes = ZERO_UUID,
+        partitions: list[FetchPartition] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topic_id = topic_id
+        self.partitions: list[FetchPartition] = [] if partitions is None else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[FetchTopic], int]:
+        items: list[FetchTopic] = []
+        new = FetchTopic.__new__
+        for _ in range(length):
+            o = new(FetchTopic)
+            o.unknown_tagged_fields = None
+            (o.topic_id,) = _read_u(data, pos)
+            pos += 16
+            count, pos = read_compact_count(data, pos, 6)
+            o.partitions, pos = FetchPartition.decode_array(data, pos, version, count)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[FetchTopic], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(_pack_u(o.topic_id))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                FetchPartition.encode_array(o.partitions, out, version)
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class ForgottenTopic(Struct):
+    __slots__ = (
+        "topic_id",
+        "partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic_id: bytes = ZERO_UUID,
+        partitions: list[int] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topic_id = topic_id
+        self.partitions: list[int] = [] if partitions is None else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[ForgottenTopic], int]:
+        items: list[ForgottenTopic] = []
+        new = ForgottenTopic.__new__
+        for _ in range(length):
+            o = new(ForgottenTopic)
+            o.unknown_tagged_fields = None
+            (o.topic_id,) = _read_u(data, pos)
+            pos += 16
+            count, pos = read_compact_count(data, pos, 4)
+            o.partitions, pos = read_numbers(data, pos, count, "i", 4)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[ForgottenTopic], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(_pack_u(o.topic_id))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                write(numbers(o.partitions, "i"))
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import Request, Response, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -40,54 +40,7 @@ _read_tB = _Format(">?B").unpack_from
 _read_u = _Format(">16s").unpack_from
 
 
-class ShareGroupDescribeRequest(Message):
-    API_KEY: ClassVar[int] = 77
-    LOWEST_VERSION: ClassVar[int] = 1
-    HIGHEST_VERSION: ClassVar[int] = 1
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "group_ids",
-        "include_authorized_operations",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        group_ids: list[str] | None = None,
-        include_authorized_operations: bool = False,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.group_ids: list[str] = [] if group_ids is None else group_ids
-        self.include_authorized_operations = include_authorized_operations
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[ShareGroupDescribeRequest, int]:
-        o = ShareGroupDescribeRequest.__new__(ShareGroupDescribeRequest)
-        o.unknown_tagged_fields = None
-        count, pos = read_compact_count(data, pos, 1)
-        o.group_ids, pos = read_compact_strings(data, pos, count)
-        o.include_authorized_operations, tags = _read_tB(data, pos)
-        pos += 2
-        if tags:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        write(compact_count(self.group_ids))
-        if self.group_ids:
-            write(compact_strings(self.group_ids))
-        if self.unknown_tagged_fields:
-            write(_pack_t(self.include_authorized_operations))
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(_pack_tx(self.include_authorized_operations))
-
-
-class ShareGroupDescribeResponse(Message):
+class ShareGroupDescribeResponse(Response):
     API_KEY: ClassVar[int] = 77
     LOWEST_VERSION: ClassVar[int] = 1
     HIGHEST_VERSION: ClassVar[int] = 1
@@ -391,3 +344,51 @@ class Assignment(Struct):
             write_tags(out, [], self.unknown_tagged_fields)
         else:
             write(b"\x00")
+
+
+class ShareGroupDescribeRequest(Request[ShareGroupDescribeResponse]):
+    API_KEY: ClassVar[int] = 77
+    LOWEST_VERSION: ClassVar[int] = 1
+    HIGHEST_VERSION: ClassVar[int] = 1
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[ShareGroupDescribeResponse]] = ShareGroupDescribeResponse
+
+    __slots__ = (
+        "group_ids",
+        "include_authorized_operations",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        group_ids: list[str] | None = None,
+        include_authorized_operations: bool = False,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.group_ids: list[str] = [] if group_ids is None else group_ids
+        self.include_authorized_operations = include_authorized_operations
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[ShareGroupDescribeRequest, int]:
+        o = ShareGroupDescribeRequest.__new__(ShareGroupDescribeRequest)
+        o.unknown_tagged_fields = None
+        count, pos = read_compact_count(data, pos, 1)
+        o.group_ids, pos = read_compact_strings(data, pos, count)
+        o.include_authorized_operations, tags = _read_tB(data, pos)
+        pos += 2
+        if tags:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        write(compact_count(self.group_ids))
+        if self.group_ids:
+            write(compact_strings(self.group_ids))
+        if self.unknown_tagged_fields:
+            write(_pack_t(self.include_authorized_operations))
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(_pack_tx(self.include_authorized_operations))

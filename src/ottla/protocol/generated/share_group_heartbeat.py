@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import ExplainedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -38,74 +38,7 @@ _read_ii = _Format(">ii").unpack_from
 _read_u = _Format(">16s").unpack_from
 
 
-class ShareGroupHeartbeatRequest(Message):
-    API_KEY: ClassVar[int] = 76
-    LOWEST_VERSION: ClassVar[int] = 1
-    HIGHEST_VERSION: ClassVar[int] = 1
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "group_id",
-        "member_id",
-        "member_epoch",
-        "rack_id",
-        "subscribed_topic_names",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        group_id: str = "",
-        member_id: str = "",
-        member_epoch: int = 0,
-        rack_id: str | None = None,
-        subscribed_topic_names: list[str] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.group_id = group_id
-        self.member_id = member_id
-        self.member_epoch = member_epoch
-        self.rack_id = rack_id
-        self.subscribed_topic_names = subscribed_topic_names
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[ShareGroupHeartbeatRequest, int]:
-        o = ShareGroupHeartbeatRequest.__new__(ShareGroupHeartbeatRequest)
-        o.unknown_tagged_fields = None
-        o.group_id, pos = read_compact_string(data, pos)
-        o.member_id, pos = read_compact_string(data, pos)
-        (o.member_epoch,) = _read_i(data, pos)
-        pos += 4
-        o.rack_id, pos = read_compact_nullable_string(data, pos)
-        count, pos = read_compact_nullable_count(data, pos, 1)
-        if count < 0:
-            o.subscribed_topic_names = None
-        else:
-            o.subscribed_topic_names, pos = read_compact_strings(data, pos, count)
-        if data[pos]:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-        else:
-            pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        write(compact_string(self.group_id))
-        write(compact_string(self.member_id))
-        write(_pack_i(self.member_epoch))
-        write(compact_nullable_string(self.rack_id))
-        write(compact_nullable_count(self.subscribed_topic_names))
-        if self.subscribed_topic_names:
-            write(compact_strings(self.subscribed_topic_names))
-        if self.unknown_tagged_fields:
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(b"\x00")
-
-
-class ShareGroupHeartbeatResponse(Message):
+class ShareGroupHeartbeatResponse(ExplainedResponse):
     API_KEY: ClassVar[int] = 76
     LOWEST_VERSION: ClassVar[int] = 1
     HIGHEST_VERSION: ClassVar[int] = 1
@@ -269,3 +202,71 @@ class TopicPartitions(Struct):
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
                 write(b"\x00")
+
+
+class ShareGroupHeartbeatRequest(Request[ShareGroupHeartbeatResponse]):
+    API_KEY: ClassVar[int] = 76
+    LOWEST_VERSION: ClassVar[int] = 1
+    HIGHEST_VERSION: ClassVar[int] = 1
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[ShareGroupHeartbeatResponse]] = ShareGroupHeartbeatResponse
+
+    __slots__ = (
+        "group_id",
+        "member_id",
+        "member_epoch",
+        "rack_id",
+        "subscribed_topic_names",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        group_id: str = "",
+        member_id: str = "",
+        member_epoch: int = 0,
+        rack_id: str | None = None,
+        subscribed_topic_names: list[str] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.group_id = group_id
+        self.member_id = member_id
+        self.member_epoch = member_epoch
+        self.rack_id = rack_id
+        self.subscribed_topic_names = subscribed_topic_names
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[ShareGroupHeartbeatRequest, int]:
+        o = ShareGroupHeartbeatRequest.__new__(ShareGroupHeartbeatRequest)
+        o.unknown_tagged_fields = None
+        o.group_id, pos = read_compact_string(data, pos)
+        o.member_id, pos = read_compact_string(data, pos)
+        (o.member_epoch,) = _read_i(data, pos)
+        pos += 4
+        o.rack_id, pos = read_compact_nullable_string(data, pos)
+        count, pos = read_compact_nullable_count(data, pos, 1)
+        if count < 0:
+            o.subscribed_topic_names = None
+        else:
+            o.subscribed_topic_names, pos = read_compact_strings(data, pos, count)
+        if data[pos]:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+        else:
+            pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        write(compact_string(self.group_id))
+        write(compact_string(self.member_id))
+        write(_pack_i(self.member_epoch))
+        write(compact_nullable_string(self.rack_id))
+        write(compact_nullable_count(self.subscribed_topic_names))
+        if self.subscribed_topic_names:
+            write(compact_strings(self.subscribed_topic_names))
+        if self.unknown_tagged_fields:
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(b"\x00")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import CodedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -45,11 +45,138 @@ _read_iitB = _Format(">ii?B").unpack_from
 _read_itiq = _Format(">i?iq").unpack_from
 
 
-class StopReplicaRequest(Message):
+class StopReplicaResponse(CodedResponse):
     API_KEY: ClassVar[int] = 5
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 4
     FLEXIBLE_FROM: ClassVar[int] = 2
+
+    __slots__ = (
+        "error_code",
+        "partition_errors",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        error_code: int = 0,
+        partition_errors: list[StopReplicaPartitionError] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.error_code = error_code
+        self.partition_errors: list[StopReplicaPartitionError] = [] if partition_errors is None else partition_errors
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[StopReplicaResponse, int]:
+        o = StopReplicaResponse.__new__(StopReplicaResponse)
+        o.unknown_tagged_fields = None
+        (o.error_code,) = _read_h(data, pos)
+        pos += 2
+        if version >= 2:
+            count, pos = read_compact_count(data, pos, 8)
+        else:
+            count, pos = read_count(data, pos, 8)
+        o.partition_errors, pos = StopReplicaPartitionError.decode_array(data, pos, version, count)
+        if version >= 2:
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 2:
+            if self.unknown_tagged_fields:
+                raise unsupported("StopReplicaResponse", "unknown_tagged_fields", version)
+        write(_pack_h(self.error_code))
+        if version >= 2:
+            write(compact_count(self.partition_errors))
+        else:
+            write(count(self.partition_errors))
+        if self.partition_errors:
+            StopReplicaPartitionError.encode_array(self.partition_errors, out, version)
+        if version >= 2:
+            if self.unknown_tagged_fields:
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class StopReplicaPartitionError(Struct):
+    __slots__ = (
+        "topic_name",
+        "partition_index",
+        "error_code",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic_name: str = "",
+        partition_index: int = 0,
+        error_code: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topic_name = topic_name
+        self.partition_index = partition_index
+        self.error_code = error_code
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[StopReplicaPartitionError], int]:
+        items: list[StopReplicaPartitionError] = []
+        new = StopReplicaPartitionError.__new__
+        for _ in range(length):
+            o = new(StopReplicaPartitionError)
+            o.unknown_tagged_fields = None
+            if version >= 2:
+                o.topic_name, pos = read_compact_string(data, pos)
+            else:
+                o.topic_name, pos = read_string(data, pos)
+            if version >= 2:
+                o.partition_index, o.error_code, tags = _read_ihB(data, pos)
+                pos += 7
+                if tags:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+            else:
+                o.partition_index, o.error_code = _read_ih(data, pos)
+                pos += 6
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[StopReplicaPartitionError], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 2:
+                if o.unknown_tagged_fields:
+                    raise unsupported("StopReplicaPartitionError", "unknown_tagged_fields", version)
+            if version >= 2:
+                write(compact_string(o.topic_name))
+            else:
+                write(string(o.topic_name))
+            if version >= 2:
+                if o.unknown_tagged_fields:
+                    write(_pack_ih(o.partition_index, o.error_code))
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(_pack_ihx(o.partition_index, o.error_code))
+            else:
+                write(_pack_ih(o.partition_index, o.error_code))
+
+
+class StopReplicaRequest(Request[StopReplicaResponse]):
+    API_KEY: ClassVar[int] = 5
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 4
+    FLEXIBLE_FROM: ClassVar[int] = 2
+    RESPONSE: ClassVar[type[StopReplicaResponse]] = StopReplicaResponse
 
     __slots__ = (
         "controller_id",
@@ -398,129 +525,3 @@ class StopReplicaTopicState(Struct):
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
                 write(b"\x00")
-
-
-class StopReplicaResponse(Message):
-    API_KEY: ClassVar[int] = 5
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 4
-    FLEXIBLE_FROM: ClassVar[int] = 2
-
-    __slots__ = (
-        "error_code",
-        "partition_errors",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        partition_errors: list[StopReplicaPartitionError] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.error_code = error_code
-        self.partition_errors: list[StopReplicaPartitionError] = [] if partition_errors is None else partition_errors
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[StopReplicaResponse, int]:
-        o = StopReplicaResponse.__new__(StopReplicaResponse)
-        o.unknown_tagged_fields = None
-        (o.error_code,) = _read_h(data, pos)
-        pos += 2
-        if version >= 2:
-            count, pos = read_compact_count(data, pos, 8)
-        else:
-            count, pos = read_count(data, pos, 8)
-        o.partition_errors, pos = StopReplicaPartitionError.decode_array(data, pos, version, count)
-        if version >= 2:
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 2:
-            if self.unknown_tagged_fields:
-                raise unsupported("StopReplicaResponse", "unknown_tagged_fields", version)
-        write(_pack_h(self.error_code))
-        if version >= 2:
-            write(compact_count(self.partition_errors))
-        else:
-            write(count(self.partition_errors))
-        if self.partition_errors:
-            StopReplicaPartitionError.encode_array(self.partition_errors, out, version)
-        if version >= 2:
-            if self.unknown_tagged_fields:
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class StopReplicaPartitionError(Struct):
-    __slots__ = (
-        "topic_name",
-        "partition_index",
-        "error_code",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        partition_index: int = 0,
-        error_code: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topic_name = topic_name
-        self.partition_index = partition_index
-        self.error_code = error_code
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[StopReplicaPartitionError], int]:
-        items: list[StopReplicaPartitionError] = []
-        new = StopReplicaPartitionError.__new__
-        for _ in range(length):
-            o = new(StopReplicaPartitionError)
-            o.unknown_tagged_fields = None
-            if version >= 2:
-                o.topic_name, pos = read_compact_string(data, pos)
-            else:
-                o.topic_name, pos = read_string(data, pos)
-            if version >= 2:
-                o.partition_index, o.error_code, tags = _read_ihB(data, pos)
-                pos += 7
-                if tags:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-            else:
-                o.partition_index, o.error_code = _read_ih(data, pos)
-                pos += 6
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[StopReplicaPartitionError], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 2:
-                if o.unknown_tagged_fields:
-                    raise unsupported("StopReplicaPartitionError", "unknown_tagged_fields", version)
-            if version >= 2:
-                write(compact_string(o.topic_name))
-            else:
-                write(string(o.topic_name))
-            if version >= 2:
-                if o.unknown_tagged_fields:
-                    write(_pack_ih(o.partition_index, o.error_code))
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(_pack_ihx(o.partition_index, o.error_code))
-            else:
-                write(_pack_ih(o.partition_index, o.error_code))

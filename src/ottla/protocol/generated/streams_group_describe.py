@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import Request, Response, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -48,54 +48,7 @@ _read_tB = _Format(">?B").unpack_from
 _read_uhB = _Format(">HB").unpack_from
 
 
-class StreamsGroupDescribeRequest(Message):
-    API_KEY: ClassVar[int] = 89
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 0
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "group_ids",
-        "include_authorized_operations",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        group_ids: list[str] | None = None,
-        include_authorized_operations: bool = False,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.group_ids: list[str] = [] if group_ids is None else group_ids
-        self.include_authorized_operations = include_authorized_operations
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[StreamsGroupDescribeRequest, int]:
-        o = StreamsGroupDescribeRequest.__new__(StreamsGroupDescribeRequest)
-        o.unknown_tagged_fields = None
-        count, pos = read_compact_count(data, pos, 1)
-        o.group_ids, pos = read_compact_strings(data, pos, count)
-        o.include_authorized_operations, tags = _read_tB(data, pos)
-        pos += 2
-        if tags:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        write(compact_count(self.group_ids))
-        if self.group_ids:
-            write(compact_strings(self.group_ids))
-        if self.unknown_tagged_fields:
-            write(_pack_t(self.include_authorized_operations))
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(_pack_tx(self.include_authorized_operations))
-
-
-class StreamsGroupDescribeResponse(Message):
+class StreamsGroupDescribeResponse(Response):
     API_KEY: ClassVar[int] = 89
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 0
@@ -790,3 +743,51 @@ class TopicInfo(Struct):
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
                 write(b"\x00")
+
+
+class StreamsGroupDescribeRequest(Request[StreamsGroupDescribeResponse]):
+    API_KEY: ClassVar[int] = 89
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[StreamsGroupDescribeResponse]] = StreamsGroupDescribeResponse
+
+    __slots__ = (
+        "group_ids",
+        "include_authorized_operations",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        group_ids: list[str] | None = None,
+        include_authorized_operations: bool = False,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.group_ids: list[str] = [] if group_ids is None else group_ids
+        self.include_authorized_operations = include_authorized_operations
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[StreamsGroupDescribeRequest, int]:
+        o = StreamsGroupDescribeRequest.__new__(StreamsGroupDescribeRequest)
+        o.unknown_tagged_fields = None
+        count, pos = read_compact_count(data, pos, 1)
+        o.group_ids, pos = read_compact_strings(data, pos, count)
+        o.include_authorized_operations, tags = _read_tB(data, pos)
+        pos += 2
+        if tags:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        write(compact_count(self.group_ids))
+        if self.group_ids:
+            write(compact_strings(self.group_ids))
+        if self.unknown_tagged_fields:
+            write(_pack_t(self.include_authorized_operations))
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(_pack_tx(self.include_authorized_operations))

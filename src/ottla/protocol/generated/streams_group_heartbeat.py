@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import ExplainedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -48,11 +48,391 @@ _read_tB = _Format(">?B").unpack_from
 _read_uhB = _Format(">HB").unpack_from
 
 
-class StreamsGroupHeartbeatRequest(Message):
+class StreamsGroupHeartbeatResponse(ExplainedResponse):
     API_KEY: ClassVar[int] = 88
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int] = 0
+
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "error_message",
+        "member_id",
+        "member_epoch",
+        "heartbeat_interval_ms",
+        "acceptable_recovery_lag",
+        "task_offset_interval_ms",
+        "status",
+        "active_tasks",
+        "standby_tasks",
+        "warmup_tasks",
+        "endpoint_information_epoch",
+        "partitions_by_user_endpoint",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        error_message: str | None = None,
+        member_id: str = "",
+        member_epoch: int = 0,
+        heartbeat_interval_ms: int = 0,
+        acceptable_recovery_lag: int = 0,
+        task_offset_interval_ms: int = 0,
+        status: list[Status] | None | tuple[()] = (),
+        active_tasks: list[StreamsGroupHeartbeatResponseTaskIds] | None = None,
+        standby_tasks: list[StreamsGroupHeartbeatResponseTaskIds] | None = None,
+        warmup_tasks: list[StreamsGroupHeartbeatResponseTaskIds] | None = None,
+        endpoint_information_epoch: int = 0,
+        partitions_by_user_endpoint: list[EndpointToPartitions] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.member_id = member_id
+        self.member_epoch = member_epoch
+        self.heartbeat_interval_ms = heartbeat_interval_ms
+        self.acceptable_recovery_lag = acceptable_recovery_lag
+        self.task_offset_interval_ms = task_offset_interval_ms
+        self.status: list[Status] | None = [] if isinstance(status, tuple) else status
+        self.active_tasks = active_tasks
+        self.standby_tasks = standby_tasks
+        self.warmup_tasks = warmup_tasks
+        self.endpoint_information_epoch = endpoint_information_epoch
+        self.partitions_by_user_endpoint = partitions_by_user_endpoint
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[StreamsGroupHeartbeatResponse, int]:
+        o = StreamsGroupHeartbeatResponse.__new__(StreamsGroupHeartbeatResponse)
+        o.unknown_tagged_fields = None
+        o.throttle_time_ms, o.error_code = _read_ih(data, pos)
+        pos += 6
+        o.error_message, pos = read_compact_nullable_string(data, pos)
+        o.member_id, pos = read_compact_string(data, pos)
+        o.member_epoch, o.heartbeat_interval_ms, o.acceptable_recovery_lag, o.task_offset_interval_ms = _read_iiii(data, pos)
+        pos += 16
+        count, pos = read_compact_nullable_count(data, pos, 3)
+        if count < 0:
+            o.status = None
+        else:
+            o.status, pos = Status.decode_array(data, pos, version, count)
+        count, pos = read_compact_nullable_count(data, pos, 3)
+        if count < 0:
+            o.active_tasks = None
+        else:
+            o.active_tasks, pos = StreamsGroupHeartbeatResponseTaskIds.decode_array(data, pos, version, count)
+        count, pos = read_compact_nullable_count(data, pos, 3)
+        if count < 0:
+            o.standby_tasks = None
+        else:
+            o.standby_tasks, pos = StreamsGroupHeartbeatResponseTaskIds.decode_array(data, pos, version, count)
+        count, pos = read_compact_nullable_count(data, pos, 3)
+        if count < 0:
+            o.warmup_tasks = None
+        else:
+            o.warmup_tasks, pos = StreamsGroupHeartbeatResponseTaskIds.decode_array(data, pos, version, count)
+        (o.endpoint_information_epoch,) = _read_i(data, pos)
+        pos += 4
+        count, pos = read_compact_nullable_count(data, pos, 7)
+        if count < 0:
+            o.partitions_by_user_endpoint = None
+        else:
+            o.partitions_by_user_endpoint, pos = EndpointToPartitions.decode_array(data, pos, version, count)
+        if data[pos]:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+        else:
+            pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        write(_pack_ih(self.throttle_time_ms, self.error_code))
+        write(compact_nullable_string(self.error_message))
+        write(compact_string(self.member_id))
+        write(_pack_iiii(self.member_epoch, self.heartbeat_interval_ms, self.acceptable_recovery_lag, self.task_offset_interval_ms))
+        write(compact_nullable_count(self.status))
+        if self.status:
+            Status.encode_array(self.status, out, version)
+        write(compact_nullable_count(self.active_tasks))
+        if self.active_tasks:
+            StreamsGroupHeartbeatResponseTaskIds.encode_array(self.active_tasks, out, version)
+        write(compact_nullable_count(self.standby_tasks))
+        if self.standby_tasks:
+            StreamsGroupHeartbeatResponseTaskIds.encode_array(self.standby_tasks, out, version)
+        write(compact_nullable_count(self.warmup_tasks))
+        if self.warmup_tasks:
+            StreamsGroupHeartbeatResponseTaskIds.encode_array(self.warmup_tasks, out, version)
+        write(_pack_i(self.endpoint_information_epoch))
+        write(compact_nullable_count(self.partitions_by_user_endpoint))
+        if self.partitions_by_user_endpoint:
+            EndpointToPartitions.encode_array(self.partitions_by_user_endpoint, out, version)
+        if self.unknown_tagged_fields:
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(b"\x00")
+
+
+class EndpointToPartitions(Struct):
+    __slots__ = (
+        "user_endpoint",
+        "active_partitions",
+        "standby_partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        user_endpoint: StreamsGroupHeartbeatResponseEndpoint | None = None,
+        active_partitions: list[TopicPartition] | None = None,
+        standby_partitions: list[TopicPartition] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.user_endpoint: StreamsGroupHeartbeatResponseEndpoint = StreamsGroupHeartbeatResponseEndpoint() if user_endpoint is None else user_endpoint
+        self.active_partitions: list[TopicPartition] = [] if active_partitions is None else active_partitions
+        self.standby_partitions: list[TopicPartition] = [] if standby_partitions is None else standby_partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[EndpointToPartitions], int]:
+        items: list[EndpointToPartitions] = []
+        new = EndpointToPartitions.__new__
+        for _ in range(length):
+            o = new(EndpointToPartitions)
+            o.unknown_tagged_fields = None
+            o.user_endpoint, pos = StreamsGroupHeartbeatResponseEndpoint.decode(data, pos, version)
+            count, pos = read_compact_count(data, pos, 3)
+            o.active_partitions, pos = TopicPartition.decode_array(data, pos, version, count)
+            count, pos = read_compact_count(data, pos, 3)
+            o.standby_partitions, pos = TopicPartition.decode_array(data, pos, version, count)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[EndpointToPartitions], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            o.user_endpoint.encode(out, version)
+            write(compact_count(o.active_partitions))
+            if o.active_partitions:
+                TopicPartition.encode_array(o.active_partitions, out, version)
+            write(compact_count(o.standby_partitions))
+            if o.standby_partitions:
+                TopicPartition.encode_array(o.standby_partitions, out, version)
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class Status(Struct):
+    __slots__ = (
+        "status_code",
+        "status_detail",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        status_code: int = 0,
+        status_detail: str = "",
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.status_code = status_code
+        self.status_detail = status_detail
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[Status], int]:
+        items: list[Status] = []
+        new = Status.__new__
+        for _ in range(length):
+            o = new(Status)
+            o.unknown_tagged_fields = None
+            (o.status_code,) = _read_b(data, pos)
+            pos += 1
+            o.status_detail, pos = read_compact_string(data, pos)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[Status], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(_pack_b(o.status_code))
+            write(compact_string(o.status_detail))
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class TopicPartition(Struct):
+    __slots__ = (
+        "topic",
+        "partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic: str = "",
+        partitions: list[int] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topic = topic
+        self.partitions: list[int] = [] if partitions is None else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[TopicPartition], int]:
+        items: list[TopicPartition] = []
+        new = TopicPartition.__new__
+        for _ in range(length):
+            o = new(TopicPartition)
+            o.unknown_tagged_fields = None
+            o.topic, pos = read_compact_string(data, pos)
+            count, pos = read_compact_count(data, pos, 4)
+            o.partitions, pos = read_numbers(data, pos, count, "i", 4)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[TopicPartition], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(compact_string(o.topic))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                write(numbers(o.partitions, "i"))
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class StreamsGroupHeartbeatResponseTaskIds(Struct):
+    __slots__ = (
+        "subtopology_id",
+        "partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        subtopology_id: str = "",
+        partitions: list[int] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.subtopology_id = subtopology_id
+        self.partitions: list[int] = [] if partitions is None else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[StreamsGroupHeartbeatResponseTaskIds], int]:
+        items: list[StreamsGroupHeartbeatResponseTaskIds] = []
+        new = StreamsGroupHeartbeatResponseTaskIds.__new__
+        for _ in range(length):
+            o = new(StreamsGroupHeartbeatResponseTaskIds)
+            o.unknown_tagged_fields = None
+            o.subtopology_id, pos = read_compact_string(data, pos)
+            count, pos = read_compact_count(data, pos, 4)
+            o.partitions, pos = read_numbers(data, pos, count, "i", 4)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[StreamsGroupHeartbeatResponseTaskIds], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(compact_string(o.subtopology_id))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                write(numbers(o.partitions, "i"))
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class StreamsGroupHeartbeatResponseEndpoint(Struct):
+    __slots__ = (
+        "host",
+        "port",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        host: str = "",
+        port: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.host = host
+        self.port = port
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[StreamsGroupHeartbeatResponseEndpoint, int]:
+        o = StreamsGroupHeartbeatResponseEndpoint.__new__(StreamsGroupHeartbeatResponseEndpoint)
+        o.unknown_tagged_fields = None
+        o.host, pos = read_compact_string(data, pos)
+        o.port, tags = _read_uhB(data, pos)
+        pos += 3
+        if tags:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        write(compact_string(self.host))
+        if self.unknown_tagged_fields:
+            write(_pack_uh(self.port))
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(_pack_uhx(self.port))
+
+
+class StreamsGroupHeartbeatRequest(Request[StreamsGroupHeartbeatResponse]):
+    API_KEY: ClassVar[int] = 88
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[StreamsGroupHeartbeatResponse]] = StreamsGroupHeartbeatResponse
 
     __slots__ = (
         "group_id",
@@ -662,382 +1042,3 @@ class StreamsGroupHeartbeatRequestTaskIds(Struct):
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
                 write(b"\x00")
-
-
-class StreamsGroupHeartbeatResponse(Message):
-    API_KEY: ClassVar[int] = 88
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 0
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "error_message",
-        "member_id",
-        "member_epoch",
-        "heartbeat_interval_ms",
-        "acceptable_recovery_lag",
-        "task_offset_interval_ms",
-        "status",
-        "active_tasks",
-        "standby_tasks",
-        "warmup_tasks",
-        "endpoint_information_epoch",
-        "partitions_by_user_endpoint",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        error_message: str | None = None,
-        member_id: str = "",
-        member_epoch: int = 0,
-        heartbeat_interval_ms: int = 0,
-        acceptable_recovery_lag: int = 0,
-        task_offset_interval_ms: int = 0,
-        status: list[Status] | None | tuple[()] = (),
-        active_tasks: list[StreamsGroupHeartbeatResponseTaskIds] | None = None,
-        standby_tasks: list[StreamsGroupHeartbeatResponseTaskIds] | None = None,
-        warmup_tasks: list[StreamsGroupHeartbeatResponseTaskIds] | None = None,
-        endpoint_information_epoch: int = 0,
-        partitions_by_user_endpoint: list[EndpointToPartitions] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.error_message = error_message
-        self.member_id = member_id
-        self.member_epoch = member_epoch
-        self.heartbeat_interval_ms = heartbeat_interval_ms
-        self.acceptable_recovery_lag = acceptable_recovery_lag
-        self.task_offset_interval_ms = task_offset_interval_ms
-        self.status: list[Status] | None = [] if isinstance(status, tuple) else status
-        self.active_tasks = active_tasks
-        self.standby_tasks = standby_tasks
-        self.warmup_tasks = warmup_tasks
-        self.endpoint_information_epoch = endpoint_information_epoch
-        self.partitions_by_user_endpoint = partitions_by_user_endpoint
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[StreamsGroupHeartbeatResponse, int]:
-        o = StreamsGroupHeartbeatResponse.__new__(StreamsGroupHeartbeatResponse)
-        o.unknown_tagged_fields = None
-        o.throttle_time_ms, o.error_code = _read_ih(data, pos)
-        pos += 6
-        o.error_message, pos = read_compact_nullable_string(data, pos)
-        o.member_id, pos = read_compact_string(data, pos)
-        o.member_epoch, o.heartbeat_interval_ms, o.acceptable_recovery_lag, o.task_offset_interval_ms = _read_iiii(data, pos)
-        pos += 16
-        count, pos = read_compact_nullable_count(data, pos, 3)
-        if count < 0:
-            o.status = None
-        else:
-            o.status, pos = Status.decode_array(data, pos, version, count)
-        count, pos = read_compact_nullable_count(data, pos, 3)
-        if count < 0:
-            o.active_tasks = None
-        else:
-            o.active_tasks, pos = StreamsGroupHeartbeatResponseTaskIds.decode_array(data, pos, version, count)
-        count, pos = read_compact_nullable_count(data, pos, 3)
-        if count < 0:
-            o.standby_tasks = None
-        else:
-            o.standby_tasks, pos = StreamsGroupHeartbeatResponseTaskIds.decode_array(data, pos, version, count)
-        count, pos = read_compact_nullable_count(data, pos, 3)
-        if count < 0:
-            o.warmup_tasks = None
-        else:
-            o.warmup_tasks, pos = StreamsGroupHeartbeatResponseTaskIds.decode_array(data, pos, version, count)
-        (o.endpoint_information_epoch,) = _read_i(data, pos)
-        pos += 4
-        count, pos = read_compact_nullable_count(data, pos, 7)
-        if count < 0:
-            o.partitions_by_user_endpoint = None
-        else:
-            o.partitions_by_user_endpoint, pos = EndpointToPartitions.decode_array(data, pos, version, count)
-        if data[pos]:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-        else:
-            pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        write(_pack_ih(self.throttle_time_ms, self.error_code))
-        write(compact_nullable_string(self.error_message))
-        write(compact_string(self.member_id))
-        write(_pack_iiii(self.member_epoch, self.heartbeat_interval_ms, self.acceptable_recovery_lag, self.task_offset_interval_ms))
-        write(compact_nullable_count(self.status))
-        if self.status:
-            Status.encode_array(self.status, out, version)
-        write(compact_nullable_count(self.active_tasks))
-        if self.active_tasks:
-            StreamsGroupHeartbeatResponseTaskIds.encode_array(self.active_tasks, out, version)
-        write(compact_nullable_count(self.standby_tasks))
-        if self.standby_tasks:
-            StreamsGroupHeartbeatResponseTaskIds.encode_array(self.standby_tasks, out, version)
-        write(compact_nullable_count(self.warmup_tasks))
-        if self.warmup_tasks:
-            StreamsGroupHeartbeatResponseTaskIds.encode_array(self.warmup_tasks, out, version)
-        write(_pack_i(self.endpoint_information_epoch))
-        write(compact_nullable_count(self.partitions_by_user_endpoint))
-        if self.partitions_by_user_endpoint:
-            EndpointToPartitions.encode_array(self.partitions_by_user_endpoint, out, version)
-        if self.unknown_tagged_fields:
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(b"\x00")
-
-
-class EndpointToPartitions(Struct):
-    __slots__ = (
-        "user_endpoint",
-        "active_partitions",
-        "standby_partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        user_endpoint: StreamsGroupHeartbeatResponseEndpoint | None = None,
-        active_partitions: list[TopicPartition] | None = None,
-        standby_partitions: list[TopicPartition] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.user_endpoint: StreamsGroupHeartbeatResponseEndpoint = StreamsGroupHeartbeatResponseEndpoint() if user_endpoint is None else user_endpoint
-        self.active_partitions: list[TopicPartition] = [] if active_partitions is None else active_partitions
-        self.standby_partitions: list[TopicPartition] = [] if standby_partitions is None else standby_partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[EndpointToPartitions], int]:
-        items: list[EndpointToPartitions] = []
-        new = EndpointToPartitions.__new__
-        for _ in range(length):
-            o = new(EndpointToPartitions)
-            o.unknown_tagged_fields = None
-            o.user_endpoint, pos = StreamsGroupHeartbeatResponseEndpoint.decode(data, pos, version)
-            count, pos = read_compact_count(data, pos, 3)
-            o.active_partitions, pos = TopicPartition.decode_array(data, pos, version, count)
-            count, pos = read_compact_count(data, pos, 3)
-            o.standby_partitions, pos = TopicPartition.decode_array(data, pos, version, count)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[EndpointToPartitions], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            o.user_endpoint.encode(out, version)
-            write(compact_count(o.active_partitions))
-            if o.active_partitions:
-                TopicPartition.encode_array(o.active_partitions, out, version)
-            write(compact_count(o.standby_partitions))
-            if o.standby_partitions:
-                TopicPartition.encode_array(o.standby_partitions, out, version)
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class Status(Struct):
-    __slots__ = (
-        "status_code",
-        "status_detail",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        status_code: int = 0,
-        status_detail: str = "",
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.status_code = status_code
-        self.status_detail = status_detail
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[Status], int]:
-        items: list[Status] = []
-        new = Status.__new__
-        for _ in range(length):
-            o = new(Status)
-            o.unknown_tagged_fields = None
-            (o.status_code,) = _read_b(data, pos)
-            pos += 1
-            o.status_detail, pos = read_compact_string(data, pos)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[Status], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(_pack_b(o.status_code))
-            write(compact_string(o.status_detail))
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class TopicPartition(Struct):
-    __slots__ = (
-        "topic",
-        "partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topic: str = "",
-        partitions: list[int] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topic = topic
-        self.partitions: list[int] = [] if partitions is None else partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[TopicPartition], int]:
-        items: list[TopicPartition] = []
-        new = TopicPartition.__new__
-        for _ in range(length):
-            o = new(TopicPartition)
-            o.unknown_tagged_fields = None
-            o.topic, pos = read_compact_string(data, pos)
-            count, pos = read_compact_count(data, pos, 4)
-            o.partitions, pos = read_numbers(data, pos, count, "i", 4)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[TopicPartition], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(compact_string(o.topic))
-            write(compact_count(o.partitions))
-            if o.partitions:
-                write(numbers(o.partitions, "i"))
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class StreamsGroupHeartbeatResponseTaskIds(Struct):
-    __slots__ = (
-        "subtopology_id",
-        "partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        subtopology_id: str = "",
-        partitions: list[int] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.subtopology_id = subtopology_id
-        self.partitions: list[int] = [] if partitions is None else partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[StreamsGroupHeartbeatResponseTaskIds], int]:
-        items: list[StreamsGroupHeartbeatResponseTaskIds] = []
-        new = StreamsGroupHeartbeatResponseTaskIds.__new__
-        for _ in range(length):
-            o = new(StreamsGroupHeartbeatResponseTaskIds)
-            o.unknown_tagged_fields = None
-            o.subtopology_id, pos = read_compact_string(data, pos)
-            count, pos = read_compact_count(data, pos, 4)
-            o.partitions, pos = read_numbers(data, pos, count, "i", 4)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[StreamsGroupHeartbeatResponseTaskIds], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(compact_string(o.subtopology_id))
-            write(compact_count(o.partitions))
-            if o.partitions:
-                write(numbers(o.partitions, "i"))
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class StreamsGroupHeartbeatResponseEndpoint(Struct):
-    __slots__ = (
-        "host",
-        "port",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        host: str = "",
-        port: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.host = host
-        self.port = port
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[StreamsGroupHeartbeatResponseEndpoint, int]:
-        o = StreamsGroupHeartbeatResponseEndpoint.__new__(StreamsGroupHeartbeatResponseEndpoint)
-        o.unknown_tagged_fields = None
-        o.host, pos = read_compact_string(data, pos)
-        o.port, tags = _read_uhB(data, pos)
-        pos += 3
-        if tags:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        write(compact_string(self.host))
-        if self.unknown_tagged_fields:
-            write(_pack_uh(self.port))
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(_pack_uhx(self.port))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import CodedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -39,11 +39,98 @@ _read_i = _Format(">i").unpack_from
 _read_ih = _Format(">ih").unpack_from
 
 
-class SyncGroupRequest(Message):
+class SyncGroupResponse(CodedResponse):
     API_KEY: ClassVar[int] = 14
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 5
     FLEXIBLE_FROM: ClassVar[int] = 4
+
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "protocol_type",
+        "protocol_name",
+        "assignment",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        protocol_type: str | None = None,
+        protocol_name: str | None = None,
+        assignment: bytes = b"",
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.protocol_type = protocol_type
+        self.protocol_name = protocol_name
+        self.assignment = assignment
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[SyncGroupResponse, int]:
+        o = SyncGroupResponse.__new__(SyncGroupResponse)
+        o.unknown_tagged_fields = None
+        if version >= 1:
+            o.throttle_time_ms, o.error_code = _read_ih(data, pos)
+            pos += 6
+        else:
+            o.throttle_time_ms = 0
+            (o.error_code,) = _read_h(data, pos)
+            pos += 2
+        if version >= 5:
+            o.protocol_type, pos = read_compact_nullable_string(data, pos)
+        else:
+            o.protocol_type = None
+        if version >= 5:
+            o.protocol_name, pos = read_compact_nullable_string(data, pos)
+        else:
+            o.protocol_name = None
+        if version >= 4:
+            o.assignment, pos = read_compact_bytes(data, pos)
+        else:
+            o.assignment, pos = read_bytes(data, pos)
+        if version >= 4:
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 4:
+            if self.unknown_tagged_fields:
+                raise unsupported("SyncGroupResponse", "unknown_tagged_fields", version)
+        if version >= 1:
+            write(_pack_ih(self.throttle_time_ms, self.error_code))
+        else:
+            write(_pack_h(self.error_code))
+        if version >= 5:
+            write(compact_nullable_string(self.protocol_type))
+        if version >= 5:
+            write(compact_nullable_string(self.protocol_name))
+        if version >= 4:
+            write(compact_bytes(self.assignment))
+        else:
+            write(sized_bytes(self.assignment))
+        if version >= 4:
+            if self.unknown_tagged_fields:
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class SyncGroupRequest(Request[SyncGroupResponse]):
+    API_KEY: ClassVar[int] = 14
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 5
+    FLEXIBLE_FROM: ClassVar[int] = 4
+    RESPONSE: ClassVar[type[SyncGroupResponse]] = SyncGroupResponse
 
     __slots__ = (
         "group_id",
@@ -218,89 +305,3 @@ class SyncGroupRequestAssignment(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-
-
-class SyncGroupResponse(Message):
-    API_KEY: ClassVar[int] = 14
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 5
-    FLEXIBLE_FROM: ClassVar[int] = 4
-
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "protocol_type",
-        "protocol_name",
-        "assignment",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        protocol_type: str | None = None,
-        protocol_name: str | None = None,
-        assignment: bytes = b"",
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.protocol_type = protocol_type
-        self.protocol_name = protocol_name
-        self.assignment = assignment
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[SyncGroupResponse, int]:
-        o = SyncGroupResponse.__new__(SyncGroupResponse)
-        o.unknown_tagged_fields = None
-        if version >= 1:
-            o.throttle_time_ms, o.error_code = _read_ih(data, pos)
-            pos += 6
-        else:
-            o.throttle_time_ms = 0
-            (o.error_code,) = _read_h(data, pos)
-            pos += 2
-        if version >= 5:
-            o.protocol_type, pos = read_compact_nullable_string(data, pos)
-        else:
-            o.protocol_type = None
-        if version >= 5:
-            o.protocol_name, pos = read_compact_nullable_string(data, pos)
-        else:
-            o.protocol_name = None
-        if version >= 4:
-            o.assignment, pos = read_compact_bytes(data, pos)
-        else:
-            o.assignment, pos = read_bytes(data, pos)
-        if version >= 4:
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 4:
-            if self.unknown_tagged_fields:
-                raise unsupported("SyncGroupResponse", "unknown_tagged_fields", version)
-        if version >= 1:
-            write(_pack_ih(self.throttle_time_ms, self.error_code))
-        else:
-            write(_pack_h(self.error_code))
-        if version >= 5:
-            write(compact_nullable_string(self.protocol_type))
-        if version >= 5:
-            write(compact_nullable_string(self.protocol_name))
-        if version >= 4:
-            write(compact_bytes(self.assignment))
-        else:
-            write(sized_bytes(self.assignment))
-        if version >= 4:
-            if self.unknown_tagged_fields:
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(b"\x00")

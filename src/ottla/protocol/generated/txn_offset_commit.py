@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import Request, Response, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -43,11 +43,195 @@ _read_qh = _Format(">qh").unpack_from
 _read_qhi = _Format(">qhi").unpack_from
 
 
-class TxnOffsetCommitRequest(Message):
+class TxnOffsetCommitResponse(Response):
     API_KEY: ClassVar[int] = 28
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 5
     FLEXIBLE_FROM: ClassVar[int] = 3
+
+    __slots__ = (
+        "throttle_time_ms",
+        "topics",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        topics: list[TxnOffsetCommitResponseTopic] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.topics: list[TxnOffsetCommitResponseTopic] = [] if topics is None else topics
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[TxnOffsetCommitResponse, int]:
+        o = TxnOffsetCommitResponse.__new__(TxnOffsetCommitResponse)
+        o.unknown_tagged_fields = None
+        (o.throttle_time_ms,) = _read_i(data, pos)
+        pos += 4
+        if version >= 3:
+            count, pos = read_compact_count(data, pos, 3)
+        else:
+            count, pos = read_count(data, pos, 6)
+        o.topics, pos = TxnOffsetCommitResponseTopic.decode_array(data, pos, version, count)
+        if version >= 3:
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 3:
+            if self.unknown_tagged_fields:
+                raise unsupported("TxnOffsetCommitResponse", "unknown_tagged_fields", version)
+        write(_pack_i(self.throttle_time_ms))
+        if version >= 3:
+            write(compact_count(self.topics))
+        else:
+            write(count(self.topics))
+        if self.topics:
+            TxnOffsetCommitResponseTopic.encode_array(self.topics, out, version)
+        if version >= 3:
+            if self.unknown_tagged_fields:
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class TxnOffsetCommitResponsePartition(Struct):
+    __slots__ = (
+        "partition_index",
+        "error_code",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        partition_index: int = 0,
+        error_code: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.partition_index = partition_index
+        self.error_code = error_code
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[TxnOffsetCommitResponsePartition], int]:
+        items: list[TxnOffsetCommitResponsePartition] = []
+        new = TxnOffsetCommitResponsePartition.__new__
+        for _ in range(length):
+            o = new(TxnOffsetCommitResponsePartition)
+            o.unknown_tagged_fields = None
+            if version >= 3:
+                o.partition_index, o.error_code, tags = _read_ihB(data, pos)
+                pos += 7
+                if tags:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+            else:
+                o.partition_index, o.error_code = _read_ih(data, pos)
+                pos += 6
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[TxnOffsetCommitResponsePartition], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 3:
+                if o.unknown_tagged_fields:
+                    raise unsupported("TxnOffsetCommitResponsePartition", "unknown_tagged_fields", version)
+            if version >= 3:
+                if o.unknown_tagged_fields:
+                    write(_pack_ih(o.partition_index, o.error_code))
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(_pack_ihx(o.partition_index, o.error_code))
+            else:
+                write(_pack_ih(o.partition_index, o.error_code))
+
+
+class TxnOffsetCommitResponseTopic(Struct):
+    __slots__ = (
+        "name",
+        "partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        partitions: list[TxnOffsetCommitResponsePartition] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.name = name
+        self.partitions: list[TxnOffsetCommitResponsePartition] = [] if partitions is None else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[TxnOffsetCommitResponseTopic], int]:
+        items: list[TxnOffsetCommitResponseTopic] = []
+        new = TxnOffsetCommitResponseTopic.__new__
+        for _ in range(length):
+            o = new(TxnOffsetCommitResponseTopic)
+            o.unknown_tagged_fields = None
+            if version >= 3:
+                o.name, pos = read_compact_string(data, pos)
+            else:
+                o.name, pos = read_string(data, pos)
+            if version >= 3:
+                count, pos = read_compact_count(data, pos, 7)
+            else:
+                count, pos = read_count(data, pos, 6)
+            o.partitions, pos = TxnOffsetCommitResponsePartition.decode_array(data, pos, version, count)
+            if version >= 3:
+                if data[pos]:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+                else:
+                    pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[TxnOffsetCommitResponseTopic], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 3:
+                if o.unknown_tagged_fields:
+                    raise unsupported("TxnOffsetCommitResponseTopic", "unknown_tagged_fields", version)
+            if version >= 3:
+                write(compact_string(o.name))
+            else:
+                write(string(o.name))
+            if version >= 3:
+                write(compact_count(o.partitions))
+            else:
+                write(count(o.partitions))
+            if o.partitions:
+                TxnOffsetCommitResponsePartition.encode_array(o.partitions, out, version)
+            if version >= 3:
+                if o.unknown_tagged_fields:
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(b"\x00")
+
+
+class TxnOffsetCommitRequest(Request[TxnOffsetCommitResponse]):
+    API_KEY: ClassVar[int] = 28
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 5
+    FLEXIBLE_FROM: ClassVar[int] = 3
+    RESPONSE: ClassVar[type[TxnOffsetCommitResponse]] = TxnOffsetCommitResponse
 
     __slots__ = (
         "transactional_id",
@@ -298,189 +482,6 @@ class TxnOffsetCommitRequestTopic(Struct):
                 write(count(o.partitions))
             if o.partitions:
                 TxnOffsetCommitRequestPartition.encode_array(o.partitions, out, version)
-            if version >= 3:
-                if o.unknown_tagged_fields:
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(b"\x00")
-
-
-class TxnOffsetCommitResponse(Message):
-    API_KEY: ClassVar[int] = 28
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 5
-    FLEXIBLE_FROM: ClassVar[int] = 3
-
-    __slots__ = (
-        "throttle_time_ms",
-        "topics",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        topics: list[TxnOffsetCommitResponseTopic] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.topics: list[TxnOffsetCommitResponseTopic] = [] if topics is None else topics
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[TxnOffsetCommitResponse, int]:
-        o = TxnOffsetCommitResponse.__new__(TxnOffsetCommitResponse)
-        o.unknown_tagged_fields = None
-        (o.throttle_time_ms,) = _read_i(data, pos)
-        pos += 4
-        if version >= 3:
-            count, pos = read_compact_count(data, pos, 3)
-        else:
-            count, pos = read_count(data, pos, 6)
-        o.topics, pos = TxnOffsetCommitResponseTopic.decode_array(data, pos, version, count)
-        if version >= 3:
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 3:
-            if self.unknown_tagged_fields:
-                raise unsupported("TxnOffsetCommitResponse", "unknown_tagged_fields", version)
-        write(_pack_i(self.throttle_time_ms))
-        if version >= 3:
-            write(compact_count(self.topics))
-        else:
-            write(count(self.topics))
-        if self.topics:
-            TxnOffsetCommitResponseTopic.encode_array(self.topics, out, version)
-        if version >= 3:
-            if self.unknown_tagged_fields:
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class TxnOffsetCommitResponsePartition(Struct):
-    __slots__ = (
-        "partition_index",
-        "error_code",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        error_code: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.partition_index = partition_index
-        self.error_code = error_code
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[TxnOffsetCommitResponsePartition], int]:
-        items: list[TxnOffsetCommitResponsePartition] = []
-        new = TxnOffsetCommitResponsePartition.__new__
-        for _ in range(length):
-            o = new(TxnOffsetCommitResponsePartition)
-            o.unknown_tagged_fields = None
-            if version >= 3:
-                o.partition_index, o.error_code, tags = _read_ihB(data, pos)
-                pos += 7
-                if tags:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-            else:
-                o.partition_index, o.error_code = _read_ih(data, pos)
-                pos += 6
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[TxnOffsetCommitResponsePartition], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 3:
-                if o.unknown_tagged_fields:
-                    raise unsupported("TxnOffsetCommitResponsePartition", "unknown_tagged_fields", version)
-            if version >= 3:
-                if o.unknown_tagged_fields:
-                    write(_pack_ih(o.partition_index, o.error_code))
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(_pack_ihx(o.partition_index, o.error_code))
-            else:
-                write(_pack_ih(o.partition_index, o.error_code))
-
-
-class TxnOffsetCommitResponseTopic(Struct):
-    __slots__ = (
-        "name",
-        "partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partitions: list[TxnOffsetCommitResponsePartition] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.name = name
-        self.partitions: list[TxnOffsetCommitResponsePartition] = [] if partitions is None else partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[TxnOffsetCommitResponseTopic], int]:
-        items: list[TxnOffsetCommitResponseTopic] = []
-        new = TxnOffsetCommitResponseTopic.__new__
-        for _ in range(length):
-            o = new(TxnOffsetCommitResponseTopic)
-            o.unknown_tagged_fields = None
-            if version >= 3:
-                o.name, pos = read_compact_string(data, pos)
-            else:
-                o.name, pos = read_string(data, pos)
-            if version >= 3:
-                count, pos = read_compact_count(data, pos, 7)
-            else:
-                count, pos = read_count(data, pos, 6)
-            o.partitions, pos = TxnOffsetCommitResponsePartition.decode_array(data, pos, version, count)
-            if version >= 3:
-                if data[pos]:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-                else:
-                    pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[TxnOffsetCommitResponseTopic], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 3:
-                if o.unknown_tagged_fields:
-                    raise unsupported("TxnOffsetCommitResponseTopic", "unknown_tagged_fields", version)
-            if version >= 3:
-                write(compact_string(o.name))
-            else:
-                write(string(o.name))
-            if version >= 3:
-                write(compact_count(o.partitions))
-            else:
-                write(count(o.partitions))
-            if o.partitions:
-                TxnOffsetCommitResponsePartition.encode_array(o.partitions, out, version)
             if version >= 3:
                 if o.unknown_tagged_fields:
                     write_tags(out, [], o.unknown_tagged_fields)

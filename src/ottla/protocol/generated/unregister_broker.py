@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message
+from ottla.protocol.message import ExplainedResponse, Request
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -23,46 +23,7 @@ _read_iB = _Format(">iB").unpack_from
 _read_ih = _Format(">ih").unpack_from
 
 
-class UnregisterBrokerRequest(Message):
-    API_KEY: ClassVar[int] = 64
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 0
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "broker_id",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        broker_id: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.broker_id = broker_id
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[UnregisterBrokerRequest, int]:
-        o = UnregisterBrokerRequest.__new__(UnregisterBrokerRequest)
-        o.unknown_tagged_fields = None
-        o.broker_id, tags = _read_iB(data, pos)
-        pos += 5
-        if tags:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if self.unknown_tagged_fields:
-            write(_pack_i(self.broker_id))
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(_pack_ix(self.broker_id))
-
-
-class UnregisterBrokerResponse(Message):
+class UnregisterBrokerResponse(ExplainedResponse):
     API_KEY: ClassVar[int] = 64
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 0
@@ -109,3 +70,43 @@ class UnregisterBrokerResponse(Message):
             write_tags(out, [], self.unknown_tagged_fields)
         else:
             write(b"\x00")
+
+
+class UnregisterBrokerRequest(Request[UnregisterBrokerResponse]):
+    API_KEY: ClassVar[int] = 64
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[UnregisterBrokerResponse]] = UnregisterBrokerResponse
+
+    __slots__ = (
+        "broker_id",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        broker_id: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.broker_id = broker_id
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[UnregisterBrokerRequest, int]:
+        o = UnregisterBrokerRequest.__new__(UnregisterBrokerRequest)
+        o.unknown_tagged_fields = None
+        o.broker_id, tags = _read_iB(data, pos)
+        pos += 5
+        if tags:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if self.unknown_tagged_fields:
+            write(_pack_i(self.broker_id))
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(_pack_ix(self.broker_id))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import ExplainedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -38,11 +38,129 @@ _read_ih = _Format(">ih").unpack_from
 _read_tB = _Format(">?B").unpack_from
 
 
-class UpdateFeaturesRequest(Message):
+class UpdateFeaturesResponse(ExplainedResponse):
     API_KEY: ClassVar[int] = 57
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 2
     FLEXIBLE_FROM: ClassVar[int] = 0
+
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "error_message",
+        "results",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        error_message: str | None = "",
+        results: list[UpdatableFeatureResult] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.results: list[UpdatableFeatureResult] = [] if results is None else results
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[UpdateFeaturesResponse, int]:
+        o = UpdateFeaturesResponse.__new__(UpdateFeaturesResponse)
+        o.unknown_tagged_fields = None
+        o.throttle_time_ms, o.error_code = _read_ih(data, pos)
+        pos += 6
+        o.error_message, pos = read_compact_nullable_string(data, pos)
+        if version >= 2:
+            o.results = []
+        else:
+            count, pos = read_compact_count(data, pos, 5)
+            o.results, pos = UpdatableFeatureResult.decode_array(data, pos, version, count)
+        if data[pos]:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+        else:
+            pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        write(_pack_ih(self.throttle_time_ms, self.error_code))
+        write(compact_nullable_string(self.error_message))
+        if version >= 2:
+            pass
+        else:
+            write(compact_count(self.results))
+            if self.results:
+                UpdatableFeatureResult.encode_array(self.results, out, version)
+        if self.unknown_tagged_fields:
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(b"\x00")
+
+
+class UpdatableFeatureResult(Struct):
+    __slots__ = (
+        "feature",
+        "error_code",
+        "error_message",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        feature: str = "",
+        error_code: int = 0,
+        error_message: str | None = "",
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.feature = feature
+        self.error_code = error_code
+        self.error_message = error_message
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[UpdatableFeatureResult], int]:
+        items: list[UpdatableFeatureResult] = []
+        new = UpdatableFeatureResult.__new__
+        for _ in range(length):
+            o = new(UpdatableFeatureResult)
+            o.unknown_tagged_fields = None
+            o.feature, pos = read_compact_string(data, pos)
+            (o.error_code,) = _read_h(data, pos)
+            pos += 2
+            o.error_message, pos = read_compact_nullable_string(data, pos)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[UpdatableFeatureResult], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(compact_string(o.feature))
+            write(_pack_h(o.error_code))
+            write(compact_nullable_string(o.error_message))
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class UpdateFeaturesRequest(Request[UpdateFeaturesResponse]):
+    API_KEY: ClassVar[int] = 57
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 2
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[UpdateFeaturesResponse]] = UpdateFeaturesResponse
 
     __slots__ = (
         "timeout_ms",
@@ -179,120 +297,3 @@ class FeatureUpdateKey(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(_pack_htx(o.max_version_level, o.allow_downgrade))
-
-
-class UpdateFeaturesResponse(Message):
-    API_KEY: ClassVar[int] = 57
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 2
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "error_message",
-        "results",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        error_message: str | None = "",
-        results: list[UpdatableFeatureResult] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.error_message = error_message
-        self.results: list[UpdatableFeatureResult] = [] if results is None else results
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[UpdateFeaturesResponse, int]:
-        o = UpdateFeaturesResponse.__new__(UpdateFeaturesResponse)
-        o.unknown_tagged_fields = None
-        o.throttle_time_ms, o.error_code = _read_ih(data, pos)
-        pos += 6
-        o.error_message, pos = read_compact_nullable_string(data, pos)
-        if version >= 2:
-            o.results = []
-        else:
-            count, pos = read_compact_count(data, pos, 5)
-            o.results, pos = UpdatableFeatureResult.decode_array(data, pos, version, count)
-        if data[pos]:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-        else:
-            pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        write(_pack_ih(self.throttle_time_ms, self.error_code))
-        write(compact_nullable_string(self.error_message))
-        if version >= 2:
-            pass
-        else:
-            write(compact_count(self.results))
-            if self.results:
-                UpdatableFeatureResult.encode_array(self.results, out, version)
-        if self.unknown_tagged_fields:
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(b"\x00")
-
-
-class UpdatableFeatureResult(Struct):
-    __slots__ = (
-        "feature",
-        "error_code",
-        "error_message",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        feature: str = "",
-        error_code: int = 0,
-        error_message: str | None = "",
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.feature = feature
-        self.error_code = error_code
-        self.error_message = error_message
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[UpdatableFeatureResult], int]:
-        items: list[UpdatableFeatureResult] = []
-        new = UpdatableFeatureResult.__new__
-        for _ in range(length):
-            o = new(UpdatableFeatureResult)
-            o.unknown_tagged_fields = None
-            o.feature, pos = read_compact_string(data, pos)
-            (o.error_code,) = _read_h(data, pos)
-            pos += 2
-            o.error_message, pos = read_compact_nullable_string(data, pos)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[UpdatableFeatureResult], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(compact_string(o.feature))
-            write(_pack_h(o.error_code))
-            write(compact_nullable_string(o.error_message))
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")

@@ -7,7 +7,7 @@ from struct import Struct as _Format
 from typing import ClassVar
 
 from ottla.common.errors import ProtocolViolation
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import CodedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -53,11 +53,61 @@ _read_itiq = _Format(">i?iq").unpack_from
 _read_u = _Format(">16s").unpack_from
 
 
-class UpdateMetadataRequest(Message):
+class UpdateMetadataResponse(CodedResponse):
     API_KEY: ClassVar[int] = 6
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 8
     FLEXIBLE_FROM: ClassVar[int] = 6
+
+    __slots__ = (
+        "error_code",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        error_code: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.error_code = error_code
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[UpdateMetadataResponse, int]:
+        o = UpdateMetadataResponse.__new__(UpdateMetadataResponse)
+        o.unknown_tagged_fields = None
+        if version >= 6:
+            o.error_code, tags = _read_hB(data, pos)
+            pos += 3
+            if tags:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        else:
+            (o.error_code,) = _read_h(data, pos)
+            pos += 2
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if version < 6:
+            if self.unknown_tagged_fields:
+                raise unsupported("UpdateMetadataResponse", "unknown_tagged_fields", version)
+        if version >= 6:
+            if self.unknown_tagged_fields:
+                write(_pack_h(self.error_code))
+                write_tags(out, [], self.unknown_tagged_fields)
+            else:
+                write(_pack_hx(self.error_code))
+        else:
+            write(_pack_h(self.error_code))
+
+
+class UpdateMetadataRequest(Request[UpdateMetadataResponse]):
+    API_KEY: ClassVar[int] = 6
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 8
+    FLEXIBLE_FROM: ClassVar[int] = 6
+    RESPONSE: ClassVar[type[UpdateMetadataResponse]] = UpdateMetadataResponse
 
     __slots__ = (
         "controller_id",
@@ -593,52 +643,3 @@ class UpdateMetadataPartitionState(Struct):
                     write_tags(out, [], o.unknown_tagged_fields)
                 else:
                     write(b"\x00")
-
-
-class UpdateMetadataResponse(Message):
-    API_KEY: ClassVar[int] = 6
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 8
-    FLEXIBLE_FROM: ClassVar[int] = 6
-
-    __slots__ = (
-        "error_code",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        error_code: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.error_code = error_code
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[UpdateMetadataResponse, int]:
-        o = UpdateMetadataResponse.__new__(UpdateMetadataResponse)
-        o.unknown_tagged_fields = None
-        if version >= 6:
-            o.error_code, tags = _read_hB(data, pos)
-            pos += 3
-            if tags:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        else:
-            (o.error_code,) = _read_h(data, pos)
-            pos += 2
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if version < 6:
-            if self.unknown_tagged_fields:
-                raise unsupported("UpdateMetadataResponse", "unknown_tagged_fields", version)
-        if version >= 6:
-            if self.unknown_tagged_fields:
-                write(_pack_h(self.error_code))
-                write_tags(out, [], self.unknown_tagged_fields)
-            else:
-                write(_pack_hx(self.error_code))
-        else:
-            write(_pack_h(self.error_code))

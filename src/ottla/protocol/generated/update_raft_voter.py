@@ -7,7 +7,7 @@ from struct import Struct as _Format
 from typing import ClassVar
 
 from ottla.common.errors import ProtocolViolation
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import CodedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -42,11 +42,129 @@ _read_iiu = _Format(">ii16s").unpack_from
 _read_uhB = _Format(">HB").unpack_from
 
 
-class UpdateRaftVoterRequest(Message):
+class UpdateRaftVoterResponse(CodedResponse):
     API_KEY: ClassVar[int] = 82
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 0
     FLEXIBLE_FROM: ClassVar[int] = 0
+
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "current_leader",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        current_leader: CurrentLeader | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.current_leader: CurrentLeader = CurrentLeader() if current_leader is None else current_leader
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[UpdateRaftVoterResponse, int]:
+        o = UpdateRaftVoterResponse.__new__(UpdateRaftVoterResponse)
+        o.current_leader = CurrentLeader()
+        o.unknown_tagged_fields = None
+        o.throttle_time_ms, o.error_code, tags = _read_ihB(data, pos)
+        pos += 7
+        if tags:
+            pos = o._decode_tags(data, pos - 1, version)
+        return o, pos
+
+    def _decode_tags(self, data: bytes, pos: int, version: int) -> int:
+        tags, pos = read_tag_count(data, pos)
+        unknown: UnknownTags = []
+        for _ in range(tags):
+            tag, pos, end = read_tag(data, pos)
+            if tag == 0:
+                self.current_leader, pos = CurrentLeader.decode(data, pos, version)
+            else:
+                unknown.append((tag, data[pos:end]))
+                pos = end
+            if pos != end:
+                raise ProtocolViolation(f"tag {tag} ends at {pos} and not at {end}")
+        self.unknown_tagged_fields = unknown or None
+        return pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        if self.unknown_tagged_fields or self.current_leader.leader_id != -1 or self.current_leader.leader_epoch != -1 or self.current_leader.host != "" or self.current_leader.port != 0 or self.current_leader.unknown_tagged_fields:
+            write(_pack_ih(self.throttle_time_ms, self.error_code))
+            self._encode_tags(out, version)
+        else:
+            write(_pack_ihx(self.throttle_time_ms, self.error_code))
+
+    def _encode_tags(self, target: Writer, version: int) -> None:
+        known: UnknownTags = []
+        if self.current_leader.leader_id != -1 or self.current_leader.leader_epoch != -1 or self.current_leader.host != "" or self.current_leader.port != 0 or self.current_leader.unknown_tagged_fields:
+            out = Writer()
+            self.current_leader.encode(out, version)
+            known.append((0, out.getvalue()))
+        write_tags(target, known, self.unknown_tagged_fields)
+
+
+class CurrentLeader(Struct):
+    __slots__ = (
+        "leader_id",
+        "leader_epoch",
+        "host",
+        "port",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        leader_id: int = -1,
+        leader_epoch: int = -1,
+        host: str = "",
+        port: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.leader_id = leader_id
+        self.leader_epoch = leader_epoch
+        self.host = host
+        self.port = port
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[CurrentLeader, int]:
+        o = CurrentLeader.__new__(CurrentLeader)
+        o.unknown_tagged_fields = None
+        o.leader_id, o.leader_epoch = _read_ii(data, pos)
+        pos += 8
+        o.host, pos = read_compact_string(data, pos)
+        o.port, tags = _read_iB(data, pos)
+        pos += 5
+        if tags:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        write(_pack_ii(self.leader_id, self.leader_epoch))
+        write(compact_string(self.host))
+        if self.unknown_tagged_fields:
+            write(_pack_i(self.port))
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(_pack_ix(self.port))
+
+
+class UpdateRaftVoterRequest(Request[UpdateRaftVoterResponse]):
+    API_KEY: ClassVar[int] = 82
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[UpdateRaftVoterResponse]] = UpdateRaftVoterResponse
 
     __slots__ = (
         "cluster_id",
@@ -194,120 +312,3 @@ class KRaftVersionFeature(Struct):
             write_tags(out, [], self.unknown_tagged_fields)
         else:
             write(_pack_hhx(self.min_supported_version, self.max_supported_version))
-
-
-class UpdateRaftVoterResponse(Message):
-    API_KEY: ClassVar[int] = 82
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 0
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "throttle_time_ms",
-        "error_code",
-        "current_leader",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        throttle_time_ms: int = 0,
-        error_code: int = 0,
-        current_leader: CurrentLeader | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.throttle_time_ms = throttle_time_ms
-        self.error_code = error_code
-        self.current_leader: CurrentLeader = CurrentLeader() if current_leader is None else current_leader
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[UpdateRaftVoterResponse, int]:
-        o = UpdateRaftVoterResponse.__new__(UpdateRaftVoterResponse)
-        o.current_leader = CurrentLeader()
-        o.unknown_tagged_fields = None
-        o.throttle_time_ms, o.error_code, tags = _read_ihB(data, pos)
-        pos += 7
-        if tags:
-            pos = o._decode_tags(data, pos - 1, version)
-        return o, pos
-
-    def _decode_tags(self, data: bytes, pos: int, version: int) -> int:
-        tags, pos = read_tag_count(data, pos)
-        unknown: UnknownTags = []
-        for _ in range(tags):
-            tag, pos, end = read_tag(data, pos)
-            if tag == 0:
-                self.current_leader, pos = CurrentLeader.decode(data, pos, version)
-            else:
-                unknown.append((tag, data[pos:end]))
-                pos = end
-            if pos != end:
-                raise ProtocolViolation(f"tag {tag} ends at {pos} and not at {end}")
-        self.unknown_tagged_fields = unknown or None
-        return pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        if self.unknown_tagged_fields or self.current_leader.leader_id != -1 or self.current_leader.leader_epoch != -1 or self.current_leader.host != "" or self.current_leader.port != 0 or self.current_leader.unknown_tagged_fields:
-            write(_pack_ih(self.throttle_time_ms, self.error_code))
-            self._encode_tags(out, version)
-        else:
-            write(_pack_ihx(self.throttle_time_ms, self.error_code))
-
-    def _encode_tags(self, target: Writer, version: int) -> None:
-        known: UnknownTags = []
-        if self.current_leader.leader_id != -1 or self.current_leader.leader_epoch != -1 or self.current_leader.host != "" or self.current_leader.port != 0 or self.current_leader.unknown_tagged_fields:
-            out = Writer()
-            self.current_leader.encode(out, version)
-            known.append((0, out.getvalue()))
-        write_tags(target, known, self.unknown_tagged_fields)
-
-
-class CurrentLeader(Struct):
-    __slots__ = (
-        "leader_id",
-        "leader_epoch",
-        "host",
-        "port",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        leader_id: int = -1,
-        leader_epoch: int = -1,
-        host: str = "",
-        port: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.leader_id = leader_id
-        self.leader_epoch = leader_epoch
-        self.host = host
-        self.port = port
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[CurrentLeader, int]:
-        o = CurrentLeader.__new__(CurrentLeader)
-        o.unknown_tagged_fields = None
-        o.leader_id, o.leader_epoch = _read_ii(data, pos)
-        pos += 8
-        o.host, pos = read_compact_string(data, pos)
-        o.port, tags = _read_iB(data, pos)
-        pos += 5
-        if tags:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        write(_pack_ii(self.leader_id, self.leader_epoch))
-        write(compact_string(self.host))
-        if self.unknown_tagged_fields:
-            write(_pack_i(self.port))
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(_pack_ix(self.port))

@@ -7,7 +7,7 @@ from struct import Struct as _Format
 from typing import ClassVar
 
 from ottla.common.errors import ProtocolViolation
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import CodedResponse, Request, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -46,210 +46,7 @@ _read_iiiuuiqtB = _Format(">iii16s16siq?B").unpack_from
 _read_uhB = _Format(">HB").unpack_from
 
 
-class VoteRequest(Message):
-    API_KEY: ClassVar[int] = 52
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 2
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "cluster_id",
-        "voter_id",
-        "topics",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        cluster_id: str | None = None,
-        voter_id: int = -1,
-        topics: list[VoteRequestTopicData] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.cluster_id = cluster_id
-        self.voter_id = voter_id
-        self.topics: list[VoteRequestTopicData] = [] if topics is None else topics
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[VoteRequest, int]:
-        o = VoteRequest.__new__(VoteRequest)
-        o.unknown_tagged_fields = None
-        o.cluster_id, pos = read_compact_nullable_string(data, pos)
-        if version >= 1:
-            (o.voter_id,) = _read_i(data, pos)
-            pos += 4
-        else:
-            o.voter_id = -1
-        count, pos = read_compact_count(data, pos, 3)
-        o.topics, pos = VoteRequestTopicData.decode_array(data, pos, version, count)
-        if data[pos]:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-        else:
-            pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        write(compact_nullable_string(self.cluster_id))
-        if version >= 1:
-            write(_pack_i(self.voter_id))
-        write(compact_count(self.topics))
-        if self.topics:
-            VoteRequestTopicData.encode_array(self.topics, out, version)
-        if self.unknown_tagged_fields:
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(b"\x00")
-
-
-class VoteRequestPartitionData(Struct):
-    __slots__ = (
-        "partition_index",
-        "replica_epoch",
-        "replica_id",
-        "replica_directory_id",
-        "voter_directory_id",
-        "last_offset_epoch",
-        "last_offset",
-        "pre_vote",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        partition_index: int = 0,
-        replica_epoch: int = 0,
-        replica_id: int = 0,
-        replica_directory_id: bytes = ZERO_UUID,
-        voter_directory_id: bytes = ZERO_UUID,
-        last_offset_epoch: int = 0,
-        last_offset: int = 0,
-        pre_vote: bool = False,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.partition_index = partition_index
-        self.replica_epoch = replica_epoch
-        self.replica_id = replica_id
-        self.replica_directory_id = replica_directory_id
-        self.voter_directory_id = voter_directory_id
-        self.last_offset_epoch = last_offset_epoch
-        self.last_offset = last_offset
-        self.pre_vote = pre_vote
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[VoteRequestPartitionData], int]:
-        items: list[VoteRequestPartitionData] = []
-        new = VoteRequestPartitionData.__new__
-        for _ in range(length):
-            o = new(VoteRequestPartitionData)
-            o.unknown_tagged_fields = None
-            if version >= 2:
-                o.partition_index, o.replica_epoch, o.replica_id, o.replica_directory_id, o.voter_directory_id, o.last_offset_epoch, o.last_offset, o.pre_vote, tags = _read_iiiuuiqtB(data, pos)
-                pos += 58
-                if tags:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-            elif version >= 1:
-                o.pre_vote = False
-                o.partition_index, o.replica_epoch, o.replica_id, o.replica_directory_id, o.voter_directory_id, o.last_offset_epoch, o.last_offset, tags = _read_iiiuuiqB(data, pos)
-                pos += 57
-                if tags:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-            else:
-                o.replica_directory_id = ZERO_UUID
-                o.voter_directory_id = ZERO_UUID
-                o.pre_vote = False
-                o.partition_index, o.replica_epoch, o.replica_id, o.last_offset_epoch, o.last_offset, tags = _read_iiiiqB(data, pos)
-                pos += 25
-                if tags:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[VoteRequestPartitionData], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            if version < 2:
-                if o.pre_vote:
-                    raise unsupported("VoteRequestPartitionData", "pre_vote", version)
-            if version >= 2:
-                if o.unknown_tagged_fields:
-                    write(_pack_iiiuuiqt(o.partition_index, o.replica_epoch, o.replica_id, o.replica_directory_id, o.voter_directory_id, o.last_offset_epoch, o.last_offset, o.pre_vote))
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(_pack_iiiuuiqtx(o.partition_index, o.replica_epoch, o.replica_id, o.replica_directory_id, o.voter_directory_id, o.last_offset_epoch, o.last_offset, o.pre_vote))
-            elif version >= 1:
-                if o.unknown_tagged_fields:
-                    write(_pack_iiiuuiq(o.partition_index, o.replica_epoch, o.replica_id, o.replica_directory_id, o.voter_directory_id, o.last_offset_epoch, o.last_offset))
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(_pack_iiiuuiqx(o.partition_index, o.replica_epoch, o.replica_id, o.replica_directory_id, o.voter_directory_id, o.last_offset_epoch, o.last_offset))
-            else:
-                if o.unknown_tagged_fields:
-                    write(_pack_iiiiq(o.partition_index, o.replica_epoch, o.replica_id, o.last_offset_epoch, o.last_offset))
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(_pack_iiiiqx(o.partition_index, o.replica_epoch, o.replica_id, o.last_offset_epoch, o.last_offset))
-
-
-class VoteRequestTopicData(Struct):
-    __slots__ = (
-        "topic_name",
-        "partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_name: str = "",
-        partitions: list[VoteRequestPartitionData] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topic_name = topic_name
-        self.partitions: list[VoteRequestPartitionData] = [] if partitions is None else partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[VoteRequestTopicData], int]:
-        items: list[VoteRequestTopicData] = []
-        new = VoteRequestTopicData.__new__
-        for _ in range(length):
-            o = new(VoteRequestTopicData)
-            o.unknown_tagged_fields = None
-            o.topic_name, pos = read_compact_string(data, pos)
-            count, pos = read_compact_count(data, pos, 25)
-            o.partitions, pos = VoteRequestPartitionData.decode_array(data, pos, version, count)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[VoteRequestTopicData], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(compact_string(o.topic_name))
-            write(compact_count(o.partitions))
-            if o.partitions:
-                VoteRequestPartitionData.encode_array(o.partitions, out, version)
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class VoteResponse(Message):
+class VoteResponse(CodedResponse):
     API_KEY: ClassVar[int] = 52
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 2
@@ -490,3 +287,207 @@ class NodeEndpoint(Struct):
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
                 write(_pack_uhx(o.port))
+
+
+class VoteRequest(Request[VoteResponse]):
+    API_KEY: ClassVar[int] = 52
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 2
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[VoteResponse]] = VoteResponse
+
+    __slots__ = (
+        "cluster_id",
+        "voter_id",
+        "topics",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        cluster_id: str | None = None,
+        voter_id: int = -1,
+        topics: list[VoteRequestTopicData] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.cluster_id = cluster_id
+        self.voter_id = voter_id
+        self.topics: list[VoteRequestTopicData] = [] if topics is None else topics
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[VoteRequest, int]:
+        o = VoteRequest.__new__(VoteRequest)
+        o.unknown_tagged_fields = None
+        o.cluster_id, pos = read_compact_nullable_string(data, pos)
+        if version >= 1:
+            (o.voter_id,) = _read_i(data, pos)
+            pos += 4
+        else:
+            o.voter_id = -1
+        count, pos = read_compact_count(data, pos, 3)
+        o.topics, pos = VoteRequestTopicData.decode_array(data, pos, version, count)
+        if data[pos]:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+        else:
+            pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        write(compact_nullable_string(self.cluster_id))
+        if version >= 1:
+            write(_pack_i(self.voter_id))
+        write(compact_count(self.topics))
+        if self.topics:
+            VoteRequestTopicData.encode_array(self.topics, out, version)
+        if self.unknown_tagged_fields:
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(b"\x00")
+
+
+class VoteRequestPartitionData(Struct):
+    __slots__ = (
+        "partition_index",
+        "replica_epoch",
+        "replica_id",
+        "replica_directory_id",
+        "voter_directory_id",
+        "last_offset_epoch",
+        "last_offset",
+        "pre_vote",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        partition_index: int = 0,
+        replica_epoch: int = 0,
+        replica_id: int = 0,
+        replica_directory_id: bytes = ZERO_UUID,
+        voter_directory_id: bytes = ZERO_UUID,
+        last_offset_epoch: int = 0,
+        last_offset: int = 0,
+        pre_vote: bool = False,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.partition_index = partition_index
+        self.replica_epoch = replica_epoch
+        self.replica_id = replica_id
+        self.replica_directory_id = replica_directory_id
+        self.voter_directory_id = voter_directory_id
+        self.last_offset_epoch = last_offset_epoch
+        self.last_offset = last_offset
+        self.pre_vote = pre_vote
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[VoteRequestPartitionData], int]:
+        items: list[VoteRequestPartitionData] = []
+        new = VoteRequestPartitionData.__new__
+        for _ in range(length):
+            o = new(VoteRequestPartitionData)
+            o.unknown_tagged_fields = None
+            if version >= 2:
+                o.partition_index, o.replica_epoch, o.replica_id, o.replica_directory_id, o.voter_directory_id, o.last_offset_epoch, o.last_offset, o.pre_vote, tags = _read_iiiuuiqtB(data, pos)
+                pos += 58
+                if tags:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+            elif version >= 1:
+                o.pre_vote = False
+                o.partition_index, o.replica_epoch, o.replica_id, o.replica_directory_id, o.voter_directory_id, o.last_offset_epoch, o.last_offset, tags = _read_iiiuuiqB(data, pos)
+                pos += 57
+                if tags:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+            else:
+                o.replica_directory_id = ZERO_UUID
+                o.voter_directory_id = ZERO_UUID
+                o.pre_vote = False
+                o.partition_index, o.replica_epoch, o.replica_id, o.last_offset_epoch, o.last_offset, tags = _read_iiiiqB(data, pos)
+                pos += 25
+                if tags:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[VoteRequestPartitionData], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            if version < 2:
+                if o.pre_vote:
+                    raise unsupported("VoteRequestPartitionData", "pre_vote", version)
+            if version >= 2:
+                if o.unknown_tagged_fields:
+                    write(_pack_iiiuuiqt(o.partition_index, o.replica_epoch, o.replica_id, o.replica_directory_id, o.voter_directory_id, o.last_offset_epoch, o.last_offset, o.pre_vote))
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(_pack_iiiuuiqtx(o.partition_index, o.replica_epoch, o.replica_id, o.replica_directory_id, o.voter_directory_id, o.last_offset_epoch, o.last_offset, o.pre_vote))
+            elif version >= 1:
+                if o.unknown_tagged_fields:
+                    write(_pack_iiiuuiq(o.partition_index, o.replica_epoch, o.replica_id, o.replica_directory_id, o.voter_directory_id, o.last_offset_epoch, o.last_offset))
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(_pack_iiiuuiqx(o.partition_index, o.replica_epoch, o.replica_id, o.replica_directory_id, o.voter_directory_id, o.last_offset_epoch, o.last_offset))
+            else:
+                if o.unknown_tagged_fields:
+                    write(_pack_iiiiq(o.partition_index, o.replica_epoch, o.replica_id, o.last_offset_epoch, o.last_offset))
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(_pack_iiiiqx(o.partition_index, o.replica_epoch, o.replica_id, o.last_offset_epoch, o.last_offset))
+
+
+class VoteRequestTopicData(Struct):
+    __slots__ = (
+        "topic_name",
+        "partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic_name: str = "",
+        partitions: list[VoteRequestPartitionData] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topic_name = topic_name
+        self.partitions: list[VoteRequestPartitionData] = [] if partitions is None else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[VoteRequestTopicData], int]:
+        items: list[VoteRequestTopicData] = []
+        new = VoteRequestTopicData.__new__
+        for _ in range(length):
+            o = new(VoteRequestTopicData)
+            o.unknown_tagged_fields = None
+            o.topic_name, pos = read_compact_string(data, pos)
+            count, pos = read_compact_count(data, pos, 25)
+            o.partitions, pos = VoteRequestPartitionData.decode_array(data, pos, version, count)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[VoteRequestTopicData], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(compact_string(o.topic_name))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                VoteRequestPartitionData.encode_array(o.partitions, out, version)
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")

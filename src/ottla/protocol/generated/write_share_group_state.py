@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import Request, Response, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -34,11 +34,159 @@ _read_qqbhB = _Format(">qqbhB").unpack_from
 _read_u = _Format(">16s").unpack_from
 
 
-class WriteShareGroupStateRequest(Message):
+class WriteShareGroupStateResponse(Response):
     API_KEY: ClassVar[int] = 85
     LOWEST_VERSION: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 1
     FLEXIBLE_FROM: ClassVar[int] = 0
+
+    __slots__ = (
+        "results",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        results: list[WriteStateResult] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.results: list[WriteStateResult] = [] if results is None else results
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[WriteShareGroupStateResponse, int]:
+        o = WriteShareGroupStateResponse.__new__(WriteShareGroupStateResponse)
+        o.unknown_tagged_fields = None
+        count, pos = read_compact_count(data, pos, 18)
+        o.results, pos = WriteStateResult.decode_array(data, pos, version, count)
+        if data[pos]:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+        else:
+            pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        write(compact_count(self.results))
+        if self.results:
+            WriteStateResult.encode_array(self.results, out, version)
+        if self.unknown_tagged_fields:
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(b"\x00")
+
+
+class PartitionResult(Struct):
+    __slots__ = (
+        "partition",
+        "error_code",
+        "error_message",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        partition: int = 0,
+        error_code: int = 0,
+        error_message: str | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.partition = partition
+        self.error_code = error_code
+        self.error_message = error_message
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[PartitionResult], int]:
+        items: list[PartitionResult] = []
+        new = PartitionResult.__new__
+        for _ in range(length):
+            o = new(PartitionResult)
+            o.unknown_tagged_fields = None
+            o.partition, o.error_code = _read_ih(data, pos)
+            pos += 6
+            o.error_message, pos = read_compact_nullable_string(data, pos)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[PartitionResult], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(_pack_ih(o.partition, o.error_code))
+            write(compact_nullable_string(o.error_message))
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class WriteStateResult(Struct):
+    __slots__ = (
+        "topic_id",
+        "partitions",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic_id: bytes = ZERO_UUID,
+        partitions: list[PartitionResult] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.topic_id = topic_id
+        self.partitions: list[PartitionResult] = [] if partitions is None else partitions
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[WriteStateResult], int]:
+        items: list[WriteStateResult] = []
+        new = WriteStateResult.__new__
+        for _ in range(length):
+            o = new(WriteStateResult)
+            o.unknown_tagged_fields = None
+            (o.topic_id,) = _read_u(data, pos)
+            pos += 16
+            count, pos = read_compact_count(data, pos, 8)
+            o.partitions, pos = PartitionResult.decode_array(data, pos, version, count)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[WriteStateResult], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(_pack_u(o.topic_id))
+            write(compact_count(o.partitions))
+            if o.partitions:
+                PartitionResult.encode_array(o.partitions, out, version)
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class WriteShareGroupStateRequest(Request[WriteShareGroupStateResponse]):
+    API_KEY: ClassVar[int] = 85
+    LOWEST_VERSION: ClassVar[int] = 0
+    HIGHEST_VERSION: ClassVar[int] = 1
+    FLEXIBLE_FROM: ClassVar[int] = 0
+    RESPONSE: ClassVar[type[WriteShareGroupStateResponse]] = WriteShareGroupStateResponse
 
     __slots__ = (
         "group_id",
@@ -251,153 +399,6 @@ class WriteStateData(Struct):
             write(compact_count(o.partitions))
             if o.partitions:
                 PartitionData.encode_array(o.partitions, out, version)
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class WriteShareGroupStateResponse(Message):
-    API_KEY: ClassVar[int] = 85
-    LOWEST_VERSION: ClassVar[int] = 0
-    HIGHEST_VERSION: ClassVar[int] = 1
-    FLEXIBLE_FROM: ClassVar[int] = 0
-
-    __slots__ = (
-        "results",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        results: list[WriteStateResult] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.results: list[WriteStateResult] = [] if results is None else results
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[WriteShareGroupStateResponse, int]:
-        o = WriteShareGroupStateResponse.__new__(WriteShareGroupStateResponse)
-        o.unknown_tagged_fields = None
-        count, pos = read_compact_count(data, pos, 18)
-        o.results, pos = WriteStateResult.decode_array(data, pos, version, count)
-        if data[pos]:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-        else:
-            pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        write(compact_count(self.results))
-        if self.results:
-            WriteStateResult.encode_array(self.results, out, version)
-        if self.unknown_tagged_fields:
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(b"\x00")
-
-
-class PartitionResult(Struct):
-    __slots__ = (
-        "partition",
-        "error_code",
-        "error_message",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        partition: int = 0,
-        error_code: int = 0,
-        error_message: str | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.partition = partition
-        self.error_code = error_code
-        self.error_message = error_message
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[PartitionResult], int]:
-        items: list[PartitionResult] = []
-        new = PartitionResult.__new__
-        for _ in range(length):
-            o = new(PartitionResult)
-            o.unknown_tagged_fields = None
-            o.partition, o.error_code = _read_ih(data, pos)
-            pos += 6
-            o.error_message, pos = read_compact_nullable_string(data, pos)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[PartitionResult], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(_pack_ih(o.partition, o.error_code))
-            write(compact_nullable_string(o.error_message))
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class WriteStateResult(Struct):
-    __slots__ = (
-        "topic_id",
-        "partitions",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        topic_id: bytes = ZERO_UUID,
-        partitions: list[PartitionResult] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.topic_id = topic_id
-        self.partitions: list[PartitionResult] = [] if partitions is None else partitions
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[WriteStateResult], int]:
-        items: list[WriteStateResult] = []
-        new = WriteStateResult.__new__
-        for _ in range(length):
-            o = new(WriteStateResult)
-            o.unknown_tagged_fields = None
-            (o.topic_id,) = _read_u(data, pos)
-            pos += 16
-            count, pos = read_compact_count(data, pos, 8)
-            o.partitions, pos = PartitionResult.decode_array(data, pos, version, count)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[WriteStateResult], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(_pack_u(o.topic_id))
-            write(compact_count(o.partitions))
-            if o.partitions:
-                PartitionResult.encode_array(o.partitions, out, version)
             if o.unknown_tagged_fields:
                 write_tags(out, [], o.unknown_tagged_fields)
             else:

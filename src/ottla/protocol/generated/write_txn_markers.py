@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct as _Format
 from typing import ClassVar
 
-from ottla.protocol.message import Message, Struct
+from ottla.protocol.message import Request, Response, Struct
 from ottla.protocol.primitives import (
     UnknownTags,
     Writer,
@@ -35,180 +35,7 @@ _read_q = _Format(">q").unpack_from
 _read_qht = _Format(">qh?").unpack_from
 
 
-class WriteTxnMarkersRequest(Message):
-    API_KEY: ClassVar[int] = 27
-    LOWEST_VERSION: ClassVar[int] = 1
-    HIGHEST_VERSION: ClassVar[int] = 2
-    FLEXIBLE_FROM: ClassVar[int] = 1
-
-    __slots__ = (
-        "markers",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        markers: list[WritableTxnMarker] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.markers: list[WritableTxnMarker] = [] if markers is None else markers
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode(data: bytes, pos: int, version: int) -> tuple[WriteTxnMarkersRequest, int]:
-        o = WriteTxnMarkersRequest.__new__(WriteTxnMarkersRequest)
-        o.unknown_tagged_fields = None
-        count, pos = read_compact_count(data, pos, 17)
-        o.markers, pos = WritableTxnMarker.decode_array(data, pos, version, count)
-        if data[pos]:
-            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-        else:
-            pos += 1
-        return o, pos
-
-    def encode(self, out: Writer, version: int) -> None:
-        write = out.parts.append
-        write(compact_count(self.markers))
-        if self.markers:
-            WritableTxnMarker.encode_array(self.markers, out, version)
-        if self.unknown_tagged_fields:
-            write_tags(out, [], self.unknown_tagged_fields)
-        else:
-            write(b"\x00")
-
-
-class WritableTxnMarkerTopic(Struct):
-    __slots__ = (
-        "name",
-        "partition_indexes",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        name: str = "",
-        partition_indexes: list[int] | None = None,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.name = name
-        self.partition_indexes: list[int] = [] if partition_indexes is None else partition_indexes
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[WritableTxnMarkerTopic], int]:
-        items: list[WritableTxnMarkerTopic] = []
-        new = WritableTxnMarkerTopic.__new__
-        for _ in range(length):
-            o = new(WritableTxnMarkerTopic)
-            o.unknown_tagged_fields = None
-            o.name, pos = read_compact_string(data, pos)
-            count, pos = read_compact_count(data, pos, 4)
-            o.partition_indexes, pos = read_numbers(data, pos, count, "i", 4)
-            if data[pos]:
-                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
-            else:
-                pos += 1
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[WritableTxnMarkerTopic], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(compact_string(o.name))
-            write(compact_count(o.partition_indexes))
-            if o.partition_indexes:
-                write(numbers(o.partition_indexes, "i"))
-            if o.unknown_tagged_fields:
-                write_tags(out, [], o.unknown_tagged_fields)
-            else:
-                write(b"\x00")
-
-
-class WritableTxnMarker(Struct):
-    __slots__ = (
-        "producer_id",
-        "producer_epoch",
-        "transaction_result",
-        "topics",
-        "coordinator_epoch",
-        "transaction_version",
-        "unknown_tagged_fields",
-    )
-
-    def __init__(
-        self,
-        *,
-        producer_id: int = 0,
-        producer_epoch: int = 0,
-        transaction_result: bool = False,
-        topics: list[WritableTxnMarkerTopic] | None = None,
-        coordinator_epoch: int = 0,
-        transaction_version: int = 0,
-        unknown_tagged_fields: UnknownTags | None = None,
-    ) -> None:
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.transaction_result = transaction_result
-        self.topics: list[WritableTxnMarkerTopic] = [] if topics is None else topics
-        self.coordinator_epoch = coordinator_epoch
-        self.transaction_version = transaction_version
-        self.unknown_tagged_fields = unknown_tagged_fields
-
-    @staticmethod
-    def decode_array(
-        data: bytes, pos: int, version: int, length: int
-    ) -> tuple[list[WritableTxnMarker], int]:
-        items: list[WritableTxnMarker] = []
-        new = WritableTxnMarker.__new__
-        for _ in range(length):
-            o = new(WritableTxnMarker)
-            o.unknown_tagged_fields = None
-            o.producer_id, o.producer_epoch, o.transaction_result = _read_qht(data, pos)
-            pos += 11
-            count, pos = read_compact_count(data, pos, 3)
-            o.topics, pos = WritableTxnMarkerTopic.decode_array(data, pos, version, count)
-            if version >= 2:
-                o.coordinator_epoch, o.transaction_version, tags = _read_ibB(data, pos)
-                pos += 6
-                if tags:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-            else:
-                o.transaction_version = 0
-                o.coordinator_epoch, tags = _read_iB(data, pos)
-                pos += 5
-                if tags:
-                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
-            items.append(o)
-        return items, pos
-
-    @staticmethod
-    def encode_array(items: list[WritableTxnMarker], out: Writer, version: int) -> None:
-        write = out.parts.append
-        for o in items:
-            write(_pack_qht(o.producer_id, o.producer_epoch, o.transaction_result))
-            write(compact_count(o.topics))
-            if o.topics:
-                WritableTxnMarkerTopic.encode_array(o.topics, out, version)
-            if version >= 2:
-                if o.unknown_tagged_fields:
-                    write(_pack_ib(o.coordinator_epoch, o.transaction_version))
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(_pack_ibx(o.coordinator_epoch, o.transaction_version))
-            else:
-                if o.unknown_tagged_fields:
-                    write(_pack_i(o.coordinator_epoch))
-                    write_tags(out, [], o.unknown_tagged_fields)
-                else:
-                    write(_pack_ix(o.coordinator_epoch))
-
-
-class WriteTxnMarkersResponse(Message):
+class WriteTxnMarkersResponse(Response):
     API_KEY: ClassVar[int] = 27
     LOWEST_VERSION: ClassVar[int] = 1
     HIGHEST_VERSION: ClassVar[int] = 2
@@ -397,3 +224,177 @@ class WritableTxnMarkerResult(Struct):
                 write_tags(out, [], o.unknown_tagged_fields)
             else:
                 write(b"\x00")
+
+
+class WriteTxnMarkersRequest(Request[WriteTxnMarkersResponse]):
+    API_KEY: ClassVar[int] = 27
+    LOWEST_VERSION: ClassVar[int] = 1
+    HIGHEST_VERSION: ClassVar[int] = 2
+    FLEXIBLE_FROM: ClassVar[int] = 1
+    RESPONSE: ClassVar[type[WriteTxnMarkersResponse]] = WriteTxnMarkersResponse
+
+    __slots__ = (
+        "markers",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        markers: list[WritableTxnMarker] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.markers: list[WritableTxnMarker] = [] if markers is None else markers
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode(data: bytes, pos: int, version: int) -> tuple[WriteTxnMarkersRequest, int]:
+        o = WriteTxnMarkersRequest.__new__(WriteTxnMarkersRequest)
+        o.unknown_tagged_fields = None
+        count, pos = read_compact_count(data, pos, 17)
+        o.markers, pos = WritableTxnMarker.decode_array(data, pos, version, count)
+        if data[pos]:
+            o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+        else:
+            pos += 1
+        return o, pos
+
+    def encode(self, out: Writer, version: int) -> None:
+        write = out.parts.append
+        write(compact_count(self.markers))
+        if self.markers:
+            WritableTxnMarker.encode_array(self.markers, out, version)
+        if self.unknown_tagged_fields:
+            write_tags(out, [], self.unknown_tagged_fields)
+        else:
+            write(b"\x00")
+
+
+class WritableTxnMarkerTopic(Struct):
+    __slots__ = (
+        "name",
+        "partition_indexes",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str = "",
+        partition_indexes: list[int] | None = None,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.name = name
+        self.partition_indexes: list[int] = [] if partition_indexes is None else partition_indexes
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[WritableTxnMarkerTopic], int]:
+        items: list[WritableTxnMarkerTopic] = []
+        new = WritableTxnMarkerTopic.__new__
+        for _ in range(length):
+            o = new(WritableTxnMarkerTopic)
+            o.unknown_tagged_fields = None
+            o.name, pos = read_compact_string(data, pos)
+            count, pos = read_compact_count(data, pos, 4)
+            o.partition_indexes, pos = read_numbers(data, pos, count, "i", 4)
+            if data[pos]:
+                o.unknown_tagged_fields, pos = read_unknown_tags(data, pos)
+            else:
+                pos += 1
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[WritableTxnMarkerTopic], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(compact_string(o.name))
+            write(compact_count(o.partition_indexes))
+            if o.partition_indexes:
+                write(numbers(o.partition_indexes, "i"))
+            if o.unknown_tagged_fields:
+                write_tags(out, [], o.unknown_tagged_fields)
+            else:
+                write(b"\x00")
+
+
+class WritableTxnMarker(Struct):
+    __slots__ = (
+        "producer_id",
+        "producer_epoch",
+        "transaction_result",
+        "topics",
+        "coordinator_epoch",
+        "transaction_version",
+        "unknown_tagged_fields",
+    )
+
+    def __init__(
+        self,
+        *,
+        producer_id: int = 0,
+        producer_epoch: int = 0,
+        transaction_result: bool = False,
+        topics: list[WritableTxnMarkerTopic] | None = None,
+        coordinator_epoch: int = 0,
+        transaction_version: int = 0,
+        unknown_tagged_fields: UnknownTags | None = None,
+    ) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.transaction_result = transaction_result
+        self.topics: list[WritableTxnMarkerTopic] = [] if topics is None else topics
+        self.coordinator_epoch = coordinator_epoch
+        self.transaction_version = transaction_version
+        self.unknown_tagged_fields = unknown_tagged_fields
+
+    @staticmethod
+    def decode_array(
+        data: bytes, pos: int, version: int, length: int
+    ) -> tuple[list[WritableTxnMarker], int]:
+        items: list[WritableTxnMarker] = []
+        new = WritableTxnMarker.__new__
+        for _ in range(length):
+            o = new(WritableTxnMarker)
+            o.unknown_tagged_fields = None
+            o.producer_id, o.producer_epoch, o.transaction_result = _read_qht(data, pos)
+            pos += 11
+            count, pos = read_compact_count(data, pos, 3)
+            o.topics, pos = WritableTxnMarkerTopic.decode_array(data, pos, version, count)
+            if version >= 2:
+                o.coordinator_epoch, o.transaction_version, tags = _read_ibB(data, pos)
+                pos += 6
+                if tags:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+            else:
+                o.transaction_version = 0
+                o.coordinator_epoch, tags = _read_iB(data, pos)
+                pos += 5
+                if tags:
+                    o.unknown_tagged_fields, pos = read_unknown_tags(data, pos - 1)
+            items.append(o)
+        return items, pos
+
+    @staticmethod
+    def encode_array(items: list[WritableTxnMarker], out: Writer, version: int) -> None:
+        write = out.parts.append
+        for o in items:
+            write(_pack_qht(o.producer_id, o.producer_epoch, o.transaction_result))
+            write(compact_count(o.topics))
+            if o.topics:
+                WritableTxnMarkerTopic.encode_array(o.topics, out, version)
+            if version >= 2:
+                if o.unknown_tagged_fields:
+                    write(_pack_ib(o.coordinator_epoch, o.transaction_version))
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(_pack_ibx(o.coordinator_epoch, o.transaction_version))
+            else:
+                if o.unknown_tagged_fields:
+                    write(_pack_i(o.coordinator_epoch))
+                    write_tags(out, [], o.unknown_tagged_fields)
+                else:
+                    write(_pack_ix(o.coordinator_epoch))

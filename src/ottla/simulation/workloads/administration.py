@@ -13,38 +13,32 @@ from ottla.common.errors import RETRIABLE, ErrorCode
 from ottla.common.promise import run
 from ottla.protocol.generated.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
     ReassignablePartition,
     ReassignableTopic,
 )
 from ottla.protocol.generated.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopic,
 )
 from ottla.protocol.generated.create_partitions import (
     CreatePartitionsRequest,
-    CreatePartitionsResponse,
     CreatePartitionsTopic,
 )
 from ottla.protocol.generated.delete_topics import (
     DeleteTopicsRequest,
-    DeleteTopicsResponse,
     DeleteTopicState,
 )
 from ottla.protocol.generated.elect_leaders import (
     ElectLeadersRequest,
-    ElectLeadersResponse,
     TopicPartitions,
 )
 from ottla.protocol.generated.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
 )
-from ottla.protocol.generated.metadata import MetadataRequest, MetadataResponse
+from ottla.protocol.generated.metadata import MetadataRequest
 from ottla.simulation.cluster_client import ClusterClient, World
 from ottla.simulation.history import History, Send
 from ottla.simulation.workloads.producing import Batch, Identity, produce
@@ -131,7 +125,7 @@ class Administration(Workload):
                 return
 
     async def _look(self, client: ClusterClient) -> None:
-        answer = await client.ask_any(MetadataRequest(topics=None), MetadataResponse)
+        answer = await client.ask_any(MetadataRequest(topics=None))
         self._brokers = sorted(each.node_id for each in answer.brokers)
         self._partitions = {
             topic.name: len(topic.partitions) for topic in answer.topics if topic.name
@@ -150,14 +144,12 @@ class Administration(Workload):
 
     async def _delete(self, client: ClusterClient, name: str | None = None) -> None:
         topics = [DeleteTopicState(name=name or self._own(client))]
-        await client.ask_any(
-            DeleteTopicsRequest(topics=topics, timeout_ms=3000), DeleteTopicsResponse
-        )
+        await client.ask_any(DeleteTopicsRequest(topics=topics, timeout_ms=3000))
 
     async def _grow(self, client: ClusterClient) -> None:
         topics = [CreatePartitionsTopic(name=self._own(client), count=3 + client.chance.below(3))]
         request = CreatePartitionsRequest(topics=topics, timeout_ms=3000)
-        await client.ask_any(request, CreatePartitionsResponse)
+        await client.ask_any(request)
 
     async def _configure(self, client: ClusterClient) -> None:
         value = str(100_000 + client.chance.below(100_000))
@@ -167,7 +159,7 @@ class Administration(Workload):
             configs=[AlterableConfig(name="max.message.bytes", config_operation=0, value=value)],
         )
         request = IncrementalAlterConfigsRequest(resources=[resource])
-        await client.ask_any(request, IncrementalAlterConfigsResponse)
+        await client.ask_any(request)
 
     async def _reassign(self, client: ClusterClient) -> None:
         """Other replicas, in another order, or what was to be reassigned stays as it is."""
@@ -180,7 +172,7 @@ class Administration(Workload):
         request = AlterPartitionReassignmentsRequest(
             topics=[ReassignableTopic(name=name, partitions=[wanted])], timeout_ms=3000
         )
-        await client.ask_any(request, AlterPartitionReassignmentsResponse)
+        await client.ask_any(request)
 
     async def _move(self, client: ClusterClient) -> None:
         """To another directory of the same broker, or to where it is already."""
@@ -188,7 +180,7 @@ class Administration(Workload):
         topic = AlterReplicaLogDirTopic(name=name, partitions=[partition])
         path = client.chance.choose(self.world.directories)
         request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=[topic])])
-        await client.ask_any(request, AlterReplicaLogDirsResponse)
+        await client.ask_any(request)
 
     async def _elect(self, client: ClusterClient) -> None:
         name, partition = self._any(client)
@@ -197,4 +189,4 @@ class Administration(Workload):
             topic_partitions=[TopicPartitions(topic=name, partitions=[partition])],
             timeout_ms=3000,
         )
-        await client.ask_any(request, ElectLeadersResponse)
+        await client.ask_any(request)

@@ -8,14 +8,12 @@ from ottla.common.errors import ErrorCode
 from ottla.protocol.generated.fetch import (
     FetchPartition,
     FetchRequest,
-    FetchResponse,
     FetchTopic,
     PartitionData,
 )
 from ottla.protocol.generated.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
-    ListOffsetsResponse,
     ListOffsetsTopic,
 )
 from ottla.simulation.cluster_client import ClusterClient, Place
@@ -67,7 +65,7 @@ class Cursor:
         try:
             leader, epoch = await self._client.leader(self.place)
             node_id = leader if self._replica < 0 else self._replica
-            answer = await self._client.ask(node_id, self._request(epoch), FetchResponse)
+            answer = await self._client.ask(node_id, self._request(epoch))
         except OSError:
             self._replica = -1
             await self._client.renew(self.place)
@@ -150,7 +148,7 @@ class Cursor:
         )
         try:
             leader, _ = await self._client.leader(self.place)
-            answer = await self._client.ask(leader, request, ListOffsetsResponse)
+            answer = await self._client.ask(leader, request)
         except OSError:
             return None
         found = answer.topics[0].partitions[0]

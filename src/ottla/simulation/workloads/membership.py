@@ -17,7 +17,7 @@ from ottla.protocol.generated.consumer_protocol_assignment import (
     TopicPartition as AssignedTopic,
 )
 from ottla.protocol.generated.consumer_protocol_subscription import ConsumerProtocolSubscription
-from ottla.protocol.generated.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.protocol.generated.heartbeat import HeartbeatRequest
 from ottla.protocol.generated.join_group import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
@@ -25,13 +25,11 @@ from ottla.protocol.generated.join_group import (
 )
 from ottla.protocol.generated.leave_group import (
     LeaveGroupRequest,
-    LeaveGroupResponse,
     MemberIdentity,
 )
 from ottla.protocol.generated.sync_group import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
-    SyncGroupResponse,
 )
 from ottla.protocol.message import Message, from_bytes, to_bytes
 from ottla.simulation.cluster_client import GROUP, ClusterClient, Place
@@ -96,9 +94,7 @@ class ClassicMember(Member):
             group_id=self.group, generation_id=self.epoch, member_id=self.member_id
         )
         try:
-            answer = await self._client.ask_coordinator(
-                GROUP, self.group, request, HeartbeatResponse
-            )
+            answer = await self._client.ask_coordinator(GROUP, self.group, request)
         except OSError:
             await self._trouble()
             return True
@@ -130,9 +126,7 @@ class ClassicMember(Member):
             protocols=[JoinGroupRequestProtocol(name=PROTOCOL, metadata=_embed(subscription))],
         )
         try:
-            answer = await self._client.ask_coordinator(
-                GROUP, self.group, request, JoinGroupResponse
-            )
+            answer = await self._client.ask_coordinator(GROUP, self.group, request)
         except OSError:
             await self._trouble()
             return
@@ -158,9 +152,7 @@ class ClassicMember(Member):
         if joined.leader == self.member_id:
             request.assignments = self._share([each.member_id for each in joined.members])
         try:
-            answer = await self._client.ask_coordinator(
-                GROUP, self.group, request, SyncGroupResponse
-            )
+            answer = await self._client.ask_coordinator(GROUP, self.group, request)
         except OSError:
             await self._trouble()
             return
@@ -198,7 +190,7 @@ class ClassicMember(Member):
         self._give_back()
         self.member_id = ""
         try:
-            await self._client.ask_coordinator(GROUP, self.group, request, LeaveGroupResponse)
+            await self._client.ask_coordinator(GROUP, self.group, request)
         except OSError:
             await self._trouble()
 
@@ -265,9 +257,7 @@ class ConsumerMember(Member):
                 subscribed_topic_names=[self.topic],
                 topic_partitions=topics if owned else [],
             )
-            return await self._client.ask_coordinator(
-                GROUP, self.group, request, ConsumerGroupHeartbeatResponse
-            )
+            return await self._client.ask_coordinator(GROUP, self.group, request)
         except (OSError, KeyError):
             await self._trouble()
             return None

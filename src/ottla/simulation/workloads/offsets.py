@@ -5,13 +5,11 @@ from ottla.protocol.generated.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-    OffsetCommitResponse,
 )
 from ottla.protocol.generated.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
-    OffsetFetchResponse,
 )
 from ottla.simulation.cluster_client import GROUP, ClusterClient, Place
 from ottla.simulation.history import CommitOffset, FetchOffset, History, Outcome
@@ -41,7 +39,7 @@ async def fetch_offset(
     )
     code: int = ErrorCode.NETWORK_EXCEPTION
     try:
-        answer = await client.ask_coordinator(GROUP, group, request, OffsetFetchResponse)
+        answer = await client.ask_coordinator(GROUP, group, request)
         code = answer.groups[0].error_code
         if code == ErrorCode.NONE:
             found = answer.groups[0].topics[0].partitions[0]
@@ -87,7 +85,7 @@ async def commit_offset(
     )
     outcome = Outcome.UNKNOWN
     try:
-        answer = await client.ask_coordinator(GROUP, member.group, request, OffsetCommitResponse)
+        answer = await client.ask_coordinator(GROUP, member.group, request)
         code = answer.topics[0].partitions[0].error_code
         if code == ErrorCode.NONE:
             outcome = Outcome.OK

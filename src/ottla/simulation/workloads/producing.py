@@ -10,13 +10,11 @@ from ottla.common.errors import RETRIABLE, ErrorCode
 from ottla.common.promise import run
 from ottla.protocol.generated.init_producer_id import (
     InitProducerIdRequest,
-    InitProducerIdResponse,
 )
 from ottla.protocol.generated.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
-    ProduceResponse,
     TopicProduceData,
 )
 from ottla.records.builder import build_batch
@@ -67,7 +65,7 @@ async def identify(client: ClusterClient) -> Identity:
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
     while True:
         try:
-            answer = await client.ask_any(request, InitProducerIdResponse)
+            answer = await client.ask_any(request)
             if answer.error_code == ErrorCode.NONE:
                 return Identity(answer.producer_id, answer.producer_epoch)
         except OSError:
@@ -107,7 +105,7 @@ async def produce(
             )
         ],
     )
-    answer = await client.ask(leader, request, ProduceResponse)
+    answer = await client.ask(leader, request)
     return answer.responses[0].partition_responses[0]
 
 

@@ -11,31 +11,27 @@ from ottla.common.errors import RETRIABLE, ErrorCode
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
 )
 from ottla.protocol.generated.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
 )
 from ottla.protocol.generated.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.protocol.generated.init_producer_id import (
     InitProducerIdRequest,
-    InitProducerIdResponse,
 )
 from ottla.protocol.generated.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
-    TxnOffsetCommitResponse,
 )
-from ottla.protocol.message import Message
+from ottla.protocol.message import Request, Response
 from ottla.simulation.cluster_client import GROUP, TRANSACTION, ClusterClient, Place
 from ottla.simulation.history import CommitOffset, EndTransaction, History, Outcome, Send
 from ottla.simulation.workloads.membership import Member
 from ottla.simulation.workloads.producing import DELIVERY_SECONDS, Batch, Identity, produce
 
-R = TypeVar("R", bound=Message)
+R = TypeVar("R", bound=Response)
 
 TIMEOUT_MS: Final = 10_000
 VERSION_1: Final = {
@@ -96,9 +92,7 @@ class TransactionalProducer:
         )
         while True:
             try:
-                answer = await self._client.ask_coordinator(
-                    TRANSACTION, self._id, request, InitProducerIdResponse
-                )
+                answer = await self._client.ask_coordinator(TRANSACTION, self._id, request)
             except OSError:
                 await self._client.back_off()
                 continue
@@ -193,7 +187,7 @@ class TransactionalProducer:
             v3_and_below_topics=[AddPartitionsToTxnTopic(name=place[0], partitions=[place[1]])],
         )
         while True:
-            answer = await self._ask_once(request, AddPartitionsToTxnResponse)
+            answer = await self._ask_once(request)
             if answer is None:
                 continue
             result = answer.results_by_topic_v3_and_below[0].results_by_partition[0]
@@ -233,7 +227,7 @@ class TransactionalProducer:
             group_id=group,
         )
         while True:
-            answer = await self._ask_once(request, AddOffsetsToTxnResponse)
+            answer = await self._ask_once(request)
             if answer is None:
                 continue
             if answer.error_code == ErrorCode.NONE:
@@ -256,9 +250,7 @@ class TransactionalProducer:
         deadline = self._client.now + DELIVERY_SECONDS
         while self._client.now < deadline:
             try:
-                answer = await self._client.ask_coordinator(
-                    GROUP, member.group, request, TxnOffsetCommitResponse
-                )
+                answer = await self._client.ask_coordinator(GROUP, member.group, request)
             except OSError:
                 self._is_unsure = True
                 await self._client.back_off()
@@ -270,10 +262,10 @@ class TransactionalProducer:
             self._client.forget_coordinator(GROUP, member.group)
         raise Spoilt
 
-    async def _ask_once(self, request: Message, response: type[R]) -> R | None:
+    async def _ask_once(self, request: Request[R]) -> R | None:
         """Ask the coordinator; None when it had no answer, and another attempt may."""
         try:
-            return await self._client.ask_coordinator(TRANSACTION, self._id, request, response)
+            return await self._client.ask_coordinator(TRANSACTION, self._id, request)
         except OSError:
             self._is_unsure = True
             await self._client.back_off()
@@ -307,7 +299,7 @@ class TransactionalProducer:
         deadline = self._client.now + DELIVERY_SECONDS
         failed = Outcome.FAILED
         while self._client.now < deadline:
-            answer = await self._ask_once(request, EndTxnResponse)
+            answer = await self._ask_once(request)
             if answer is None:
                 failed = Outcome.UNKNOWN
                 continue

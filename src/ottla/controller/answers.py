@@ -1,0 +1,24 @@
+"""Which requests a controller answers, and how: one table, typed by each request's response."""
+
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+from ottla.common.promise import Promise
+from ottla.protocol.message import Message, Request, RequestClass, Response
+
+Q = TypeVar("Q", bound=Message)
+R = TypeVar("R", bound=Response)
+
+
+class Answers:
+    def __init__(self) -> None:
+        self._by_key: dict[int, Callable[..., object]] = {}
+
+    def to(self, request: RequestClass[Q, R], answer: Callable[[Q], Promise[R]]) -> None:
+        """From now on requests of this class are answered so."""
+        self._by_key[request.API_KEY] = answer
+
+    def __call__(self, request: Request[R]) -> Promise[R]:
+        """KeyError for a request that no controller is asked."""
+        # What `to` has let in under this key takes this request and gives its response.
+        return cast("Promise[R]", self._by_key[request.API_KEY](request))
