@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 from tests.cli.partitions import HandMade
 
-from ottla.cli.log_checks import LogCheck
-from ottla.cli.log_place import place_of
 from ottla.cli.main import cli
+from ottla.inspection.log_check import LogCheck
+from ottla.inspection.log_place import place_of
 from ottla.records.batch import batches, set_base_offset_and_epoch
 from ottla.records.control import transaction_marker_batch
 from ottla.storage.checkpoints import encode_epochs

@@ -10,18 +10,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ottla.cli.clients import open_admin
-from ottla.cli.log_place import Place, place_of
 from ottla.cli.log_places import Found, Where
 from ottla.cli.output import Output
-from ottla.cli.read_only import FILES
 from ottla.cli.remote_metadata import read_remote_metadata
-from ottla.cli.remote_tier import RemoteTier, open_tier
 from ottla.cli.sizes import Replica, Replicas, describe_replicas, one_size
 from ottla.client.descriptions import ConfigResource, ResourceType
 from ottla.client.errors import SomeRefused
 from ottla.client.offsets import EARLIEST, EARLIEST_LOCAL, LATEST
 from ottla.common.errors import ApiError, InvalidConfig
 from ottla.common.topic_partition import TopicPartition
+from ottla.inspection.log_place import Place, place_of
+from ottla.inspection.read_only import FILES
+from ottla.inspection.remote_tier import RemoteTier, open_tier
 from ottla.storage.checkpoints import META_PROPERTIES, CorruptCheckpoint, MetaProperties
 from ottla.tiered.segments import RemoteLogSegment, TopicIdPartition
 from ottla.tiered.store import RemoteStoreError

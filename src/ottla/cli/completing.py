@@ -37,7 +37,7 @@ def complete_logs(
     log_dirs = ctx.params.get("log_dirs") or ()
     if not log_dirs:
         return found if "/" in incomplete else found + complete_topics(ctx, parameter, incomplete)
-    from ottla.cli.log_place import places_below
+    from ottla.inspection.log_place import places_below
 
     try:
         topics = sorted({place.topic for path in log_dirs for place in places_below(path)})

@@ -13,8 +13,8 @@ from ottla.cli.output import Column, Output, Row, output_options
 from ottla.cli.progress import Progress
 
 if TYPE_CHECKING:
-    from ottla.cli.log_place import Place
-    from ottla.cli.remote_tier import RemoteCopy
+    from ottla.inspection.log_place import Place
+    from ottla.inspection.remote_tier import RemoteCopy
 
 Logs: TypeAlias = "list[tuple[Place, list[RemoteCopy]]]"
 
@@ -46,9 +46,9 @@ def segments(
         DEEP_COLUMNS,
         PARTITION_COLUMNS,
         SEGMENT_COLUMNS,
-        LogSurvey,
         table_rows,
     )
+    from ottla.inspection.log_survey import LogSurvey
 
     rows: list[Row] = []
     partitions: list[Row] = []
@@ -139,7 +139,7 @@ def verify(*, names: tuple[str, ...], shallow: bool, output: Output, where: Wher
     Remote segments are brought here one by one and checked likewise; between segments, and
     between what is here and what is there, no offset may be missing.
     """
-    from ottla.cli.log_checks import LogCheck
+    from ottla.inspection.log_check import LogCheck
 
     logs, found = _look_up(names, where, output)
     for code, message, name in _out_of_reach(logs, found, where):
@@ -177,7 +177,7 @@ def _look_up(names: Sequence[str], where: Where, output: Output) -> tuple[Logs, 
 
     Where the store does not answer, the remote tier is left out, and that is said.
     """
-    from ottla.cli.remote_tier import trouble
+    from ottla.inspection.remote_tier import trouble
     from ottla.tiered.store import RemoteStoreError
 
     found = find_logs(names, where, output)
@@ -211,7 +211,7 @@ def _out_of_reach(logs: Logs, found: Found, where: Where) -> Iterator[tuple[str,
 
 def _bytes(place: "Place", copies: list["RemoteCopy"]) -> int:
     """What there is to read."""
-    from ottla.cli.read_only import FILES
+    from ottla.inspection.read_only import FILES
 
     total = sum(copy.size for copy in copies if copy.is_finished)
     for each in place.segments():

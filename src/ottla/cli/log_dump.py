@@ -4,12 +4,12 @@ import tempfile
 from collections.abc import Iterable, Iterator
 
 from ottla.cli.log_files import Content, Selection, reader_of, segment
-from ottla.cli.log_place import Place
 from ottla.cli.output import Output, Row
 from ottla.cli.progress import Progress
-from ottla.cli.read_only import FILES
-from ottla.cli.remote_tier import RemoteCopy, RemoteTier
 from ottla.common.errors import ApiError
+from ottla.inspection.log_place import Place
+from ottla.inspection.read_only import FILES
+from ottla.inspection.remote_tier import RemoteCopy, RemoteTier
 from ottla.storage.checkpoints import CorruptCheckpoint
 from ottla.storage.producer_snapshots import CorruptSnapshot
 from ottla.storage.segment import LOG_SUFFIX

@@ -9,8 +9,9 @@ from typing import Final, NamedTuple
 
 from ottla.cli.decoding import control_value, metadata_value
 from ottla.cli.output import Column, Row
-from ottla.cli.read_only import FILES
 from ottla.cli.values import shown, shown_headers
+from ottla.common.identifiers import METADATA_TOPIC
+from ottla.inspection.read_only import FILES
 from ottla.records.batch import CREATE_TIME, MAGIC, is_intact, read_header
 from ottla.records.compression import NAMES
 from ottla.records.control import read_control_type
@@ -34,7 +35,6 @@ from ottla.storage.segment import offset_of_file
 from ottla.storage.time_index import TimeIndex
 from ottla.storage.transaction_index import TransactionIndex
 
-METADATA_TOPIC: Final = "__cluster_metadata-"
 _UNBOUNDED: Final = (1 << 63) - 1
 
 
@@ -63,11 +63,6 @@ def batches_of(path: str) -> Iterator[tuple[BatchPlace, bytes]]:
         yield from bodies(file, 0, file.size())
     finally:
         file.close()
-
-
-def records_of(batch: bytes, *, check_crc: bool = True) -> list[Record]:
-    """The records of one batch, of whichever format."""
-    return iterate(batch, check_crc=check_crc)
 
 
 BATCH_COLUMNS: Final = (
@@ -147,7 +142,7 @@ def _records(path: str, selection: Selection) -> Iterator[Row]:
         if place.last_offset < selection.first_offset:
             continue
         control = read_header(data).is_control
-        for record in records_of(data, check_crc=False):
+        for record in iterate(data, check_crc=False):
             if record.offset < selection.first_offset:
                 continue
             if count == selection.limit:
@@ -158,7 +153,7 @@ def _records(path: str, selection: Selection) -> Iterator[Row]:
 
 def _is_metadata_log(path: str) -> bool:
     directory = posixpath.dirname(posixpath.abspath(path))
-    return posixpath.basename(directory).startswith(METADATA_TOPIC)
+    return posixpath.basename(directory).startswith(f"{METADATA_TOPIC}-")
 
 
 def _record_row(record: Record, *, control: bool, metadata: bool) -> Row:

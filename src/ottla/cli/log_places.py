@@ -17,8 +17,8 @@ from ottla.cli.progress import progress_options
 from ottla.cli.settings import ClientSettings, connection_options
 
 if TYPE_CHECKING:
-    from ottla.cli.log_place import Place
-    from ottla.cli.remote_tier import RemoteTier
+    from ottla.inspection.log_place import Place
+    from ottla.inspection.remote_tier import RemoteTier
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -117,7 +117,7 @@ class Found(NamedTuple):
 
 def find_logs(names: Sequence[str], where: Where, output: Output) -> Found:
     """What was named; what is not there is said, and the rest goes on."""
-    from ottla.cli.read_only import FILES
+    from ottla.inspection.read_only import FILES
 
     if not names and not where.is_offline:
         raise click.UsageError("name a topic or a directory, or give --log-dir or --config")
@@ -142,7 +142,7 @@ def split_name(name: str) -> tuple[str, int | None, str]:
 
 
 def _in_paths(paths: Sequence[str]) -> list["Place"]:
-    from ottla.cli.log_place import has_segments, place_of, places_below
+    from ottla.inspection.log_place import has_segments, place_of, places_below
 
     found = []
     for path in paths:
@@ -154,9 +154,9 @@ def _in_paths(paths: Sequence[str]) -> list["Place"]:
 
 
 def _find_offline(names: Sequence[str], where: Where, output: Output, *, every: bool) -> Found:
-    from ottla.cli.log_place import Place, places_below
-    from ottla.cli.remote_tier import trouble
     from ottla.config.broker import BrokerConfig
+    from ottla.inspection.log_place import Place, places_below
+    from ottla.inspection.remote_tier import trouble
     from ottla.tiered.store import RemoteStoreError
 
     log_dirs = list(where.log_dirs)
@@ -185,7 +185,7 @@ def _find_offline(names: Sequence[str], where: Where, output: Output, *, every: 
 
 def _with_remote_only(chosen: list["Place"], tier: "RemoteTier", name: str) -> list["Place"]:
     """And the partitions of which only the remote store has something."""
-    from ottla.cli.log_place import Place
+    from ottla.inspection.log_place import Place
 
     topic, partition, whole = split_name(name)
     ids = {place.topic_id for place in chosen}
@@ -208,8 +208,8 @@ def _open_tier(where: Where) -> "RemoteTier | None":
     properties = where.properties()
     if where.remote_store is None and where.config is None:
         return None
-    from ottla.cli.remote_tier import open_tier
     from ottla.config.broker import BrokerConfig
+    from ottla.inspection.remote_tier import open_tier
     from ottla.tiered.driver.stores import store_url
 
     url = where.remote_store

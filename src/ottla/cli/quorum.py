@@ -231,9 +231,9 @@ def _endpoint(text: str) -> "QuorumEndpoint":
 def _of_config(path: str) -> tuple[int, bytes, list["QuorumEndpoint"]]:
     """Who the new controller is, by its file and by the directory that it was formatted with."""
     from ottla.cli.node_config import config_of_file
-    from ottla.cli.read_only import FILES
     from ottla.client.connection import Address
     from ottla.client.quorum import QuorumEndpoint
+    from ottla.inspection.read_only import FILES
     from ottla.server.format import this_voter
     from ottla.storage.checkpoints import META_PROPERTIES, MetaProperties
 

@@ -1,12 +1,13 @@
 """The quorum of the controllers: who is in it, how far each is, and who joins or leaves."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from ottla.client.cluster import Cluster
 from ottla.client.connection import Address
 from ottla.client.errors import check, refusal
 from ottla.common.errors import ApiError
+from ottla.common.identifiers import METADATA_TOPIC
 from ottla.protocol.generated.add_raft_voter import (
     AddRaftVoterRequest,
     AddRaftVoterResponse,
@@ -23,8 +24,6 @@ from ottla.protocol.generated.remove_raft_voter import (
     RemoveRaftVoterRequest,
     RemoveRaftVoterResponse,
 )
-
-METADATA_TOPIC: Final = "__cluster_metadata"
 
 
 class QuorumReplica(NamedTuple):

@@ -6,6 +6,7 @@ import binascii
 from ottla.common.chance import Chance
 
 ZERO_UUID = bytes(16)
+METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 """The topic id of ``__cluster_metadata``."""
 UNASSIGNED_DIRECTORY = bytes(15) + b"\x01"

@@ -6,7 +6,6 @@ from typing import Final
 from ottla.common.errors import InvalidTopicException
 
 NAME_LENGTH_MAX: Final = 249
-CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 
 

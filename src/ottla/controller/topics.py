@@ -22,7 +22,7 @@ from ottla.common.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from ottla.common.identifiers import ZERO_UUID, random_uuid
+from ottla.common.identifiers import METADATA_TOPIC, ZERO_UUID, random_uuid
 from ottla.controller import topic_names
 from ottla.controller.assignments import check_assignment, first_record, place
 from ottla.controller.configs import ConfigsManager
@@ -139,7 +139,7 @@ class TopicsManager:
         return result, records
 
     def _check_name(self, name: str, taken: dict[str, str]) -> None:
-        if name == topic_names.CLUSTER_METADATA_TOPIC:
+        if name == METADATA_TOPIC:
             raise InvalidRequest(f"Creation of internal topic {name} is prohibited.")
         topic_names.check_topic_name(name)
         if name in self._state.image.topics.by_name:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, Protocol
 
 from ottla.common.errors import CorruptMessage
-from ottla.common.identifiers import METADATA_TOPIC_ID
+from ottla.common.identifiers import METADATA_TOPIC, METADATA_TOPIC_ID
 from ottla.common.promise import Promise
 from ottla.common.topic_partition import TopicPartition
 from ottla.config.broker import BrokerConfig
@@ -26,7 +26,7 @@ from ottla.storage.log import Log
 
 READ_BYTES: Final = 4 * 1024 * 1024
 BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
-METADATA_PARTITION: Final = TopicPartition("__cluster_metadata", 0)
+METADATA_PARTITION: Final = TopicPartition(METADATA_TOPIC, 0)
 
 
 class OffsetAndEpoch(NamedTuple):

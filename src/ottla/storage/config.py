@@ -2,6 +2,7 @@
 
 from typing import Final, Protocol
 
+from ottla.common.identifiers import METADATA_TOPIC
 from ottla.records.batch import CREATE_TIME, LOG_APPEND_TIME
 from ottla.records.rules import AppendRules
 
@@ -68,7 +69,7 @@ class LogConfig(Protocol):
 AS_RETENTION: Final = -2
 """A local retention that is not set apart from the whole one."""
 NEVER_REMOTE: Final = (
-    "__cluster_metadata",
+    METADATA_TOPIC,
     "__consumer_offsets",
     "__remote_log_metadata",
     "__share_group_state",

@@ -15,6 +15,7 @@ from typing import Final
 
 from ottla.common.environment import Scheduler
 from ottla.common.errors import CorruptMessage
+from ottla.common.identifiers import METADATA_TOPIC
 from ottla.common.promise import Promise, run
 from ottla.common.topic_partition import TopicPartition
 from ottla.observability.logging import logger
@@ -30,7 +31,6 @@ from ottla.storage.log import Log
 
 report = logger(__name__)
 
-METADATA_TOPIC: Final = "__cluster_metadata"
 LOGS_PER_STEP: Final = 32
 """Logs that are opened before it is asked whether the broker stops."""
 RETRY_SECONDS: Final = 1.0

@@ -1,13 +1,11 @@
 """Verifies remote segments: every byte, every batch, every index entry, and that none is missing.
 
 Of each segment: the manifest and what the metadata topic says agree; all objects have the checksums
-of the manifest; batches have their own, rising offsets within the segment's, and its leader epochs;
-the entries of the indexes lead to the batches that they speak of. Nothing is changed.
+of the manifest; what they hold is sound as ``ottla log verify`` has it, see
+:mod:`ottla.inspection`. A task brings one segment at a time to its own disk. Nothing is changed.
 """
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from struct import Struct
 from typing import NamedTuple
 
 from ottla.client.consumer import Consumer
@@ -17,24 +15,16 @@ from ottla.client.remote_segments import RemoteSegments
 from ottla.common.errors import CorruptMessage, UnknownTopicOrPartition
 from ottla.common.identifiers import uuid_text
 from ottla.common.topic_partition import TopicPartition
-from ottla.records.batch import LENGTH_POSITION, MAGIC, MAGIC_POSITION, batches, read_header
+from ottla.inspection.remote_segment import inspect_remote
+from ottla.inspection.segment import Problem
 from ottla.spark.source.broker_reads import BrokerReads
-from ottla.spark.source.segment_files import WINDOW, RemoteSegment, aborted_transactions
-from ottla.storage import offset_index, time_index
+from ottla.spark.source.segment_files import RemoteSegment
 from ottla.storage.checkpoints import CorruptCheckpoint, decode_epochs
-from ottla.storage.producer_snapshots import CorruptSnapshot, decode_snapshot
-from ottla.storage.segment import (
-    OFFSET_INDEX_SUFFIX,
-    SNAPSHOT_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    TRANSACTION_INDEX_SUFFIX,
-)
-from ottla.tiered.batches import check_batches
 from ottla.tiered.cache import SegmentCache
 from ottla.tiered.layout import LEADER_EPOCHS_SUFFIX
 from ottla.tiered.lineage import Lineage
 from ottla.tiered.manifests import read_manifest
-from ottla.tiered.segments import RemoteLogSegment, SegmentState, TopicIdPartition
+from ottla.tiered.segments import SegmentState, TopicIdPartition
 from ottla.tiered.store import RemoteStoreError
 
 
@@ -70,13 +60,23 @@ def verify_segment(place: RemoteSegment) -> Verdict:
     )
     try:
         _check_manifest(place)
-        check = _Check(place)
-        check.read()
-    except (CorruptMessage, CorruptCheckpoint, CorruptSnapshot) as error:
+        facts = inspect_remote(place.store(), segment, verdict.segment_id)
+    except (CorruptMessage, CorruptCheckpoint) as error:
         return verdict._replace(problem=str(error))
     except (RemoteStoreError, OSError) as error:
         return verdict._replace(problem=f"cannot be read: {str(error).partition(chr(10))[0]}")
-    return verdict._replace(batches=check.batches, records=check.records)
+    if facts.problems:
+        return verdict._replace(problem=_told(facts.problems))
+    return verdict._replace(batches=facts.batches or 0, records=facts.records or 0)
+
+
+def _told(problems: list[Problem]) -> str:
+    """The first of them, and how many more there are."""
+    file, position, problem = problems[0]
+    suffix = file.rpartition(".")[2]
+    where = f".{suffix}" if position is None else f".{suffix} at position {position}"
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return f"{where}: {problem}{more}"
 
 
 def _check_manifest(place: RemoteSegment) -> None:
@@ -90,84 +90,6 @@ def _check_manifest(place: RemoteSegment) -> None:
     lineage = Lineage.of(entries, segment.end_offset + 1)
     if lineage.between(segment.start_offset, segment.end_offset) != segment.leader_epochs:
         raise CorruptMessage("the checkpoint of leader epochs has others")
-    snapshot = place.object(SNAPSHOT_SUFFIX)
-    if snapshot:
-        decode_snapshot(snapshot)
-
-
-class _Check:
-    """One pass over the batches, with the entries of the indexes beside it, in order."""
-
-    def __init__(self, place: RemoteSegment) -> None:
-        self._place = place
-        self._segment: RemoteLogSegment = place.segment
-        self._lineage = Lineage(self._segment.leader_epochs, self._segment.end_offset + 1)
-        self.batches = 0
-        self.records = 0
-        base = self._segment.start_offset
-        self._offsets = deque(
-            (base + relative, position)
-            for relative, position in _entries(place, OFFSET_INDEX_SUFFIX, offset_index.ENTRY)
-        )
-        self._times = deque(
-            (stamp, base + relative)
-            for stamp, relative in _entries(place, TIME_INDEX_SUFFIX, time_index.ENTRY)
-        )
-        aborted = aborted_transactions(place.object(TRANSACTION_INDEX_SUFFIX))
-        self._markers = deque(each.last_offset for each in aborted)
-
-    def read(self) -> None:
-        file = self._place.open(self._segment.partition.topic_id)
-        position, offset, size = 0, self._segment.start_offset, WINDOW
-        while position < file.size:
-            data = file.view_at(position, size)
-            end, offset = check_batches(data, offset, self._segment.end_offset)
-            if not end and size >= file.size - position:
-                raise CorruptMessage(f"it is cut within the batch at position {position}")
-            for at, _ in batches(data[:end]):
-                self._batch(data, at, position + at)
-            position += end
-            size = WINDOW if end else 2 * size
-        if self._offsets:
-            raise CorruptMessage(f"the offset index has {self._offsets[0]}, where no batch is")
-        if self._times:
-            raise CorruptMessage(f"the time index has {self._times[0]}, which no batch has")
-        if self._markers:
-            raise CorruptMessage(f"no marker stands at {self._markers[0]}, as the index says")
-
-    def _batch(self, data: memoryview, at: int, position: int) -> None:
-        self.batches += 1
-        if data[at + MAGIC_POSITION] < MAGIC:
-            last = int.from_bytes(data[at : at + LENGTH_POSITION], "big")
-            self._pass(last, last, position)
-            return
-        header = read_header(data, at)
-        self.records += header.record_count
-        epoch = self._lineage.epoch_at(header.base_offset)
-        if header.partition_leader_epoch != epoch:
-            raise CorruptMessage(
-                f"offset {header.base_offset} is of leader epoch "
-                f"{header.partition_leader_epoch} instead of {epoch}"
-            )
-        if self._markers and header.is_control and self._markers[0] == header.base_offset:
-            self._markers.popleft()
-        self._pass(header.base_offset, header.last_offset, position, header.max_timestamp)
-
-    def _pass(self, base: int, last: int, position: int, stamp: int | None = None) -> None:
-        """Take the entries of the indexes that speak of this batch; old ones tell no time."""
-        if self._offsets and self._offsets[0] == (last, position):
-            self._offsets.popleft()
-        if self._times:
-            time, offset = self._times[0]
-            if base <= offset <= last and stamp in {None, time}:
-                self._times.popleft()
-
-
-def _entries(place: RemoteSegment, suffix: str, entry: Struct) -> list[tuple[int, int]]:
-    data = place.object(suffix)
-    if len(data) % entry.size:
-        raise CorruptMessage(f"{suffix} has {len(data)} bytes, no multiple of {entry.size}")
-    return [(first, second) for first, second in entry.iter_unpack(data)]
 
 
 class Tier(NamedTuple):

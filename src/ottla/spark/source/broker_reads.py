@@ -5,6 +5,7 @@ micro-batch, so that a range costs one round trip and no connect. Records stay t
 nothing is done for each of them.
 """
 
+import atexit
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -260,3 +261,6 @@ def disconnect() -> None:
     for reads in _connected.values():
         reads.close()
     _connected.clear()
+
+
+atexit.register(disconnect)

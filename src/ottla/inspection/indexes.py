@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
-from ottla.cli.read_only import FILES
+from ottla.inspection.read_only import FILES
 from ottla.records.batch import MAGIC, BatchHeader
 from ottla.storage.file_records import BatchPlace
 from ottla.storage.offset_index import ENTRY as OFFSET_ENTRY

@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.cli.log_files import records_of
-from ottla.cli.log_indexes import (
+from ottla.common.errors import ApiError, CorruptMessage
+from ottla.inspection.indexes import (
     Finding,
     OffsetIndexCheck,
     TimeIndexCheck,
     TransactionIndexCheck,
 )
-from ottla.cli.log_segment import (
+from ottla.inspection.read_only import FILES
+from ottla.inspection.segment import (
     INDEX_SUFFIXES,
     Facts,
     IndexFacts,
@@ -24,11 +25,9 @@ from ottla.cli.log_segment import (
     SegmentFiles,
     reason,
 )
-from ottla.cli.read_only import FILES
-from ottla.common.errors import ApiError, CorruptMessage
 from ottla.records.batch import MAGIC, BatchHeader, is_intact, read_header
 from ottla.records.control import ControlType, read_control_type
-from ottla.records.record import Record
+from ottla.records.record import Record, iterate
 from ottla.storage.file_records import BatchPlace, bodies
 from ottla.storage.files import File
 from ottla.storage.inspection import Damage, Inspection
@@ -195,7 +194,7 @@ class WholeSegment:
         assert facts.records is not None
         assert facts.tombstones is not None
         try:
-            records = records_of(data, check_crc=False)
+            records = iterate(data, check_crc=False)
         except ApiError as error:
             yield str(error)
             return

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from ottla.cli.log_segment import SegmentFiles
-from ottla.cli.log_whole_segment import Progress
-from ottla.cli.read_only import FILES
 from ottla.common.errors import CorruptMessage
+from ottla.inspection.read_only import FILES
+from ottla.inspection.remote_segment import inspect_remote
+from ottla.inspection.segment import Facts, SegmentFiles
+from ottla.inspection.whole_segment import Progress
 from ottla.storage.files import OsFilesystem
 from ottla.storage.segment import LOG_SUFFIX
 from ottla.tiered.copier import StoredSegment, download, list_segments
@@ -123,6 +124,14 @@ class RemoteTier:
         assert self.store is not None
         download(self.store, copy.segment, OsFilesystem(), directory, progress)
         return SegmentFiles(directory, copy.segment.start_offset, self.name(copy))
+
+    def inspect(
+        self, copy: RemoteCopy, *, deep: bool = True, progress: Progress = lambda _: None
+    ) -> Facts:
+        """As :func:`inspect_remote`, of a copy that the store has."""
+        assert self.store is not None
+        name = self.name(copy)
+        return inspect_remote(self.store, copy.segment, name, deep=deep, progress=progress)
 
     def close(self) -> None:
         if self.store is not None:

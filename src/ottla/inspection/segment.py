@@ -9,9 +9,9 @@ from itertools import islice
 from struct import Struct
 from typing import Final, NamedTuple
 
-from ottla.cli.log_indexes import TransactionIndexCheck, read_entries
-from ottla.cli.read_only import FILES
 from ottla.common.errors import ApiError
+from ottla.inspection.indexes import TransactionIndexCheck, read_entries
+from ottla.inspection.read_only import FILES
 from ottla.records.batch import MAGIC, BatchHeader
 from ottla.storage.file_records import BatchPlace, headers, place_at
 from ottla.storage.files import File

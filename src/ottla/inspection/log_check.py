@@ -3,18 +3,18 @@
 Nothing is changed. What is found is told file by file and goes on.
 """
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-from ottla.cli.log_files import METADATA_TOPIC
-from ottla.cli.log_place import Place
-from ottla.cli.log_segment import Facts, Problem, SegmentFiles, reason
-from ottla.cli.log_whole_segment import Progress, WholeSegment
-from ottla.cli.read_only import FILES
-from ottla.cli.remote_tier import RemoteCopy, RemoteTier
 from ottla.common.errors import CorruptMessage
+from ottla.common.identifiers import METADATA_TOPIC
+from ottla.inspection.log_place import Place
+from ottla.inspection.producers import snapshot_problems
+from ottla.inspection.read_only import FILES
+from ottla.inspection.remote_tier import RemoteCopy, RemoteTier
+from ottla.inspection.segment import Facts, Problem, SegmentFiles, reason
+from ottla.inspection.whole_segment import Progress, WholeSegment
 from ottla.storage.checkpoints import (
     LEADER_EPOCHS,
     PARTITION_METADATA,
@@ -23,8 +23,7 @@ from ottla.storage.checkpoints import (
     read_epochs,
 )
 from ottla.storage.leader_epochs import UNDEFINED_EPOCH, LeaderEpochs
-from ottla.storage.producer_snapshots import CorruptSnapshot, decode_snapshot
-from ottla.storage.segment import LOG_SUFFIX, SNAPSHOT_SUFFIX
+from ottla.storage.segment import LOG_SUFFIX
 from ottla.tiered.cache import SegmentCache
 from ottla.tiered.lineage import Lineage
 from ottla.tiered.segments import SegmentState, SegmentUpdate
@@ -131,20 +130,10 @@ class LogCheck:
             self._problems.append(Problem(name, None, copy.problem))
         if not copy.is_finished or not self._tier.is_readable or copy.problem is not None:
             return
-        with tempfile.TemporaryDirectory(prefix="ottla-verify-") as directory:
-            try:
-                files = self._tier.bring(copy, directory, self._progress)
-                epochs = read_epochs(FILES, f"{directory}/{LEADER_EPOCHS}")
-            except (CorruptMessage, CorruptCheckpoint, RemoteStoreError) as error:
-                self._problems.append(Problem(name, None, str(error).partition("\n")[0]))
-                return
-            facts = WholeSegment(files, epochs=LeaderEpochs(epochs), deep=self._deep).read()
-            self._count(facts)
-            self._problems += _snapshot_problems(directory, files.name)
-            segment = copy.segment
-            if facts.last_offset is not None and facts.last_offset > segment.end_offset:
-                found = f"offset {facts.last_offset} in a segment up to {segment.end_offset}"
-                self._problems.append(Problem(name, None, found))
+        try:
+            self._count(self._tier.inspect(copy, deep=self._deep, progress=self._progress))
+        except (CorruptMessage, CorruptCheckpoint, RemoteStoreError) as error:
+            self._problems.append(Problem(name, None, str(error).partition("\n")[0]))
 
     # Both
 
@@ -213,8 +202,8 @@ def _epochs_of(finished: Sequence[RemoteCopy]) -> list[tuple[int, int]]:
 
 def _small_file_problems(place: Place) -> Iterator[Problem]:
     assert place.directory is not None
-    if not place.name.startswith(METADATA_TOPIC):
-        yield from _snapshot_problems(place.directory, None)
+    if place.topic != METADATA_TOPIC:
+        yield from snapshot_problems(place.directory)
     for name, check in _SMALL_FILES.items():
         path = f"{place.directory}/{name}"
         if FILES.exists(path):
@@ -230,16 +219,3 @@ _SMALL_FILES: dict[str, Callable[[str], object]] = {
     LEADER_EPOCHS: lambda path: read_epochs(FILES, path),
     PARTITION_METADATA: lambda path: decode_partition_metadata(FILES.read(path)),
 }
-
-
-def _snapshot_problems(directory: str, name: str | None) -> Iterator[Problem]:
-    """Of the states of producers; ``name`` is what a remote segment is called."""
-    for file in FILES.list_directory(directory):
-        if file.endswith(SNAPSHOT_SUFFIX):
-            shown = f"{directory}/{file}" if name is None else name + SNAPSHOT_SUFFIX
-            try:
-                decode_snapshot(FILES.read(f"{directory}/{file}"))
-            except CorruptSnapshot as error:
-                yield Problem(shown, None, str(error))
-            except OSError as error:
-                yield Problem(shown, None, reason(error))

@@ -7,9 +7,9 @@ import posixpath
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ottla.cli.log_segment import SegmentFiles
-from ottla.cli.read_only import FILES
 from ottla.common.topic_partition import TopicPartition
+from ottla.inspection.read_only import FILES
+from ottla.inspection.segment import SegmentFiles
 from ottla.storage.checkpoints import (
     CLEANER_OFFSETS,
     LEADER_EPOCHS,
