@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ottla.common.buffers import Answer
 from ottla.common.errors import ProtocolViolation
-from ottla.protocol.fetch_response import Endpoint, FetchedPartition, encode_fetch_response
+from ottla.protocol.fetch_response import FetchedPartition, NodeEndpoint, encode_fetch_response
 from ottla.protocol.generated.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -362,7 +362,7 @@ def fetch_answers(draw: st.DrawFn) -> tuple[int, int, bytes, bytes]:
         )
     endpoints = []
     if version >= 16:
-        endpoint = st.builds(Endpoint, int32, names, int32, st.none() | names)
+        endpoint = st.builds(NodeEndpoint, int32, names, int32, st.none() | names)
         endpoints = draw(st.lists(endpoint, max_size=2, unique_by=lambda e: e.node_id))
         response.node_endpoints = [
             FetchEndpoint(node_id=e.node_id, host=e.host, port=e.port, rack=e.rack)

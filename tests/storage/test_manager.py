@@ -14,7 +14,7 @@ from ottla.common.topic_partition import TopicPartition
 from ottla.config.topic import TopicConfig
 from ottla.storage.checkpoints import MetaProperties
 from ottla.storage.directories import (
-    Kind,
+    DirectoryKind,
     LogDirectory,
     LogDirFailed,
     directory_name,
@@ -84,11 +84,11 @@ def paths_of(broker: Broker) -> dict[int, str]:
 @pytest.mark.parametrize(
     ("name", "parsed"),
     [
-        ("topic-0", (("topic", 0), Kind.CURRENT)),
-        ("a-b-12", (("a-b", 12), Kind.CURRENT)),
-        (f"t-1.{'0f' * 16}-delete", (("t", 1), Kind.DELETE)),
-        (f"t.x-1.{'0f' * 16}-future", (("t.x", 1), Kind.FUTURE)),
-        (f"t-1.{'0f' * 16}-stray", (("t", 1), Kind.STRAY)),
+        ("topic-0", (("topic", 0), DirectoryKind.CURRENT)),
+        ("a-b-12", (("a-b", 12), DirectoryKind.CURRENT)),
+        (f"t-1.{'0f' * 16}-delete", (("t", 1), DirectoryKind.DELETE)),
+        (f"t.x-1.{'0f' * 16}-future", (("t.x", 1), DirectoryKind.FUTURE)),
+        (f"t-1.{'0f' * 16}-stray", (("t", 1), DirectoryKind.STRAY)),
         ("topic", None),
         ("topic-", None),
         ("-1", None),
@@ -98,16 +98,16 @@ def paths_of(broker: Broker) -> dict[int, str]:
     ],
 )
 def test_directories_are_known_by_their_names(
-    name: str, parsed: tuple[tuple[str, int], Kind] | None
+    name: str, parsed: tuple[tuple[str, int], DirectoryKind] | None
 ) -> None:
     assert parse_directory_name(name) == parsed
 
 
 def test_a_long_name_is_cut_to_what_a_disk_takes() -> None:
     topic_partition = TopicPartition("t" * 249, 3)
-    name = directory_name(topic_partition, Kind.DELETE, Chance(1))
+    name = directory_name(topic_partition, DirectoryKind.DELETE, Chance(1))
     assert len(name) == 255
-    assert parse_directory_name(name) == (("t" * 213, 3), Kind.DELETE)
+    assert parse_directory_name(name) == (("t" * 213, 3), DirectoryKind.DELETE)
     assert directory_name(topic_partition) == "t" * 249 + "-3"
 
 
@@ -269,7 +269,7 @@ def test_a_deleted_log_goes_after_a_while(broker: Broker, files: MemoryFilesyste
     broker.manager.delete(logs.TOPIC)
     broker.manager.delete(TopicPartition("unknown", 1))
     (name,) = [name for name in files.list_directory(A) if name.endswith("-delete")]
-    assert parse_directory_name(name) == (("topic", 0), Kind.DELETE)
+    assert parse_directory_name(name) == (("topic", 0), DirectoryKind.DELETE)
     assert broker.manager.logs == {}
     broker.clock.advance(59.999)
     assert logs.remove_due(broker.manager) == 0
@@ -325,7 +325,7 @@ def test_strays_are_found_at_the_start_set_aside_and_kept(
     assert list(manager.logs) == [("topic", 0)]
     assert list(manager.strays.values()) == [("topic", 1)]
     (path,) = manager.strays
-    assert parse_directory_name(path.rpartition("/")[2]) == (("topic", 1), Kind.STRAY)
+    assert parse_directory_name(path.rpartition("/")[2]) == (("topic", 1), DirectoryKind.STRAY)
     manager.stop()
     manager = broker.restart()
     assert manager.strays == {path: ("topic", 1)}
@@ -345,7 +345,10 @@ def test_a_log_moves_to_another_directory_while_it_is_written(broker: Broker) ->
     log.set_high_watermark(20)
     log.delete_records_before(3)
     future = manager.create_future(logs.TOPIC, B)
-    assert parse_directory_name(future.directory.rpartition("/")[2]) == (logs.TOPIC, Kind.FUTURE)
+    assert parse_directory_name(future.directory.rpartition("/")[2]) == (
+        logs.TOPIC,
+        DirectoryKind.FUTURE,
+    )
     steps = 0
     while not manager.copy_to_future(logs.TOPIC, 300):
         steps += 1

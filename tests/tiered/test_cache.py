@@ -14,7 +14,7 @@ from tests.tiered.histories import (
 )
 
 from ottla.tiered.cache import SegmentCache
-from ottla.tiered.expiration import Removal, expiration
+from ottla.tiered.expiration import SegmentRemoval, expiration
 from ottla.tiered.lineage import Lineage
 from ottla.tiered.log_view import LogView
 from ottla.tiered.machine import RemotePartition
@@ -178,18 +178,18 @@ def test_what_was_decided_is_due_only_while_it_is_as_it_was() -> None:
     remote = RemotePartition(PARTITION)
     first, second = segment(1, 0, 9), segment(2, 0, 9)
     assert remote.replay(first)
-    begun = Removal(first, IF_UNFINISHED)
+    begun = SegmentRemoval(first, IF_UNFINISHED)
     assert remote.is_due(begun, set())
     assert not remote.is_due(begun, {first.segment_id})
     assert remote.replay(update(1, FINISHED))
     assert not remote.is_due(begun, set()), "another leader has finished it"
     finished = remote.segments.get(first.segment_id)
     assert finished is not None
-    assert not remote.is_due(Removal(finished, IF_UNUSED), set())
+    assert not remote.is_due(SegmentRemoval(finished, IF_UNUSED), set())
     assert remote.replay(second)
     assert remote.replay(update(2, FINISHED))
-    assert remote.is_due(Removal(finished, IF_UNUSED), set())
-    assert not remote.is_due(Removal(segment(3, 0, 9), IF_UNFINISHED), set()), "it is gone"
+    assert remote.is_due(SegmentRemoval(finished, IF_UNUSED), set())
+    assert not remote.is_due(SegmentRemoval(segment(3, 0, 9), IF_UNFINISHED), set()), "it is gone"
 
 
 def test_retention_by_size_counts_what_two_copies_have_once() -> None:

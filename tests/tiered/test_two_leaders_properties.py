@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.tiered.histories import PARTITION
 
-from ottla.tiered.expiration import Removal
+from ottla.tiered.expiration import SegmentRemoval
 from ottla.tiered.lineage import Lineage
 from ottla.tiered.log_view import LocalSegment, LogView
 from ottla.tiered.machine import RemotePartition
@@ -52,7 +52,7 @@ class Broker:
         self.position = 0
         self.copying: Work | None = None
         self.removing: Work | None = None
-        self.removals: list[Removal] = []
+        self.removals: list[SegmentRemoval] = []
 
     def view(self) -> LogView:
         return LogView(

@@ -9,8 +9,3 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
-
-
-class TopicIdPartition(NamedTuple):
-    topic_id: bytes
-    partition: int

@@ -89,7 +89,7 @@ class BrokersManager:
             record.in_controlled_shutdown = old.in_controlled_shutdown
         else:
             clean = old is not None and request.previous_broker_epoch == old.epoch
-            records += self._previous_life_ended(broker_id, clean=clean)
+            records += self._previous_incarnation_ended(broker_id, clean=clean)
             # The offset of the registration itself: a broker that has read that far has read it.
             record.broker_epoch = state.next_offset + len(records)
             state.heartbeats.remove(broker_id)
@@ -156,7 +156,7 @@ class BrokersManager:
                     "inclusive."
                 )
 
-    def _previous_life_ended(self, broker_id: int, *, clean: bool) -> list[MetadataRecord]:
+    def _previous_incarnation_ended(self, broker_id: int, *, clean: bool) -> list[MetadataRecord]:
         if clean or not self._state.image.features.elr_enabled:
             return self._partitions.broker_leaves(broker_id)
         index = self._state.index

@@ -35,7 +35,7 @@ from ottla.handlers.deadlines import until
 from ottla.handlers.partitions import missing
 from ottla.handlers.replica_selection import preferred_read_replica
 from ottla.protocol.api import ApiKey
-from ottla.protocol.fetch_response import Endpoint, FetchedPartition, encode_fetch_response
+from ottla.protocol.fetch_response import FetchedPartition, NodeEndpoint, encode_fetch_response
 from ottla.protocol.generated.fetch import FetchRequest
 from ottla.protocol.message import from_buffer
 from ottla.protocol.primitives import ITEMS_MAX
@@ -338,7 +338,7 @@ class _Fetch:
             self._version,
             topics,
             session_id=context.session_id,
-            endpoints=[Endpoint(at.node_id, at.host, at.port, at.rack) for at in endpoints],
+            endpoints=[NodeEndpoint(at.node_id, at.host, at.port, at.rack) for at in endpoints],
         )
 
 

@@ -20,7 +20,7 @@ from ottla.storage.checkpoints import (
     read_epochs,
     read_offsets,
 )
-from ottla.storage.directories import Kind, parse_directory_name
+from ottla.storage.directories import DirectoryKind, parse_directory_name
 from ottla.storage.leader_epochs import EpochEntry
 from ottla.storage.segment import LOG_SUFFIX, offset_of_file
 from ottla.tiered.segments import TopicIdPartition
@@ -115,6 +115,6 @@ def places_below(log_dir: str) -> list[Place]:
     for name in FILES.list_directory(log_dir):
         parsed = parse_directory_name(name)
         path = posixpath.join(log_dir, name)
-        if parsed is not None and parsed.kind is Kind.CURRENT and FILES.is_directory(path):
+        if parsed is not None and parsed.kind is DirectoryKind.CURRENT and FILES.is_directory(path):
             found.append(place_of(path))
     return sorted(found, key=lambda place: (place.topic, place.partition))

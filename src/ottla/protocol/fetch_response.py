@@ -74,7 +74,7 @@ class FetchedPartition:
         return len(records) if isinstance(records, bytes) else records.size
 
 
-class Endpoint:
+class NodeEndpoint:
     __slots__ = ("host", "node_id", "port", "rack")
 
     def __init__(self, node_id: int, host: str, port: int, rack: str | None) -> None:
@@ -91,7 +91,7 @@ def encode_fetch_response(
     *,
     error_code: int = 0,
     session_id: int = 0,
-    endpoints: Sequence[Endpoint] = (),
+    endpoints: Sequence[NodeEndpoint] = (),
 ) -> Answer:
     """The whole answer, length prefix and header included."""
     writer = _FlexibleWriter(version) if version >= _FLEXIBLE else _PlainWriter(version)
@@ -198,7 +198,7 @@ class _FlexibleWriter(_Writer):
     def end_topic(self) -> None:
         self.head.append(0)
 
-    def end(self, endpoints: Sequence[Endpoint]) -> None:
+    def end(self, endpoints: Sequence[NodeEndpoint]) -> None:
         if not endpoints or self.version < 16:
             self.head.append(0)
             return
@@ -261,5 +261,5 @@ class _PlainWriter(_Writer):
     def end_topic(self) -> None:
         pass
 
-    def end(self, endpoints: Sequence[Endpoint]) -> None:
+    def end(self, endpoints: Sequence[NodeEndpoint]) -> None:
         pass

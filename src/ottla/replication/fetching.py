@@ -28,7 +28,7 @@ from ottla.protocol.generated.list_offsets import ListOffsetsRequest, ListOffset
 from ottla.replication.divergence import truncation_offset
 from ottla.replication.fetch_state import FetchKey, FetchState
 from ottla.replication.follower_session import FollowerSession
-from ottla.replication.offset_resets import OffsetResets, Outcome
+from ottla.replication.offset_resets import OffsetResets, ResetOutcome
 from ottla.replication.partition import Partition
 from ottla.replication.quota import ReplicationQuota
 from ottla.storage.directories import LogUnavailable
@@ -243,11 +243,11 @@ class Fetcher:
     def offsets_listed(self, answer: ListOffsetsResponse, now: float, now_ms: int) -> None:
         for state, outcome in self._resets.answered(answer, now_ms):
             self._changed[state.key] = None
-            if outcome is Outcome.FENCED:
+            if outcome is ResetOutcome.FENCED:
                 self._give_up(state, "the leader is of a later epoch")
-            elif outcome is Outcome.BROKEN:
+            elif outcome is ResetOutcome.BROKEN:
                 self._give_up(state, "its log cannot be cut")
-            elif outcome is Outcome.AGAIN:
+            elif outcome is ResetOutcome.AGAIN:
                 self._delay(state, now)
 
     def fetched(self, answer: FetchAnswer, now: float, now_ms: int) -> None:

@@ -29,7 +29,7 @@ EARLIEST: Final = -2
 EARLIEST_LOCAL: Final = -4
 
 
-class Outcome(Enum):
+class ResetOutcome(Enum):
     DONE = "done"
     AGAIN = "again"
     """Something went wrong; the fetch is tried again after a pause, and may bring us back here."""
@@ -89,14 +89,14 @@ class OffsetResets:
 
     def answered(
         self, answer: ListOffsetsResponse, now_ms: int
-    ) -> list[tuple[FetchState, Outcome]]:
+    ) -> list[tuple[FetchState, ResetOutcome]]:
         """Those whose reset has come to an end, and how."""
         found = {
             (topic.name, each.partition_index): each
             for topic in answer.topics
             for each in topic.partitions
         }
-        ended: list[tuple[FetchState, Outcome]] = []
+        ended: list[tuple[FetchState, ResetOutcome]] = []
         for reset in self._asked:
             partition = reset.state.partition
             place = partition.topic, partition.index
@@ -105,14 +105,14 @@ class OffsetResets:
             said = found.get(place)
             if said is None or said.error_code or said.offset < 0:
                 fenced = said is not None and said.error_code == ErrorCode.FENCED_LEADER_EPOCH
-                ended.append((reset.state, Outcome.FENCED if fenced else Outcome.AGAIN))
+                ended.append((reset.state, ResetOutcome.FENCED if fenced else ResetOutcome.AGAIN))
             else:
                 try:
                     outcome = self._learned(reset, said.offset, said.leader_epoch, now_ms)
                     if outcome is not None:
                         ended.append((reset.state, outcome))
                 except KafkaStorageError:
-                    ended.append((reset.state, Outcome.BROKEN))
+                    ended.append((reset.state, ResetOutcome.BROKEN))
         self._asked = []
         for state, _ in ended:
             state.is_resetting = False
@@ -128,7 +128,7 @@ class OffsetResets:
         self._asked = []
         return states
 
-    def _learned(self, reset: _Reset, offset: int, epoch: int, now_ms: int) -> Outcome | None:
+    def _learned(self, reset: _Reset, offset: int, epoch: int, now_ms: int) -> ResetOutcome | None:
         """Take note of where the leader's log ends or begins; None when there is more to ask."""
         state, partition = reset.state, reset.state.partition
         own_end = partition.log.log_end_offset
@@ -139,12 +139,12 @@ class OffsetResets:
             partition.truncate_to(offset, now_ms)
             state.at_log_end()
             state.lag = 0
-            return Outcome.DONE
+            return ResetOutcome.DONE
         if offset > own_end:
             is_remote = reset.beginning == EARLIEST_LOCAL
             if is_remote and partition.start_behind_remote(offset, epoch):
-                return Outcome.AGAIN
+                return ResetOutcome.AGAIN
             partition.truncate_fully_and_start_at(offset, now_ms)
         state.at_log_end()
         state.lag = max(0, reset.leader_end - state.offset)
-        return Outcome.DONE
+        return ResetOutcome.DONE

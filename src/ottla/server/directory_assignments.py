@@ -10,12 +10,12 @@ Rules:
    become true by itself is not told.
 """
 
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from ottla.common.environment import Scheduler
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.common.promise import Promise
-from ottla.common.topic_partition import TopicIdPartition, TopicPartition
+from ottla.common.topic_partition import TopicPartition
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
@@ -34,6 +34,13 @@ from ottla.storage.manager import LogManager
 ASSIGNMENTS_MAX: Final = 2_250
 """What one request tells at most."""
 RETRY_SECONDS: Final = 0.5
+
+
+class _Replica(NamedTuple):
+    """This broker's replica of a partition."""
+
+    topic_id: bytes
+    partition: int
 
 
 class DirectoryAssigner(Protocol):
@@ -59,7 +66,7 @@ class DirectoryAssignments:
         self._logs = logs
         self._scheduler = scheduler
         self._node_id = node_id
-        self._untold: dict[TopicIdPartition, bytes] = {}
+        self._untold: dict[_Replica, bytes] = {}
         self._is_asking = False
         self._is_scheduled = False
 
@@ -78,20 +85,20 @@ class DirectoryAssignments:
     def moved(self, partition: Partition, to: LogDirectory) -> None:
         """A partition lies elsewhere now."""
         if to.directory_id is not None:
-            self._tell(TopicIdPartition(partition.topic_id, partition.index), to.directory_id)
+            self._tell(_Replica(partition.topic_id, partition.index), to.directory_id)
 
     def _compare(self, topic: str, topic_id: bytes, index: int, state: PartitionImage) -> None:
         log = self._logs.logs.get(TopicPartition(topic, index))
         if log is None or self._node_id not in state.replicas:
             return
         actual = self._logs.directory_of(log).directory_id
-        which = TopicIdPartition(topic_id, index)
+        which = _Replica(topic_id, index)
         if actual is None or actual == state.directory_of(self._node_id):
             self._untold.pop(which, None)
         else:
             self._tell(which, actual)
 
-    def _tell(self, which: TopicIdPartition, directory_id: bytes) -> None:
+    def _tell(self, which: _Replica, directory_id: bytes) -> None:
         self._untold[which] = directory_id
         self._schedule(0.0)
 
@@ -116,7 +123,7 @@ class DirectoryAssignments:
         asked.when_done(lambda done: self._answered(told, done))
 
     def _answered(
-        self, told: dict[TopicIdPartition, bytes], done: Promise[AssignReplicasToDirsResponse]
+        self, told: dict[_Replica, bytes], done: Promise[AssignReplicasToDirsResponse]
     ) -> None:
         self._is_asking = False
         for which in _accepted(done):
@@ -127,7 +134,7 @@ class DirectoryAssignments:
 
 
 def _directories(
-    told: dict[TopicIdPartition, bytes],
+    told: dict[_Replica, bytes],
 ) -> list[AssignReplicasToDirsRequestDirectoryData]:
     by_directory: dict[bytes, dict[bytes, list[int]]] = {}
     for (topic_id, index), directory_id in told.items():
@@ -150,7 +157,7 @@ def _directories(
     ]
 
 
-def _accepted(done: Promise[AssignReplicasToDirsResponse]) -> list[TopicIdPartition]:
+def _accepted(done: Promise[AssignReplicasToDirsResponse]) -> list[_Replica]:
     """What need not be told again: it was taken, or there is nothing left to tell of."""
     settled = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     try:
@@ -160,7 +167,7 @@ def _accepted(done: Promise[AssignReplicasToDirsResponse]) -> list[TopicIdPartit
     if response.error_code != ErrorCode.NONE:
         return []
     return [
-        TopicIdPartition(topic.topic_id, partition.partition_index)
+        _Replica(topic.topic_id, partition.partition_index)
         for directory in response.directories
         for topic in directory.topics
         for partition in topic.partitions

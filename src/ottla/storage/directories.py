@@ -59,7 +59,7 @@ class LogUnavailable(LogDirFailed):
     WHAT = "{1}"
 
 
-class Kind(Enum):
+class DirectoryKind(Enum):
     """What a partition's directory is there for, by the end of its name."""
 
     CURRENT = ""
@@ -70,13 +70,13 @@ class Kind(Enum):
 
 class DirectoryName(NamedTuple):
     topic_partition: TopicPartition
-    kind: Kind
+    kind: DirectoryKind
 
 
 def parse_directory_name(name: str) -> DirectoryName | None:
     """What a directory is by its name; None for other people's directories."""
-    kind = Kind.CURRENT
-    for other in (Kind.DELETE, Kind.STRAY, Kind.FUTURE):
+    kind = DirectoryKind.CURRENT
+    for other in (DirectoryKind.DELETE, DirectoryKind.STRAY, DirectoryKind.FUTURE):
         if name.endswith(other.value):
             kind = other
             name, separator, unique = name.removesuffix(other.value).rpartition(".")
@@ -89,10 +89,12 @@ def parse_directory_name(name: str) -> DirectoryName | None:
 
 
 def directory_name(
-    topic_partition: TopicPartition, kind: Kind = Kind.CURRENT, chance: Chance | None = None
+    topic_partition: TopicPartition,
+    kind: DirectoryKind = DirectoryKind.CURRENT,
+    chance: Chance | None = None,
 ) -> str:
     """The name for a partition's directory; all but the current one need ``chance``."""
-    if kind is Kind.CURRENT:
+    if kind is DirectoryKind.CURRENT:
         return str(topic_partition)
     assert chance is not None
     ending = f"-{topic_partition.partition}.{chance.bytes(16).hex()}{kind.value}"

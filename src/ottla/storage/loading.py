@@ -20,7 +20,7 @@ from ottla.common.promise import Promise, run
 from ottla.common.topic_partition import TopicPartition
 from ottla.observability.logging import logger
 from ottla.storage.directories import (
-    Kind,
+    DirectoryKind,
     LogDirectory,
     LogDirFailed,
     LogUnavailable,
@@ -47,7 +47,7 @@ class DirectoryLoad:
         self._open_log = open_log
         self._left: list[str] | None = None
         """Names that were not looked at yet, the first one last."""
-        self.logs: list[tuple[Log, Kind]] = []
+        self.logs: list[tuple[Log, DirectoryKind]] = []
         self.to_delete: list[str] = []
         self.strays: dict[str, TopicPartition] = {}
         self.failure: OSError | None = None
@@ -94,9 +94,9 @@ class DirectoryLoad:
         if not self._filesystem.is_directory(path):
             return
         topic_partition, kind = parsed
-        if kind is Kind.DELETE:
+        if kind is DirectoryKind.DELETE:
             self.to_delete.append(path)
-        elif kind is Kind.STRAY:
+        elif kind is DirectoryKind.STRAY:
             self.strays[path] = topic_partition
         else:
             self.logs.append((self._open_log(self.directory, path, topic_partition), kind))

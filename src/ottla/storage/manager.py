@@ -26,7 +26,7 @@ from ottla.storage.cleaner_manager import CleanerManager
 from ottla.storage.cleaning import Cleaning
 from ottla.storage.config import LogConfig
 from ottla.storage.directories import (
-    Kind,
+    DirectoryKind,
     LogDirectory,
     LogDirFailed,
     LogUnavailable,
@@ -194,10 +194,12 @@ class LogManager:
             self.strays.update(load.strays)
             try:
                 for log, kind in load.logs:
-                    if kind is Kind.CURRENT and is_stray(log):
+                    if kind is DirectoryKind.CURRENT and is_stray(log):
                         self._set_aside(log)
                     else:
-                        self._add(log, self.logs if kind is Kind.CURRENT else self.future_logs)
+                        self._add(
+                            log, self.logs if kind is DirectoryKind.CURRENT else self.future_logs
+                        )
             except LogDirFailed as failure:
                 self.fail_directory(directory.path, failure.error)
 
@@ -396,7 +398,9 @@ class LogManager:
         self.cleaner.forget(log)
         self.rolled.pop(log, None)
         self.new_logs.discard(log.directory)
-        log.rename_directory(directory_name(log.topic_partition, Kind.DELETE, self._chance))
+        log.rename_directory(
+            directory_name(log.topic_partition, DirectoryKind.DELETE, self._chance)
+        )
         log.abandon()
         log.retire(successor)
         self.removals.add_directory(log.config.file_delete_delay_ms, log.directory)
@@ -405,7 +409,7 @@ class LogManager:
     def _set_aside(self, log: Log) -> None:
         self.cleaner.forget(log)
         log.close(self._clock.wall_ms())
-        log.rename_directory(directory_name(log.topic_partition, Kind.STRAY, self._chance))
+        log.rename_directory(directory_name(log.topic_partition, DirectoryKind.STRAY, self._chance))
         log.retire()
         self.strays[log.directory] = log.topic_partition
 
@@ -424,7 +428,7 @@ class LogManager:
         current = self.logs[topic_partition]
         assert self.directory_of(current) is not directory
         assert topic_partition not in self.future_logs
-        name = directory_name(topic_partition, Kind.FUTURE, self._chance)
+        name = directory_name(topic_partition, DirectoryKind.FUTURE, self._chance)
         assert current.topic_id is not None
         self.cleaner.abort(current)
         log = self._create(directory, name, topic_partition, current.topic_id)

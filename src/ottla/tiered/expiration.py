@@ -19,7 +19,7 @@ from ottla.tiered.log_view import LogView
 from ottla.tiered.segments import IF_UNFINISHED, IF_UNUSED, RemoteLogSegment, SegmentState
 
 
-class Removal(NamedTuple):
+class SegmentRemoval(NamedTuple):
     segment: RemoteLogSegment
     condition: bytes | None
     """What must hold when it is told; None: nothing."""
@@ -28,7 +28,7 @@ class Removal(NamedTuple):
 class Expiration(NamedTuple):
     log_start_offset: int
     """Where the log is to begin; it may be there already."""
-    removals: list[Removal]
+    removals: list[SegmentRemoval]
     """In this order."""
 
 
@@ -44,13 +44,13 @@ def expiration(
         if segment.segment_id in busy or segment.segment_id in used:
             continue
         if segment.state is SegmentState.COPY_SEGMENT_STARTED:
-            gone.append(Removal(segment, IF_UNFINISHED))
+            gone.append(SegmentRemoval(segment, IF_UNFINISHED))
         elif segment.state is not SegmentState.COPY_SEGMENT_FINISHED:
-            gone.append(Removal(segment, None))
+            gone.append(SegmentRemoval(segment, None))
         elif not segments.is_referenced(segment):
-            gone.append(Removal(segment, IF_UNUSED))
+            gone.append(SegmentRemoval(segment, IF_UNUSED))
         elif _is_left_behind(segment, view, start):
-            gone.append(Removal(segment, None))
+            gone.append(SegmentRemoval(segment, None))
     return Expiration(start, sorted(gone, key=lambda removal: removal.segment.start_offset))
 
 

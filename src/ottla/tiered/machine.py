@@ -17,7 +17,7 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from ottla.tiered.cache import Extent, SegmentCache
-from ottla.tiered.expiration import Expiration, Removal, expiration
+from ottla.tiered.expiration import Expiration, SegmentRemoval, expiration
 from ottla.tiered.lineage import Lineage
 from ottla.tiered.log_view import LocalSegment, LogView
 from ottla.tiered.segments import (
@@ -121,7 +121,7 @@ class RemotePartition:
     def expire(self, view: LogView, now_ms: int, busy: AbstractSet[bytes]) -> Expiration:
         return expiration(self.segments, view, now_ms, busy | self._copied_by_jobs(now_ms))
 
-    def is_due(self, removal: Removal, busy: AbstractSet[bytes]) -> bool:
+    def is_due(self, removal: SegmentRemoval, busy: AbstractSet[bytes]) -> bool:
         """Whether what was decided a while ago still holds."""
         segment = removal.segment
         known = self.segments.get(segment.segment_id)

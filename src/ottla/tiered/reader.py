@@ -39,7 +39,7 @@ PLACES_MAX: Final = 256
 """Readers whose places are remembered."""
 
 
-class AbortedTransactions(NamedTuple):
+class RemoteAbortedTransactions(NamedTuple):
     found: list[tuple[int, int]]
     """Producer id and first offset."""
     is_complete: bool
@@ -158,7 +158,7 @@ class RemoteReader:
 
     def aborted_transactions(
         self, segments: Iterable[RemoteLogSegment], offset: int, upper_bound_offset: int
-    ) -> AbortedTransactions:
+    ) -> RemoteAbortedTransactions:
         """Those that have records between the offsets.
 
         ``segments`` are those from the one with ``offset`` on, in order; they are looked at only as
@@ -170,8 +170,8 @@ class RemoteReader:
                 if entry.last_offset >= offset and entry.first_offset < upper_bound_offset:
                     found.append((entry.producer_id, entry.first_offset))
                 if entry.last_stable_offset >= upper_bound_offset:
-                    return AbortedTransactions(found, is_complete=True)
-        return AbortedTransactions(found, is_complete=False)
+                    return RemoteAbortedTransactions(found, is_complete=True)
+        return RemoteAbortedTransactions(found, is_complete=False)
 
     def _transactions(self, segment: RemoteLogSegment) -> list[AbortedTransaction]:
         if segment.transaction_index_empty:

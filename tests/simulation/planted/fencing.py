@@ -216,13 +216,13 @@ def _proposes(node: SimulatedNode) -> bool:
 
 
 def takes_every_restart_for_a_clean_one() -> Iterator[None]:
-    real = BrokersManager._previous_life_ended
+    real = BrokersManager._previous_incarnation_ended
 
     def ended(self: BrokersManager, broker_id: int, *, clean: bool) -> list[MetadataRecord]:
         del clean
         return real(self, broker_id, clean=True)
 
-    return replaced(BrokersManager, "_previous_life_ended", ended)
+    return replaced(BrokersManager, "_previous_incarnation_ended", ended)
 
 
 async def the_last_replica_loses_power(cluster: SimulatedCluster) -> None:

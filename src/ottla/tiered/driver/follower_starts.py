@@ -16,8 +16,8 @@ from ottla.common.promise import Promise, run
 from ottla.observability.logging import logger
 from ottla.storage.leader_epochs import EpochEnd
 from ottla.storage.log import Log
+from ottla.tiered.aux_state import read_aux_state
 from ottla.tiered.driver.log_tasks import MAY_PASS
-from ottla.tiered.follower_state import read_follower_state
 from ottla.tiered.metadata_topic import Key, MetadataTopic
 from ottla.tiered.pool import Pool
 from ottla.tiered.segments import TopicIdPartition
@@ -84,7 +84,7 @@ class FollowerStarts:
         segment = remote.segments.find(epoch, last)
         if segment is None:
             raise ReplicaNotAvailable(f"no remote segment has offset {last} of epoch {epoch}")
-        state = await self._pool.submit(partial(read_follower_state, self._store, segment))
+        state = await self._pool.submit(partial(read_aux_state, self._store, segment))
         local = followed()
         if local is not None and local.log_end_offset < leader.local_start:
             now_ms = self._scheduler.wall_ms()

@@ -27,7 +27,7 @@ from ottla.tiered.driver.metrics import (
 from ottla.tiered.metadata_topic import MetadataTopic
 from ottla.tiered.pool import Pool, PoolIsFull
 from ottla.tiered.quota import Quota
-from ottla.tiered.reader import AbortedTransactions
+from ottla.tiered.reader import RemoteAbortedTransactions
 from ottla.tiered.segments import RemoteLogSegment
 from ottla.tiered.store import RemoteObjectNotFound, RemoteStoreError
 
@@ -57,7 +57,7 @@ class SegmentReader(Protocol):
 
     def aborted_transactions(
         self, segments: list[RemoteLogSegment], offset: int, upper_bound_offset: int
-    ) -> AbortedTransactions: ...
+    ) -> RemoteAbortedTransactions: ...
 
     def forget(self, segment: RemoteLogSegment) -> None: ...
 

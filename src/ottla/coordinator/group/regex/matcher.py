@@ -10,9 +10,9 @@ from typing import Final
 from ottla.coordinator.group.regex import charset
 from ottla.coordinator.group.regex.nodes import (
     Accept,
-    Check,
     Instruction,
     Position,
+    PositionCheck,
     Split,
     Take,
     compiled,
@@ -73,7 +73,9 @@ class Matcher:
             onward: tuple[int, ...] = ()
             if isinstance(instruction, Split):
                 onward = (instruction.first, instruction.second)
-            elif isinstance(instruction, Check) and _holds(instruction.position, before, code):
+            elif isinstance(instruction, PositionCheck) and _holds(
+                instruction.position, before, code
+            ):
                 onward = (index + 1,)
             for target in onward:
                 if target not in seen:

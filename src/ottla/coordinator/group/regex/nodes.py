@@ -41,7 +41,7 @@ class Sequence:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Alternation:
     options: "tuple[Node, ...]"
 
 
@@ -52,7 +52,7 @@ class Repeat:
     high: int | None
 
 
-Node: TypeAlias = OneOf | At | Sequence | Choice | Repeat
+Node: TypeAlias = OneOf | At | Sequence | Alternation | Repeat
 
 
 class Take(NamedTuple):
@@ -61,7 +61,7 @@ class Take(NamedTuple):
     characters: int
 
 
-class Check(NamedTuple):
+class PositionCheck(NamedTuple):
     position: Position
 
 
@@ -76,7 +76,7 @@ class Accept(NamedTuple):
     pass
 
 
-Instruction: TypeAlias = Take | Check | Split | Accept
+Instruction: TypeAlias = Take | PositionCheck | Split | Accept
 
 
 def compiled(node: Node) -> list[Instruction]:
@@ -98,11 +98,11 @@ def _emit(node: Node, program: list[Instruction]) -> None:
         case OneOf(characters):
             _add(program, Take(characters))
         case At(position):
-            _add(program, Check(position))
+            _add(program, PositionCheck(position))
         case Sequence(items):
             for item in items:
                 _emit(item, program)
-        case Choice(options):
+        case Alternation(options):
             _emit_choice(options, program)
         case Repeat(item, low, high):
             for _ in range(low):

@@ -9,7 +9,15 @@ from typing import Final
 from ottla.common.errors import InvalidRegularExpression
 from ottla.coordinator.group.regex import charset
 from ottla.coordinator.group.regex.escapes import Text, escaped, unicode_escape
-from ottla.coordinator.group.regex.nodes import At, Choice, Node, OneOf, Position, Repeat, Sequence
+from ottla.coordinator.group.regex.nodes import (
+    Alternation,
+    At,
+    Node,
+    OneOf,
+    Position,
+    Repeat,
+    Sequence,
+)
 
 REPEAT_MAX: Final = 1_000
 DEPTH_MAX: Final = 100
@@ -62,7 +70,7 @@ class _Parser:
         options = [self._sequence(flags)]
         while self._text.take("|"):
             options.append(self._sequence(flags))
-        return options[0] if len(options) == 1 else Choice(tuple(options))
+        return options[0] if len(options) == 1 else Alternation(tuple(options))
 
     def _sequence(self, flags: _Flags) -> Node:
         items: list[Node] = []

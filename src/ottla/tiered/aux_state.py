@@ -18,7 +18,7 @@ from ottla.tiered.segments import RemoteLogSegment
 from ottla.tiered.store import RemoteStore
 
 
-class FollowerState(NamedTuple):
+class RemoteLogAuxState(NamedTuple):
     """What is known at the end of a remote segment."""
 
     next_offset: int
@@ -28,7 +28,7 @@ class FollowerState(NamedTuple):
     """A snapshot; None when there was none."""
 
 
-def read_follower_state(store: RemoteStore, segment: RemoteLogSegment) -> FollowerState:
+def read_aux_state(store: RemoteStore, segment: RemoteLogSegment) -> RemoteLogAuxState:
     """Blocks. CorruptMessage when what the store has is damaged."""
     manifest = read_manifest(store, segment)
     producers = None
@@ -38,7 +38,7 @@ def read_follower_state(store: RemoteStore, segment: RemoteLogSegment) -> Follow
         epochs = decode_epochs(_object(store, manifest, LEADER_EPOCHS_SUFFIX))
     except CorruptCheckpoint as error:
         raise CorruptMessage(str(error)) from error
-    return FollowerState(segment.end_offset + 1, epochs, producers)
+    return RemoteLogAuxState(segment.end_offset + 1, epochs, producers)
 
 
 def _object(store: RemoteStore, manifest: Manifest, suffix: str) -> bytes:
