@@ -20,6 +20,7 @@ from ottla.tiered.segments import (
     RemoteLogSegment,
     SegmentState,
     SegmentUpdate,
+    of_leader_epoch,
 )
 from ottla.tiered.store import RemoteStoreError
 
@@ -264,7 +265,7 @@ def test_only_the_leader_of_what_tells_of_a_deleted_topic_empties_the_store() ->
 def test_disabling_empties_the_store_and_the_log_begins_on_this_disk() -> None:
     tier = copied()
     tier.configure(remote_storage_enable="false")
-    tier.manager.disabled(OWNER)
+    tier.manager.disabled(OWNER, 0)
     assert tier.local.log_start_offset == tier.local.local_log_start_offset > 40
     tier.run(5)
     assert tier.store.objects == {}
@@ -423,7 +424,7 @@ def test_a_tier_that_is_enabled_again_is_emptied_no_further() -> None:
     tier.store.fail = lambda operation, key: (
         RemoteStoreError(key) if operation == "delete" else None
     )
-    tier.manager.disabled(OWNER)
+    tier.manager.disabled(OWNER, 0)
     tier.run(5)
     tier.manager.stop(OWNER)
     tier.configure()
@@ -444,6 +445,67 @@ def test_a_tier_that_is_enabled_again_is_emptied_no_further() -> None:
     tier.manager.lead(OWNER)
     tier.run(5)
     assert old.segment_id not in tier.stored_ids()
+
+
+@pytest.mark.parametrize("state", [None, SegmentState.COPY_SEGMENT_FINISHED])
+def test_who_was_replaced_and_does_not_know_it_removes_no_copy_of_its_successor(
+    state: SegmentState | None,
+) -> None:
+    """It never hears that the topic has a tier again; its store was not to be had meanwhile."""
+    tier = copied()
+    first, *others = tier.remote.segments
+    tier.configure(remote_storage_enable="false")
+    tier.store.fail = lambda operation, key: (
+        RemoteStoreError(key) if operation == "delete" else None
+    )
+    tier.manager.disabled(OWNER, 0)
+    tier.run(5)
+    new = first._replace(
+        segment_id=bytes(16),
+        custom_metadata=of_leader_epoch(1),
+        state=SegmentState.COPY_SEGMENT_STARTED,
+    )
+    assert tier.wait_for(tier.metadata.write(new))
+    if state is not None:
+        assert tier.wait_for(tier.metadata.write(_update(new, state)))
+    tier.store.fail = lambda _operation, _key: None
+    tier.run(120)
+    assert [each.segment_id for each in tier.remote.segments] == [new.segment_id]
+    assert not tier.stored_ids() & {each.segment_id for each in (first, *others)}
+
+
+def test_a_copy_tells_the_epoch_of_its_leader() -> None:
+    assert {each.copied_in_epoch for each in copied().remote.segments} == {0}
+
+
+def test_who_has_not_heard_the_latest_empties_no_disabled_tier() -> None:
+    is_current = [False]
+    tier = copied()
+    tier.manager._is_current = lambda: is_current[0]
+    known = {each.segment_id for each in tier.remote.segments}
+    tier.configure(remote_storage_enable="false")
+    tier.manager.disabled(OWNER, 0)
+    tier.run(60)
+    assert tier.stored_ids() == known
+    is_current[0] = True
+    tier.run(120)
+    assert tier.stored_ids() == set()
+
+
+def test_a_leader_that_was_replaced_expires_no_copy_of_its_successor() -> None:
+    """Its settings may be old: it would remove what is to stay by now."""
+    tier = copied()
+    newest = list(tier.remote.segments)[-1]
+    new = newest._replace(
+        segment_id=bytes(16),
+        custom_metadata=of_leader_epoch(1),
+        state=SegmentState.COPY_SEGMENT_STARTED,
+    )
+    assert tier.wait_for(tier.metadata.write(new))
+    assert tier.wait_for(tier.metadata.write(_update(new, SegmentState.COPY_SEGMENT_FINISHED)))
+    tier.configure(retention_bytes="1")
+    tier.run(120)
+    assert new.segment_id in [each.segment_id for each in tier.remote.segments]
 
 
 def test_a_copy_that_is_stopped_when_all_is_uploaded_is_not_finished() -> None:

@@ -169,7 +169,7 @@ class RemoteLogsOfNode:
             else:
                 self.manager.follow(partition)
         elif is_leader and config.remote_log_delete_on_disable and not config.remote_storage_enable:
-            self.manager.disabled(partition)
+            self.manager.disabled(partition, state.leader_epoch)
         else:
             self.manager.stop(partition)
 

@@ -71,13 +71,15 @@ class SegmentCache:
                 state=record.state,
                 event_timestamp_ms=record.event_timestamp_ms,
                 broker_id=record.broker_id,
-                custom_metadata=record.custom_metadata,
+                custom_metadata=record.custom_metadata or known.custom_metadata,
             )
         )
         return True
 
     def _is_needed(self, known: RemoteLogSegment, update: SegmentUpdate) -> bool:
         """Whether a removal was told by a broker that did not know how it stands."""
+        if update.spares(known):
+            return True
         if known.state is not FINISHED:
             return False
         return update.custom_metadata == IF_UNFINISHED or (

@@ -28,6 +28,7 @@ from ottla.tiered.segments import (
     RemoteLogSegment,
     SegmentState,
     TopicIdPartition,
+    of_leader_epoch,
 )
 
 JOB_ID: Final = -1
@@ -107,6 +108,7 @@ class RemotePartition:
             event_timestamp_ms=now_ms,
             size_in_bytes=local.size,
             leader_epochs=lineage.between(local.base_offset, local.end_offset),
+            custom_metadata=of_leader_epoch(lineage.epochs[-1].epoch),
             transaction_index_empty=transaction_index_empty,
         )
 

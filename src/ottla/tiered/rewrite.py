@@ -55,6 +55,7 @@ def rewritten(
         event_timestamp_ms=now_ms,
         size_in_bytes=size_in_bytes,
         leader_epochs=tuple(epochs),
+        custom_metadata=max(known, key=lambda each: each.copied_in_epoch).custom_metadata,
         transaction_index_empty=transaction_index_empty,
     )
 

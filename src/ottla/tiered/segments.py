@@ -41,6 +41,21 @@ IF_UNUSED: Final = b"if-unused"
 Records of two leaders may cross on their way into the log: where a copy was finished before, or has
 offsets that nobody else has, such a removal has no effect, for all readers alike.
 """
+_LEADER_EPOCH: Final = b"leader-epoch="
+_IF_LED_UNTIL: Final = b"if-leader-epoch-until="
+
+
+def of_leader_epoch(epoch: int) -> bytes:
+    """Custom metadata of a copy: in which epoch its broker led the partition."""
+    return _LEADER_EPOCH + b"%d" % epoch
+
+
+def if_led_until(epoch: int) -> bytes:
+    """A third condition of removals: what a later leader has copied stays.
+
+    The leader of ``epoch`` may have been replaced without knowing it, and have old settings.
+    """
+    return _IF_LED_UNTIL + b"%d" % epoch
 
 
 class DeleteState(IntEnum):
@@ -84,6 +99,11 @@ class RemoteLogSegment(NamedTuple):
     custom_metadata: bytes | None = None
     transaction_index_empty: bool = False
 
+    @property
+    def copied_in_epoch(self) -> int:
+        """The leader epoch in which it was copied; -1 when that is not told."""
+        return _number_behind(_LEADER_EPOCH, self.custom_metadata, -1)
+
     def epoch_end(self, epoch: int) -> int:
         """The last offset of ``epoch``, which it has."""
         for later, start_offset in self.leader_epochs:
@@ -101,6 +121,18 @@ class SegmentUpdate(NamedTuple):
     event_timestamp_ms: int
     broker_id: int
     custom_metadata: bytes | None = None
+
+    def spares(self, segment: RemoteLogSegment) -> bool:
+        """Whether this is a removal by a leader that was replaced before the copy began."""
+        copied = segment.copied_in_epoch
+        return _number_behind(_IF_LED_UNTIL, self.custom_metadata, copied) < copied
+
+
+def _number_behind(prefix: bytes, metadata: bytes | None, otherwise: int) -> int:
+    if metadata is None or not metadata.startswith(prefix):
+        return otherwise
+    number = metadata.removeprefix(prefix)
+    return int(number) if number.isdigit() else otherwise
 
 
 class PartitionDeletion(NamedTuple):

@@ -29,7 +29,7 @@ from ottla.tiered.log_view import LocalSegment
 from ottla.tiered.machine import RemotePartition
 from ottla.tiered.metadata_topic import MetadataTopic
 from ottla.tiered.rewrite import rewritten
-from ottla.tiered.segments import IF_UNUSED, RemoteLogSegment, TopicIdPartition
+from ottla.tiered.segments import IF_UNUSED, RemoteLogSegment, TopicIdPartition, if_led_until
 from ottla.tiered.settings import RemoteLogSettings
 from ottla.tiered.store import RemoteStoreError
 
@@ -250,6 +250,7 @@ class LogTasks:
             # Those before have taken their time, in which others may have told of this one.
             remote = self._metadata.find(self.partition)
             if remote.is_due(removal, self._busy):
-                await self._work.remove(*removal)
+                segment, condition = removal
+                await self._work.remove(segment, condition or if_led_until(local.latest_epoch))
         if expired.removals:
             self._note(local, self._metadata.find(self.partition))

@@ -32,6 +32,7 @@ from ottla.tiered.segments import (
     PartitionDeletion,
     RemoteLogSegment,
     TopicIdPartition,
+    if_led_until,
 )
 from ottla.tiered.settings import RemoteLogSettings
 from ottla.tiered.store import RemoteStore
@@ -102,8 +103,9 @@ class RemoteLogManager:
         self._followed: set[TopicIdPartition] = set()
         self._emptying: dict[Key, Promise[None]] = {}
         """Partitions whose remote part is being removed as a whole."""
-        self._disabled: set[Key] = set()
-        """Those whose topic goes on without it; it may get another one while this one goes."""
+        self._disabled: dict[Key, int] = {}
+        """Those whose topic goes on without it, and the epoch in which this broker leads them; a
+        topic may get another remote part while this one goes."""
         self._is_closed = False
         metadata.on_led = self._resume
 
@@ -122,7 +124,7 @@ class RemoteLogManager:
         """This broker leads a log with a remote part: copy and expire."""
         if partition in self._followed:
             self.stop(partition)
-        self._disabled.discard(_key(partition))
+        self._disabled.pop(_key(partition), None)
         tasks = self._begin(partition)
         if tasks is not None:
             tasks.lead(self._emptied(partition))
@@ -131,7 +133,7 @@ class RemoteLogManager:
         """Another broker leads it: only take note of what is copied."""
         if partition not in self._followed:
             self.stop(partition)
-        self._disabled.discard(_key(partition))
+        self._disabled.pop(_key(partition), None)
         tasks = self._begin(partition)
         if tasks is not None:
             self._followed.add(partition)
@@ -172,7 +174,7 @@ class RemoteLogManager:
 
         What was to go because its remote part is disabled is left to the next leader.
         """
-        self._disabled.discard(_key(partition))
+        self._disabled.pop(_key(partition), None)
         return self._stop_tasks(partition)
 
     def _stop_tasks(self, partition: TopicIdPartition) -> Promise[None]:
@@ -196,12 +198,15 @@ class RemoteLogManager:
 
     # Emptying
 
-    def disabled(self, partition: TopicIdPartition) -> None:
-        """Its topic has no remote part any more: the log begins on this disk, the rest goes."""
+    def disabled(self, partition: TopicIdPartition, leader_epoch: int) -> None:
+        """Its topic has no remote part any more: the log begins on this disk, the rest goes.
+
+        What a later leader has copied stays: the topic has a remote part again by then.
+        """
         local = self._log_of(_where(partition))
         if local is not None and local.failure is None:
             local.delete_records_before(min(local.local_log_start_offset, local.high_watermark))
-        self._disabled.add(_key(partition))
+        self._disabled[_key(partition)] = leader_epoch
         self._empty(partition, is_gone=False)
 
     def deleted(self, partition: TopicIdPartition) -> None:
@@ -286,16 +291,32 @@ class RemoteLogManager:
             if remote.deletion is None:
                 await self._tell(partition, DeleteState.DELETE_PARTITION_MARKED)
             await self._tell(partition, DeleteState.DELETE_PARTITION_STARTED)
+        if not is_gone:
+            await self._remove_disabled(partition, remote)
+            return
         while remote.segments:  # somebody may have begun another copy meanwhile
             for segment in remote.segments:
-                if not is_gone and _key(partition) not in self._disabled:
-                    return
                 await self._work.remove(segment)
             remote = self._metadata.find(partition)
-        if is_gone and is_known:
+        if is_known:
             await self._tell(partition, DeleteState.DELETE_PARTITION_FINISHED)
-        if is_gone:
-            self._metadata.forget(partition)
+        self._metadata.forget(partition)
+
+    async def _remove_disabled(self, partition: TopicIdPartition, remote: RemotePartition) -> None:
+        """Remove what was copied up to the epoch in which this broker leads, while it does."""
+        key = _key(partition)
+        while True:
+            epoch = self._disabled.get(key, -1)
+            segments = [each for each in remote.segments if each.copied_in_epoch <= epoch]
+            if not segments or key not in self._disabled:
+                return
+            for segment in segments:
+                if self._disabled.get(key) != epoch:
+                    break
+                if not self._is_current():
+                    raise NotLeaderOrFollower("it is not known whether this broker still leads")
+                await self._work.remove(segment, if_led_until(epoch))
+            remote = self._metadata.find(partition)
 
     async def _tell(self, partition: TopicIdPartition, state: DeleteState) -> None:
         await self._metadata.write(

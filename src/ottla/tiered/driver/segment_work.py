@@ -102,7 +102,7 @@ class SegmentWork:
         self._metrics.count(topic, DELETE_REQUESTS)
         begun, removed, finished = removal_steps(segment, condition)
         try:
-            if not await self._perform(begun) and self._is_finished(segment):
+            if not await self._perform(begun) and self._stays(segment):
                 return
             await self._perform(removed)
             await self._perform(finished)
@@ -110,9 +110,9 @@ class SegmentWork:
             self._metrics.count(topic, DELETE_ERRORS)
             raise
 
-    def _is_finished(self, segment: RemoteLogSegment) -> bool:
+    def _stays(self, segment: RemoteLogSegment) -> bool:
         known = self._metadata.find(segment.partition).segments.get(segment.segment_id)
-        return known is not None and known.state is SegmentState.COPY_SEGMENT_FINISHED
+        return known is not None and known.state is not SegmentState.DELETE_SEGMENT_STARTED
 
     async def _perform(
         self,
