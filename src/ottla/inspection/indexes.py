@@ -9,7 +9,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from ottla.inspection.read_only import FILES
-from ottla.records.batch import MAGIC, BatchHeader
+from ottla.records.batch import BatchHeader
 from ottla.storage.file_records import BatchPlace
 from ottla.storage.offset_index import ENTRY as OFFSET_ENTRY
 from ottla.storage.time_index import ENTRY as TIME_ENTRY
@@ -136,7 +136,7 @@ class TimeIndexCheck:
             if offset > place.last_offset:
                 break
             yield from self._growth()
-            if offset < place.base_offset and not _wraps(header):
+            if offset < place.base_offset and not header.wraps:
                 if not self._is_behind_damage or offset <= self._last_offset:
                     yield Finding(at, f"offset {offset} is not there")
             elif timestamp != header.max_timestamp:
@@ -169,11 +169,6 @@ class TimeIndexCheck:
             if whole and not is_empty and not self._is_behind_damage:
                 yield Finding(at, f"offset {offset} is not there")
             self._entries.advance()
-
-
-def _wraps(header: BatchHeader) -> bool:
-    """Whether a message of an old format holds others, down to an offset that it does not tell."""
-    return header.magic < MAGIC and header.codec != 0
 
 
 class TransactionIndexCheck:

@@ -96,6 +96,14 @@ class BatchHeader(NamedTuple):
         return self.attributes & CODEC_MASK
 
     @property
+    def wraps(self) -> bool:
+        """Whether it is a message of magic 0 or 1 around others: it bears the offset of the last.
+
+        That of the first takes unpacking; see ``legacy.wrapped_offsets``.
+        """
+        return self.magic < MAGIC and self.attributes & CODEC_MASK != 0
+
+    @property
     def timestamp_type(self) -> int:
         return LOG_APPEND_TIME if self.attributes & TIMESTAMP_TYPE_BIT else CREATE_TIME
 

@@ -14,6 +14,7 @@ brokers wrote, and the checksum of the wrapper speaks for all.
 Counterpart: ``AbstractLegacyRecordBatch``.
 """
 
+from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -30,6 +31,7 @@ from ottla.records.batch import (
 from ottla.records.compression import DECOMPRESSED_MAX, LZ4, decompress
 
 _PREFIX: Final = Struct(">qi4xbb")
+_OFFSET_AND_LENGTH: Final = Struct(">qi")
 _TIMESTAMP: Final = Struct(">q")
 _SIZE: Final = Struct(">i")
 
@@ -57,14 +59,9 @@ def messages(
     (message, magic, attributes, size) = _read(data, pos)
     if check_crc and not is_intact(data, pos, size):
         raise CorruptMessage(f"the message at offset {message.offset} is damaged")
-    codec = attributes & CODEC_MASK
-    if codec == 0:
+    if attributes & CODEC_MASK == 0:
         return [message]
-    if codec > LZ4:
-        raise CorruptMessage(f"codec {codec} in a message of magic {magic}")
-    if message.value is None:
-        raise CorruptMessage("a compressed message without a value")
-    wrapped = _unwrap(_unpacked(codec, magic, message.value, limit))
+    wrapped = _unwrap(_unpacked(message, magic, attributes, limit))
     if magic == 0:
         return [raw.message for raw in wrapped]
     last = wrapped[-1].message.offset
@@ -82,7 +79,27 @@ def _placed(raw: _Raw, base: int, append_time: int | None) -> Message:
     return Message(base + message.offset, timestamp, message.key, message.value)
 
 
-def _unpacked(codec: int, magic: int, value: bytes, limit: int) -> bytes:
+def wrapped_offsets(message: bytes, limit: int = DECOMPRESSED_MAX) -> tuple[int, int]:
+    """The first and the last offset of the messages in a wrapper, as far as it knows them itself.
+
+    Its own checksum speaks for the offsets of format 0; those of format 1 end at its own. Nothing
+    but its lengths is looked at; CorruptMessage when it cannot be unpacked.
+    """
+    outer, magic, attributes, _ = _read(message, 0)
+    data = _unpacked(outer, magic, attributes, limit)
+    first = last = 0
+    for pos, last in _places(data):
+        if pos == 0:
+            first = last
+    return (first, last) if magic == 0 else (outer.offset - last + first, outer.offset)
+
+
+def _unpacked(message: Message, magic: int, attributes: int, limit: int) -> bytes:
+    codec, value = attributes & CODEC_MASK, message.value
+    if codec > LZ4:
+        raise CorruptMessage(f"codec {codec} in a message of magic {magic}")
+    if value is None:
+        raise CorruptMessage("a compressed message without a value")
     if codec == LZ4 and magic == 0:
         # Old clients took the checksum of the frame's head over too many bytes.
         try:
@@ -93,17 +110,26 @@ def _unpacked(codec: int, magic: int, value: bytes, limit: int) -> bytes:
 
 
 def _unwrap(data: bytes) -> list[_Raw]:
-    found: list[_Raw] = []
-    pos = 0
-    while pos < len(data):
-        raw = _read(data, pos)
-        if raw.attributes & CODEC_MASK:
-            raise CorruptMessage("a compressed message inside another")
-        found.append(raw)
-        pos += raw.size
-    if not found:
-        raise CorruptMessage("a compressed message without messages")
+    found = [_read(data, pos) for pos, _ in _places(data)]
+    if any(raw.attributes & CODEC_MASK for raw in found):
+        raise CorruptMessage("a compressed message inside another")
     return found
+
+
+def _places(data: bytes) -> Iterator[tuple[int, int]]:
+    """Where the messages of a wrapper begin, and their offsets; like Kafka, without a cut end."""
+    pos = 0
+    while len(data) - pos >= LOG_OVERHEAD:
+        offset, length = _OFFSET_AND_LENGTH.unpack_from(data, pos)
+        if length < LEGACY_LENGTH_MIN:
+            raise CorruptMessage(f"a message of {length} bytes")
+        end = pos + LOG_OVERHEAD + length
+        if end > len(data):
+            break
+        yield pos, offset
+        pos = end
+    if pos == 0:
+        raise CorruptMessage("a compressed message without messages")
 
 
 def _read(data: bytes, pos: int) -> _Raw:

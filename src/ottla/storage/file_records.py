@@ -4,24 +4,25 @@ Only what is asked for is read: headers in chunks, so that small batches cost no
 ones are skipped over. Lengths are compared with the end of the file before they are followed.
 """
 
-import contextlib
 from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
 from ottla.common.errors import CorruptMessage
 from ottla.records.batch import (
+    CODEC_MASK,
     HEADER_SIZE,
     LEGACY_LENGTH_MIN,
     LENGTH_MIN,
     LOG_OVERHEAD,
     MAGIC,
     BatchHeader,
+    Buffer,
     has_length,
     read_header,
 )
-from ottla.records.compression import ACCEPTED_MAX
-from ottla.records.record import iterate
+from ottla.records.compression import DECOMPRESSED_MAX
+from ottla.records.legacy import wrapped_offsets
 from ottla.storage.files import Readable
 
 HEADERS_CHUNK: Final = 4096
@@ -30,6 +31,7 @@ BODIES_CHUNK: Final = 1 << 20
 _PLACE: Final = Struct(">qi4xb6xi")
 """Base offset, length, magic and last offset delta of a batch."""
 _LENGTH: Final = Struct(">8xi")
+_LEGACY_ATTRIBUTES: Final = 17
 _BATCH_MIN: Final = LOG_OVERHEAD + LEGACY_LENGTH_MIN
 
 
@@ -44,6 +46,8 @@ class BatchPlace(NamedTuple):
     size: int
     base_offset: int
     last_offset: int
+    wraps: bool = False
+    """See ``BatchHeader.wraps``: its first offset is not known; :func:`first_offset` finds it."""
 
     @property
     def end(self) -> int:
@@ -70,9 +74,11 @@ def _walk(
             chunk, start, at = file.read_at(position, max(size, chunk_size)), position, 0
             if len(chunk) < size:
                 return
-        # Before magic 2 a batch bore the offset of its last record.
-        last_offset = base_offset + delta if magic == MAGIC else base_offset
-        yield chunk, at, BatchPlace(position, size, base_offset, last_offset)
+        if magic == MAGIC:
+            place = BatchPlace(position, size, base_offset, base_offset + delta)
+        else:
+            place = _legacy_place(chunk, at, position, size, base_offset)
+        yield chunk, at, place
         position += size
 
 
@@ -98,8 +104,15 @@ def _place(chunk: bytes, at: int, position: int, end: int) -> BatchPlace | None:
     size = LOG_OVERHEAD + length
     if not has_length(length, magic) or size > end - position:
         return None
-    # Before magic 2 a batch bore the offset of its last record.
-    return BatchPlace(position, size, base_offset, base_offset + (delta if magic == MAGIC else 0))
+    if magic == MAGIC:
+        return BatchPlace(position, size, base_offset, base_offset + delta)
+    return _legacy_place(chunk, at, position, size, base_offset)
+
+
+def _legacy_place(chunk: bytes, at: int, position: int, size: int, offset: int) -> BatchPlace:
+    """Before magic 2 a batch bore the offset of its last record."""
+    wraps = chunk[at + _LEGACY_ATTRIBUTES] & CODEC_MASK != 0
+    return BatchPlace(position, size, offset, offset, wraps)
 
 
 def find_offset(
@@ -126,7 +139,7 @@ def find_offset(
                 return None
             last_offset = base_offset + delta if magic == MAGIC else base_offset
             if last_offset >= offset:
-                return BatchPlace(position + at, size, base_offset, last_offset)
+                return _place(chunk, at, position + at, end)
             at += size
             if end - position - at < _BATCH_MIN:
                 return None
@@ -172,12 +185,25 @@ def bodies(file: Readable, position: int, end: int) -> Iterator[tuple[BatchPlace
         yield place, chunk[at : at + place.size]
 
 
-def first_offset(file: Readable, place: BatchPlace) -> int:
-    """Of its records: a message of magic 0 or 1 that wraps others bears the offset of the last."""
-    batch = file.read_at(place.position, HEADER_SIZE)
-    header = read_header(batch.ljust(HEADER_SIZE, b"\0"))
-    if header.magic < MAGIC and header.codec:
-        with contextlib.suppress(CorruptMessage):
-            batch = file.read_at(place.position, place.size)
-            return iterate(batch, limit=ACCEPTED_MAX, check_crc=False)[0].offset
-    return place.base_offset
+def first_offset(file: Readable, place: BatchPlace, limit: int = DECOMPRESSED_MAX) -> int:
+    """Of the records of a batch; what its header says if it unpacks to more than ``limit``."""
+    if not place.wraps:
+        return place.base_offset
+    batch = file.read_at(place.position, place.size)
+    return offsets_of(batch, read_header(batch), limit)[0]
+
+
+def offsets_of(
+    batch: Buffer, header: BatchHeader, limit: int = DECOMPRESSED_MAX
+) -> tuple[int, int]:
+    """The first and the last offset of the records of a batch, as its own bytes tell them.
+
+    Those of the header, if it cannot be unpacked. A batch is as it was written only if the last one
+    is that of its header.
+    """
+    if header.wraps:
+        try:
+            return wrapped_offsets(bytes(batch), limit)
+        except CorruptMessage:
+            pass
+    return header.base_offset, header.last_offset

@@ -1,9 +1,10 @@
 """Telling the batches of a segment that are as they were written from those that are not.
 
 The checksum of a batch covers all of it but base offset, length and leader epoch, which the leader
-writes. These have other witnesses: the batch before it ends below its base offset, the one behind
+writes. These have other witnesses: the batch before it ends below its first offset, the one behind
 it begins above its last; the segment and its index say which offsets are possible; the epoch must
-be the one that the history of epochs names. A batch is sound when nothing contradicts it.
+be the one that the history of epochs names. A batch is sound when nothing contradicts it. A message
+of magic 0 or 1 that wraps others bears the offset of the last: it is unpacked to find the first.
 
 Where a batch is not sound, those behind it are looked for: where it claims to end, where it would
 end if one bit of its length were another, and where the offset index says that batches begin. What
@@ -30,7 +31,7 @@ from ottla.records.batch import (
     has_length,
     read_header,
 )
-from ottla.storage.file_records import BatchPlace
+from ottla.storage.file_records import BatchPlace, offsets_of
 from ottla.storage.files import File
 from ottla.storage.leader_epochs import OFFSET_MAX
 from ottla.storage.offset_index import OffsetIndex
@@ -44,7 +45,6 @@ ENTRIES_TRIED_MAX: Final = 1024
 
 _PLAIN: Final = Struct(">qiibI2xi")
 """Base offset, length, leader epoch, magic, checksum and last offset delta of a batch."""
-_OFFSET: Final = Struct(">q")
 _LEGACY_CRC_FROM: Final = 16
 _LENGTH_BITS: Final = 31
 
@@ -162,12 +162,7 @@ class Inspection:
         size = header.size
         if not has_length(header.length, header.magic) or size > self._size - position:
             return None
-        last_offset = header.last_offset
-        if last_offset < header.base_offset or header.base_offset < expected:
-            return None
-        if header.base_offset > expected and (
-            last_offset >= self._upper_offset or self._next_begins_at(position + size, last_offset)
-        ):
+        if header.last_offset < header.base_offset or header.base_offset < expected:
             return None
         epoch = header.partition_leader_epoch
         if epoch >= 0 and not self._has_epoch(header.base_offset, epoch):
@@ -176,14 +171,28 @@ class Inspection:
             position, header
         ):
             return None
-        return SoundBatch(BatchPlace(position, size, header.base_offset, last_offset), header)
+        first, last = self._offsets(position, header)
+        if last != header.last_offset or first < expected:
+            return None
+        if first > expected and (
+            last >= self._upper_offset or self._is_contradicted(position + size, expected, last)
+        ):
+            return None
+        return SoundBatch(BatchPlace(position, size, first, last), header)
 
-    def _next_begins_at(self, position: int, offset: int) -> bool:
-        """Whether a batch at ``position`` claims offsets that are not above ``offset``."""
-        if position >= self._size:
+    def _offsets(self, position: int, header: BatchHeader) -> tuple[int, int]:
+        """See :func:`offsets_of`."""
+        return offsets_of(self._piece(position, header.size) if header.wraps else b"", header)
+
+    def _is_contradicted(self, position: int, expected: int, last_offset: int) -> bool:
+        """Whether a batch at ``position`` claims offsets from ``expected`` to ``last_offset``.
+
+        Where none can begin is no witness, and one that goes back further is wrong itself.
+        """
+        header = read_header(self._read(position, HEADER_SIZE))
+        if not has_length(header.length, header.magic) or header.size > self._size - position:
             return False
-        following: int = _OFFSET.unpack(self._read(position, _OFFSET.size))[0]
-        return following <= offset
+        return expected <= self._offsets(position, header)[0] <= last_offset
 
     def _crc_holds(self, position: int, header: BatchHeader) -> bool:
         end = position + header.size

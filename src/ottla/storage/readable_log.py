@@ -14,7 +14,7 @@ from ottla.common.errors import (
     OffsetOutOfRange,
 )
 from ottla.storage.directories import LogDirFailed, LogUnavailable, Retired
-from ottla.storage.file_records import place_at
+from ottla.storage.file_records import first_offset, place_at
 from ottla.storage.files import FileRegion, is_disks
 from ottla.storage.index_rebuild import IndexRebuild
 from ottla.storage.leader_epochs import EpochEnd, LeaderEpochs
@@ -241,7 +241,7 @@ class ReadableLog:
         place = segment.find(upper_bound_offset, position)
         if place is None:
             return segment.size, upper_bound_offset
-        return place.position, min(place.base_offset, upper_bound_offset)
+        return place.position, min(first_offset(segment.file, place), upper_bound_offset)
 
     def _cut(
         self, segment: Segment, position: int, end: int, max_bytes: int, at_least_one: bool

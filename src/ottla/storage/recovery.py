@@ -10,7 +10,8 @@ that does not begin where the one before it ends: the disk may have kept a later
 the end of an earlier one. Within a file nothing can be lost without a trace, but base offsets lie
 outside the checksum: a gap there needs a witness. Compaction leaves gaps, which followers copy, and
 Kafka's truncation does; and when nobody knows the recovery point, old segments that were compacted
-once are read again too.
+once are read again too. A message of magic 0 or 1 that wraps others bears the offset of the last:
+where it begins is known when it is unpacked.
 
 The recovery point itself does not move here: only a flush moves it.
 """
@@ -24,8 +25,16 @@ from ottla.records.batch import (
     is_intact,
     read_header,
 )
+from ottla.records.compression import ACCEPTED_MAX
 from ottla.storage.checkpoints import LEADER_EPOCHS, CorruptCheckpoint, read_epochs
-from ottla.storage.file_records import BatchPlace, bodies, first_offset, headers, place_at
+from ottla.storage.file_records import (
+    BatchPlace,
+    bodies,
+    first_offset,
+    headers,
+    offsets_of,
+    place_at,
+)
 from ottla.storage.files import Filesystem
 from ottla.storage.leader_epochs import OFFSET_MAX, UNDEFINED_EPOCH, LeaderEpochs
 from ottla.storage.offset_index import RELATIVE_OFFSET_MAX
@@ -317,11 +326,12 @@ class LogLoader:
         try:
             for place, batch in bodies(segment.file, 0, segment.size):
                 header = read_header(batch)
-                if not _is_sound(header, batch, segment, end_offset, epoch):
+                if not _is_sound(header, batch, segment, epoch):
                     break
-                if header.base_offset != end_offset and not self._may_have_gap_before(
-                    segment, place, end_offset
-                ):
+                first, last = offsets_of(batch, header, ACCEPTED_MAX)
+                if last != place.last_offset or first < end_offset:
+                    break
+                if first > end_offset and not self._may_have_gap(segment, place, end_offset, first):
                     break
                 segment.index(place.position, place.size, place.last_offset, header.max_timestamp)
                 epoch = max(epoch, header.partition_leader_epoch)
@@ -342,22 +352,23 @@ class LogLoader:
         self._snapshots.take(self._producers)
         return cut, end_offset
 
-    def _may_have_gap_before(self, segment: Segment, place: BatchPlace, end_offset: int) -> bool:
-        """Whether a batch that begins behind ``end_offset`` is what was written there.
+    def _may_have_gap(
+        self, segment: Segment, place: BatchPlace, end_offset: int, first: int
+    ) -> bool:
+        """Whether a batch that begins at ``first``, above ``end_offset``, was written so.
 
-        Its base offset has no checksum. The batch or segment behind it bears witness; at the end of
-        all, one bit that is another would make the gap a power of two.
+        Its base offset has no checksum. The batch or segment behind it bears witness, unless that
+        batch goes back behind ``end_offset`` and is wrong itself. At the end of all one bit that is
+        another would make the gap a power of two.
         """
-        if self._may_have_gaps:
-            return True
         behind = place_at(segment.file, place.end, segment.size)
         if behind is not None:
-            return behind.base_offset > place.last_offset
+            return not end_offset <= first_offset(segment.file, behind) <= place.last_offset
         following = self._segments.higher(segment.base_offset)
-        if following is not None and following.base_offset == place.last_offset + 1:
-            return True
-        gap = first_offset(segment.file, place) - end_offset
-        return gap & (gap - 1) != 0 or gap == 0
+        if following is not None and following.base_offset <= place.last_offset + 1:
+            return following.base_offset == place.last_offset + 1
+        gap = first - end_offset
+        return self._may_have_gaps or gap & (gap - 1) != 0
 
     def _bring_producers_to(self, segment: Segment) -> None:
         """What the walk has seen goes on: a snapshot would know less of each producer."""
@@ -419,13 +430,10 @@ class LogLoader:
         )
 
 
-def _is_sound(
-    header: BatchHeader, batch: bytes, segment: Segment, end_offset: int, epoch: int
-) -> bool:
-    """Whether a batch is whole and may follow one that ends before ``end_offset``."""
+def _is_sound(header: BatchHeader, batch: bytes, segment: Segment, epoch: int) -> bool:
+    """Whether a batch is whole and may be in ``segment``, behind one of ``epoch``."""
     return (
-        header.base_offset >= end_offset
-        and header.last_offset_delta >= 0
+        header.last_offset_delta >= 0
         and header.last_offset - segment.base_offset <= RELATIVE_OFFSET_MAX
         and (header.partition_leader_epoch >= epoch or header.partition_leader_epoch < 0)
         and is_intact(batch, 0, len(batch))

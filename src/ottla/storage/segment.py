@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from ottla.common.errors import CorruptMessage, OffsetNotAvailable
-from ottla.records.batch import MAGIC, NO_TIMESTAMP, BatchHeader
+from ottla.records.batch import NO_TIMESTAMP, BatchHeader
+from ottla.records.compression import ACCEPTED_MAX
 from ottla.storage.file_records import (
     BatchPlace,
     SearchedTooLong,
@@ -201,10 +202,7 @@ class Segment:
         return self.first_timestamp
 
     def _check_indexes_full(self) -> None:
-        self._indexes_full = (
-            len(self.offset_index.entries) >= self.offset_index.size_max
-            or self.time_index.is_full()
-        )
+        self._indexes_full = self.offset_index.is_full() or self.time_index.is_full()
 
     # Appending
 
@@ -356,28 +354,22 @@ class Segment:
                 yield found
 
     def anchor(self, offset: int) -> tuple[int, int]:
-        """Where to begin the search for ``offset``, and the base offset of the batch there.
+        """Where to begin the search for ``offset``, and the first offset of the batch there.
 
         Batch and index agree on it; an index that misleads is rebuilt.
         """
-        for _ in range(2):
-            entry = self.offset_index.lookup(offset)
-            if entry is None:
-                break
-            base_offset = self._base_offset_by(entry)
-            if base_offset is not None:
-                return entry[1], base_offset
+        found = self._indexed(offset)
+        if found is None:
             self.rebuild_indexes()
-        return 0, self.base_offset
+            found = self._indexed(offset)
+        return found or (0, self.base_offset)
 
     def near(self, offset: int) -> tuple[int, int]:
         """Like :meth:`anchor`, for a caller that can ask again; see :meth:`find`."""
-        entry = self.offset_index.lookup(offset)
-        if entry is not None:
-            base_offset = self._base_offset_by(entry)
-            if base_offset is not None:
-                return entry[1], base_offset
-            self.doubt()
+        found = self._indexed(offset)
+        if found is not None:
+            return found
+        self.doubt()
         return self.anchor(offset)
 
     @property
@@ -385,28 +377,33 @@ class Segment:
         """How much behind an anchor is searched before the index is doubted."""
         return None if self._is_dense else SEARCH_MAX
 
-    def _base_offset_by(self, entry: tuple[int, int]) -> int | None:
-        """Of the batch that an entry of the offset index leads to; None when it is not there."""
+    def _indexed(self, offset: int) -> tuple[int, int] | None:
+        """The anchor that the index knows; None when the batch is not there."""
+        entry = self.offset_index.lookup(offset)
+        if entry is None:
+            return 0, self.base_offset
+        place = self._batch_by(entry)
+        return None if place is None else (place.position, first_offset(self.file, place))
+
+    def _batch_by(self, entry: tuple[int, int]) -> BatchPlace | None:
+        """Where an entry of the offset index leads to; None when the batch is not there."""
         last_offset, position = entry
-        if not 0 <= position < self.size:
-            return None
-        place = place_at(self.file, position, self.size)
-        return place.base_offset if place is not None and place.last_offset == last_offset else None
+        place = place_at(self.file, position, self.size) if 0 <= position < self.size else None
+        return place if place is not None and place.last_offset == last_offset else None
 
     def cut(self, position: int, limit: int) -> tuple[int, int] | None:
         """Where the whole batches from ``position`` to ``limit`` end, and the offset behind them.
 
         None when not even the first of them fits.
         """
-        found: tuple[int, int] | None = None
         entry = self.offset_index.lookup_position(limit)
-        if entry is not None and entry[1] > position:
-            place = place_at(self.file, entry[1], self.size)
-            if place is not None and place.last_offset == entry[0]:
-                position = place.position
-                found = position, place.base_offset
+        begin = None if entry is None or entry[1] <= position else self._batch_by(entry)
+        if begin is not None:
+            position = begin.position
         last = find_end(self.file, position, limit)
-        return found if last is None else (last.end, last.last_offset + 1)
+        if last is not None:
+            return last.end, last.last_offset + 1
+        return None if begin is None else (position, first_offset(self.file, begin))
 
     def sound_end(self, upper_offset: int) -> tuple[int, bool]:
         """The offset behind the last sound batch, and whether that batch ends the file."""
@@ -458,7 +455,7 @@ class Segment:
         _, header = next(headers(self.file, place.position, self.size))
         if header.max_timestamp != timestamp:
             return False
-        return offset >= place.base_offset or (header.magic < MAGIC and header.codec != 0)
+        return offset >= place.base_offset or header.wraps
 
     def _seems_timeless(self) -> bool:
         """Whether an empty time index is right: the first batch and the last ones have no time."""
@@ -569,7 +566,7 @@ class Segment:
         """
         place = self.locate(offset)
         if place is not None:
-            offset = min(offset, first_offset(self.file, place))
+            offset = min(offset, first_offset(self.file, place, ACCEPTED_MAX))
             self.file.truncate(place.position)
             self.size = place.position
             self.stretches.cut(self.size)
@@ -582,19 +579,21 @@ class Segment:
         if self.size == 0:
             self.created_ms = now_ms
             self.first_timestamp = NO_TIMESTAMP
-        self._read_max_timestamp()
+        end_offset = self._read_max_timestamp()
         self._check_indexes_full()
-        return offset
+        return max(offset, end_offset)
 
-    def _read_max_timestamp(self) -> None:
-        """From the last entry of the time index, and what stands behind it."""
+    def _read_max_timestamp(self) -> int:
+        """From the last entry of the time index, and what stands behind it; where that ends."""
         entry = self.time_index.last_entry()
         if entry is None:
             entry = NO_TIMESTAMP, self.base_offset
         self.max_timestamp, self.offset_of_max_timestamp = entry
         self._max_known = True
-        if self.size:
-            for _, header in self.headers_from(entry[1]):
-                if header.max_timestamp > self.max_timestamp:
-                    self.max_timestamp = header.max_timestamp
-                    self.offset_of_max_timestamp = header.last_offset
+        end_offset = self.base_offset
+        for _, header in self.headers_from(entry[1]):
+            end_offset = header.last_offset + 1
+            if header.max_timestamp > self.max_timestamp:
+                self.max_timestamp = header.max_timestamp
+                self.offset_of_max_timestamp = header.last_offset
+        return end_offset

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.common.errors import CorruptMessage
 from ottla.storage.epoch_witnesses import is_witnessed, settle_epochs
-from ottla.storage.file_records import BatchPlace, find_offset
+from ottla.storage.file_records import BatchPlace, find_offset, first_offset
 from ottla.storage.inspection import Damage, Inspection
 from ottla.storage.leader_epochs import EpochEntry
 from ottla.storage.segment import Segment
@@ -107,7 +107,7 @@ class Verifier:
         if next_offset > upper_offset:
             place = find_offset(segment.file, position, end, upper_offset)
             if place is not None:
-                return place.position, min(place.base_offset, upper_offset)
+                return place.position, min(first_offset(segment.file, place), upper_offset)
         return end, next_offset
 
     def _inspect(
