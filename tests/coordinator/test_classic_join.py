@@ -9,6 +9,7 @@ from tests.coordinator.coordinator import (
     settle,
     subscription,
 )
+from tests.observability.lines import lines
 
 from ottla.common.errors import ErrorCode
 from ottla.coordinator.group.settings import GroupSettings
@@ -169,7 +170,10 @@ def test_the_protocol_is_the_one_that_most_members_like_best_among_the_common_on
     assert {member.joined.protocol_name for member in members if member.joined} == {"range"}
 
 
-def test_who_does_not_join_within_the_rebalance_timeout_is_out(coordinator: Coordinator) -> None:
+def test_who_does_not_join_within_the_rebalance_timeout_is_out(
+    coordinator: Coordinator, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "ottla.coordinator.group")
     first = Member(coordinator, "a", session_timeout_ms=600_000)
     second = Member(coordinator, "b", session_timeout_ms=600_000)
     settle(coordinator, first, second)
@@ -181,6 +185,9 @@ def test_who_does_not_join_within_the_rebalance_timeout_is_out(coordinator: Coor
     assert first.joined is not None
     assert [each.member_id for each in first.joined.members] == [first.member_id]
     assert second.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
+    assert lines(caplog) == [
+        f'INFO member fenced member={second.member_id} group=group reason="no JoinGroup in time"'
+    ]
 
 
 def test_a_leader_that_does_not_come_back_is_replaced(coordinator: Coordinator) -> None:

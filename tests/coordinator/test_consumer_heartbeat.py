@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.coordinator.consumers import AT_ONCE, Consumer, described, group_of, settle
 from tests.coordinator.coordinator import GROUP, Coordinator
+from tests.observability.lines import lines
 
 from ottla.common.errors import (
     ApiError,
@@ -84,7 +85,10 @@ def test_members_that_come_within_the_assignment_interval_wait_for_the_next() ->
     assert second.epoch == 3
 
 
-def test_a_member_that_is_silent_is_out_and_the_others_take_over(coordinator: Coordinator) -> None:
+def test_a_member_that_is_silent_is_out_and_the_others_take_over(
+    coordinator: Coordinator, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "ottla.coordinator.group")
     first, second = Consumer(coordinator, "a"), Consumer(coordinator, "b")
     first.join()
     second.join()
@@ -96,6 +100,9 @@ def test_a_member_that_is_silent_is_out_and_the_others_take_over(coordinator: Co
     assert first.count == 6
     with pytest.raises(UnknownMemberId):
         second.beat()
+    assert lines(caplog) == [
+        f'INFO member fenced member={second.member_id} group=group reason="session expired"'
+    ]
 
 
 def test_a_group_has_a_session_timeout_of_its_own(coordinator: Coordinator) -> None:
@@ -110,7 +117,10 @@ def test_a_group_has_a_session_timeout_of_its_own(coordinator: Coordinator) -> N
     assert described(coordinator).group_state == "Empty"
 
 
-def test_who_does_not_give_up_in_time_is_out(coordinator: Coordinator) -> None:
+def test_who_does_not_give_up_in_time_is_out(
+    coordinator: Coordinator, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "ottla.coordinator.group")
     first = Consumer(coordinator, "a", rebalance_timeout_ms=10_000)
     second = Consumer(coordinator, "b")
     first.join()
@@ -121,6 +131,8 @@ def test_who_does_not_give_up_in_time_is_out(coordinator: Coordinator) -> None:
     coordinator.wait(4)
     settle(coordinator, second)
     assert second.count == 6
+    (told,) = lines(caplog)
+    assert told.endswith(f'{first.member_id} group=group reason="partitions not given up in time"')
 
 
 def test_a_member_leaves(coordinator: Coordinator) -> None:

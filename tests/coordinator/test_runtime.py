@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.coordinator.memory_log import MemoryLog
+from tests.observability.lines import lines
 
 from ottla.common.chance import Chance
 from ottla.common.errors import (
@@ -500,3 +501,70 @@ def test_clients_hear_of_the_coordinator_and_not_of_its_log(
     error: ApiError, told: ErrorCode
 ) -> None:
     assert client_error(error).code is told
+
+
+# What the log says
+
+
+def test_what_is_loaded_together_is_told_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "ottla.coordinator")
+    world = World()
+    for partition in range(50):
+        world.runtime.elected(partition, 3)
+    world.runtime.tell()
+    (told,) = lines(caplog)
+    assert told.startswith("INFO coordinator loaded number=50 records=0 milliseconds=0 named=")
+    caplog.clear()
+    for partition in range(50):
+        world.runtime.resigned(partition, 4)
+    world.runtime.tell()
+    (told,) = lines(caplog)
+    assert told.startswith("INFO coordinator unloaded number=50 named=")
+    caplog.clear()
+    world.runtime.tell()
+    assert lines(caplog) == []
+
+
+def test_a_coordinator_tells_how_much_it_has_loaded_when_all_are(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World(load_bytes=1)
+    world.runtime.elected(0, 0)
+    for name in "abc":
+        world.add(name)
+        world.turn()
+    world.runtime.resigned(0)
+    world.runtime.tell()
+    caplog.set_level("INFO", "ottla.coordinator")
+    world.runtime.elected(0, 7)
+    world.runtime.elected(1, 7)
+    world.runtime.tell()
+    assert lines(caplog) == []
+    world.scheduler.run_for(0.01)
+    assert lines(caplog) == [
+        f"INFO coordinator loaded number=2 records=3 milliseconds=0 named={TOPIC}-1,{TOPIC}-0"
+    ]
+
+
+def test_a_log_that_cannot_be_read_is_told_at_once_and_holds_no_other_line_up(
+    caplog: pytest.LogCaptureFixture, world: World
+) -> None:
+    world.add()
+    world.turn()
+    world.runtime.resigned(0)
+    world.runtime.tell()
+    caplog.set_level("INFO", "ottla.coordinator")
+    world.log.read_error = KafkaStorageError()
+    world.runtime.elected(0, 7)
+    world.runtime.elected(1, 7)
+    world.runtime.tell()
+    name = f"partition={TOPIC}-0 leader_epoch=7"
+    why = "its log cannot be read"
+    late = f"WARN coordinator not loaded yet: {why} now {name} reason=KafkaStorageError"
+    assert lines(caplog)[0] == late
+    world.log.read_error = CorruptMessage()
+    world.scheduler.run_for(1)
+    damaged = f"ERROR coordinator not loaded: {why} {name} reason=CorruptMessage"
+    assert lines(caplog)[-1] == damaged
+    other = f"partition={TOPIC}-1 leader_epoch=7 records=0 milliseconds=0"
+    assert f"INFO coordinator loaded {other}" in lines(caplog)

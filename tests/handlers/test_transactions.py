@@ -2,6 +2,7 @@
 
 import pytest
 from tests.handlers.transactions import ID, V1, V2, Producer, TransactionBroker
+from tests.observability.lines import lines
 from tests.replication.states import lead
 
 from ottla.common.errors import ErrorCode
@@ -273,18 +274,25 @@ def test_a_second_producer_of_the_same_id_shuts_out_the_first(broker: Transactio
     assert broker.committed_values() == [b"c"]
 
 
-def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced() -> None:
+def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     broker = TransactionBroker()
     broker.start_transactions(settings=TransactionSettings(timeout_check_interval_ms=1_000))
     producer = broker.producer()
     assert broker.send(producer, b"a") is NONE
     broker.scheduler.run_for(59)
     assert state(broker) is TransactionState.ONGOING
+    caplog.set_level("INFO", "ottla.coordinator.transaction")
     broker.scheduler.run_for(3)
+    (told,) = lines(caplog)
+    fields = f"producer_id={producer.producer_id} timeout_ms=60000 partitions=1"
+    assert told == f"INFO transaction aborted: timed out transactional_id=tx {fields}"
     assert state(broker) is TransactionState.COMPLETE_ABORT
     assert broker.send(producer._replace(sequence=1), b"b") is ErrorCode.INVALID_PRODUCER_EPOCH
     assert broker.end(producer) is ErrorCode.INVALID_TXN_STATE
     assert broker.end(producer, version=4) is ErrorCode.PRODUCER_FENCED
+    assert lines(caplog)[1:] == ["INFO producer fenced transactional_id=tx"] * 2
     assert broker.ended(producer, commit=False) == (producer.producer_id, producer.epoch + 1, 0)
     assert broker.log_of("t").last_stable_offset == broker.log_of("t").high_watermark
     assert broker.committed_values() == []

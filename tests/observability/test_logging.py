@@ -110,3 +110,22 @@ def test_levels_have_kafkas_names_and_pythons() -> None:
     assert level_number("TRACE") < logging.DEBUG
     with pytest.raises(ValueError, match="no such level: LOUD"):
         level_number("LOUD")
+
+
+def test_what_happens_to_many_at_once_is_one_line_and_each_at_debug() -> None:
+    stream = io.StringIO()
+    configure_logging("INFO", stream=stream)
+    log = logger(LOGGER)
+    changed = [{"partition": f"t-{n}", "leader_epoch": n} for n in range(12)]
+    log.changes("became leader", changed, records=5)
+    log.changes("became leader", changed[3:4], records=5)
+    log.changes("became leader", [])
+    several, one = stream.getvalue().splitlines()
+    named = "t-0,t-1,t-2,t-3,t-4,t-5,t-6,t-7,t-8,t-9,..."
+    assert f"INFO became leader number=12 records=5 named={named} (" in several
+    assert "INFO became leader partition=t-3 leader_epoch=3 (" in one
+    set_level(LOGGER, "DEBUG")
+    log.changes("became leader", changed, is_warning=True)
+    detailed = stream.getvalue().splitlines()[2:]
+    assert "WARN became leader number=12" in detailed[0]
+    assert ["DEBUG" in line for line in detailed[1:]] == [True] * 12

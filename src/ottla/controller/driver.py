@@ -17,6 +17,7 @@ from ottla.common.errors import ApiError, NotController
 from ottla.common.identifiers import random_uuid
 from ottla.common.promise import Promise, fulfilled
 from ottla.config.broker import BrokerConfig
+from ottla.controller import notices
 from ottla.controller.answers import Answers
 from ottla.controller.batches import split_into_batches
 from ottla.controller.bootstrap import (
@@ -271,6 +272,7 @@ class ControllerDriver:
 
     def lost_leadership(self, epoch: int) -> None:
         self._epoch = None
+        log.info("controller resigned", node=self._config.node_id, epoch=epoch)
         self._tasks.stop()
         refused = NotController(f"No longer the active controller of epoch {epoch}.")
         pending, self._pending = self._pending, deque()
@@ -297,6 +299,8 @@ class ControllerDriver:
     def _publish(self, images: list[Published]) -> None:
         for image, delta in images:
             self._metadata.publish(image, delta)
+            if self.is_active:
+                notices.tell(delta)
 
     def take_snapshot(self) -> Promise[None]:
         """Write what is committed as a snapshot, in the background, and drop what is too old."""

@@ -10,7 +10,10 @@ from ottla.config.broker import BrokerConfig
 from ottla.controller.machine import ControllerMachine
 from ottla.controller.result import ControllerResult
 from ottla.metadata.records import MetadataRecord
+from ottla.observability.logging import logger
 from ottla.protocol.generated.metadata_records import NoOpRecord
+
+log = logger(__name__)
 
 ELECTIONS_MAX: Final = 1_000
 """Leaders that are moved at once."""
@@ -71,7 +74,8 @@ class ControllerTasks:
         self._last_check = now
         if late > SESSION_CHECK_SECONDS:
             heartbeats.postpone(late)  # this process stood still, and with it all that it hears
-        for _ in heartbeats.expired(now):
+        for broker_id in heartbeats.expired(now):
+            log.info("broker session expired", broker=broker_id)
             self._write(lambda: self._machine.brokers.expire_sessions(now))
 
     def _elect_preferred(self) -> None:

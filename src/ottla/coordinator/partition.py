@@ -125,12 +125,15 @@ class CoordinatorPartition(Generic[S]):
         surroundings: Surroundings,
         make_shard: ShardFactory[S],
         record_format: RecordFormat[Any],
+        on_load: "Callable[[CoordinatorPartition[S]], None]",
     ) -> None:
+        """``on_load`` is called when it is loaded, cannot be, or has to try again later."""
         self.topic_partition = topic_partition
         self.leader_epoch = leader_epoch
         self._outside = surroundings
         self._make_shard = make_shard
         self._format = record_format
+        self._on_load = on_load
         self._start_over()
 
     def _start_over(self) -> None:
@@ -147,6 +150,9 @@ class CoordinatorPartition(Generic[S]):
         """How many batches could not be written, and why the last could not."""
         self._flush_due = False
         self._next_offset = 0
+        self.records_loaded = 0
+        self.load_error: ApiError | ProtocolViolation | None = None
+        self.load_began = self._outside.scheduler.monotonic()
         self._tail_end: int | None = None
         """The log end offset when loaded, as long as the high watermark has not come so far."""
 
@@ -174,14 +180,20 @@ class CoordinatorPartition(Generic[S]):
             if self._next_offset < stop:
                 data = reader.read(*topic_partition, self._next_offset, self._outside.load_bytes)
             if data:
-                self._next_offset = replay(data, self._next_offset, stop, shard, self._format)
+                replayed = replay(data, self._next_offset, stop, shard, self._format)
+                self._next_offset = replayed.next_offset
+                self.records_loaded += replayed.records
             else:
                 self._next_offset = stop
-        except (CorruptMessage, NotLeaderOrFollower, ProtocolViolation):
+        except (CorruptMessage, NotLeaderOrFollower, ProtocolViolation) as error:
             self.state = PartitionState.FAILED
+            self.load_error = error
+            self._on_load(self)
             return
-        except ApiError:
+        except ApiError as error:
             # For want of a descriptor, say.
+            self.load_error = error
+            self._on_load(self)
             self._outside.scheduler.call_later(LOAD_RETRY_MS / 1000, self._load_slice, shard)
             return
         if self._next_offset < end:
@@ -191,6 +203,8 @@ class CoordinatorPartition(Generic[S]):
 
     def _loaded(self) -> None:
         self.state = PartitionState.ACTIVE
+        self.load_error = None
+        self._on_load(self)
         if self._tail_end is None:
             self._timeline.begin()
         else:

@@ -30,6 +30,9 @@ from ottla.coordinator.partition import (
     ShardFactory,
 )
 from ottla.coordinator.shard import RecordFormat, Shard
+from ottla.observability.logging import logger
+
+log = logger(__name__)
 
 S = TypeVar("S", bound=Shard[Any])
 T = TypeVar("T")
@@ -49,6 +52,11 @@ class CoordinatorRuntime(Generic[S]):
         self._format = record_format
         self._partitions: dict[int, CoordinatorPartition[S]] = {}
         self._stopped = False
+        self._is_electing = False
+        self._loading: set[int] = set()
+        self._loaded: list[dict[str, object]] = []
+        self._unloaded: list[dict[str, object]] = []
+        """What the log is told of at the end of a change, in one line for all."""
 
     def elected(self, partition: int, leader_epoch: int) -> None:
         """This broker leads ``partition`` since ``leader_epoch``."""
@@ -67,9 +75,15 @@ class CoordinatorRuntime(Generic[S]):
             self._surroundings,
             self._make_shard,
             self._format,
+            self._load_ended,
         )
         self._partitions[partition] = fresh
-        fresh.load()
+        self._loading.add(partition)
+        self._is_electing = True
+        try:
+            fresh.load()
+        finally:
+            self._is_electing = False
 
     def resigned(self, partition: int, leader_epoch: int | None = None) -> None:
         """This broker leads ``partition`` no longer; without an epoch the partition is gone."""
@@ -78,11 +92,52 @@ class CoordinatorRuntime(Generic[S]):
             return
         del self._partitions[partition]
         current.close()
+        name = f"{self.topic}-{partition}"
+        self._unloaded.append({"partition": name, "leader_epoch": current.leader_epoch})
+        self._loading.discard(partition)
 
     def stop(self) -> None:
         self._stopped = True
         for partition in list(self._partitions):
             self.resigned(partition)
+        self.tell()
+
+    # The log
+
+    def tell(self) -> None:
+        """Say what was loaded and unloaded since the last time; the loaded when all are."""
+        unloaded, self._unloaded = self._unloaded, []
+        log.changes("coordinator unloaded", unloaded)
+        if self._loaded and not self._loading:
+            loaded, self._loaded = self._loaded, []
+            log.changes(
+                "coordinator loaded",
+                loaded,
+                records=sum(int(str(each["records"])) for each in loaded),
+                milliseconds=max(int(str(each["milliseconds"])) for each in loaded),
+            )
+
+    def _load_ended(self, partition: CoordinatorPartition[S]) -> None:
+        """One is loaded, cannot be loaded, or must try again later: the others are told of."""
+        index = partition.topic_partition.partition
+        fields: dict[str, object] = {
+            "partition": f"{self.topic}-{index}",
+            "leader_epoch": partition.leader_epoch,
+        }
+        if partition.load_error is not None:
+            fields["reason"] = type(partition.load_error).__name__
+        if partition.state is PartitionState.FAILED:
+            log.error("coordinator not loaded: its log cannot be read", **fields)
+        elif partition.state is PartitionState.LOADING:
+            log.warning("coordinator not loaded yet: its log cannot be read now", **fields)
+        else:
+            seconds = self._surroundings.scheduler.monotonic() - partition.load_began
+            fields["records"] = partition.records_loaded
+            fields["milliseconds"] = int(seconds * 1000)
+            self._loaded.append(fields)
+        self._loading.discard(index)
+        if not self._is_electing:
+            self.tell()
 
     def state(self, partition: int) -> PartitionState | None:
         current = self._partitions.get(partition)

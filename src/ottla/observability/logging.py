@@ -8,16 +8,23 @@
 Lines look like Kafka's, or are JSON for machines; the standard library carries them. A logger can
 be bound to fields that each of its lines then bears: a partition, a connection. Levels: error =
 someone must act, warning = someone should know, info = state changes, debug = requests.
+
+What may happen to many things at once is told by ``changes``: one line, and each of them at debug.
+What may happen again and again is bounded for all (:mod:`ottla.observability.line_limit`).
 """
 
 import json
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, TextIO
+
+from ottla.observability.line_limit import LimitedHandler
 
 ROOT: Final = "ottla"
 TRACE: Final = 5
+NAMED_MAX: Final = 10
+"""Of many things that have changed at once, so many are named in the line."""
 _LEVELS: Final = {
     "TRACE": TRACE,
     "DEBUG": logging.DEBUG,
@@ -59,6 +66,38 @@ class Logger:
     def exception(self, message: str, **fields: object) -> None:
         """An error, with the traceback of the exception that is being handled."""
         self._log(logging.ERROR, message, fields, trace=True)
+
+    def changes(
+        self,
+        message: str,
+        changed: Sequence[Mapping[str, object]],
+        *,
+        is_warning: bool = False,
+        **totals: object,
+    ) -> None:
+        """One line for what has happened to several things in the same way.
+
+        Each of ``changed`` is the fields of one thing, of which the first is its name. With one
+        thing the line has its fields; with more how many there are, the ``totals``, and the names
+        of some.
+        """
+        level = logging.WARNING if is_warning else logging.INFO
+        if not changed or not self._logger.isEnabledFor(level):
+            return
+        if len(changed) == 1:
+            self._log(level, message, dict(changed[0]))
+            return
+        names = [str(next(iter(each.values()))) for each in changed[:NAMED_MAX]]
+        more = ["..."] if len(changed) > NAMED_MAX else []
+        named = ",".join(names + more)
+        self._log(level, message, {"number": len(changed), **totals, "named": named})
+        if self._logger.isEnabledFor(logging.DEBUG):
+            for each in changed:
+                self.debug(message, **each)
+
+    def enabled_for_info(self) -> bool:
+        """Whether it is worth the trouble to gather what has changed."""
+        return self._logger.isEnabledFor(logging.INFO)
 
     def _log(
         self, level: int, message: str, fields: dict[str, object], *, trace: bool = False
@@ -129,7 +168,7 @@ def configure_logging(
     level: str = "INFO", *, as_json: bool = False, stream: TextIO | None = None
 ) -> None:
     """Send the lines of this program to ``stream``, standard error when none is given."""
-    handler = logging.StreamHandler(stream or sys.stderr)
+    handler = LimitedHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if as_json else KafkaFormatter())
     root = logging.getLogger(ROOT)
     for former in root.handlers[:]:

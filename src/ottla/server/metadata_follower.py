@@ -23,6 +23,7 @@ from ottla.metadata.topics import PartitionImage, TopicDelta
 from ottla.observability.logging import logger
 from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
+from ottla.server.role_changes import RoleChanges
 from ottla.server.settings import Settings
 from ottla.storage.directories import LogUnavailable
 from ottla.storage.loading import DirectoryLoad
@@ -65,6 +66,7 @@ class MetadataFollower:
             TRANSACTION_STATE_TOPIC: transactions,
         }
         self._reconfigured = reconfigured
+        self._roles = RoleChanges(node_id, lambda name: settings.topic(name).min_insync_replicas)
         self.on_topics_reconfigured: Callable[[], None] = lambda: None
         """Called when settings of topics have changed, and are in effect."""
 
@@ -81,6 +83,8 @@ class MetadataFollower:
         for topic in image.topics:
             for index, state in topic.partitions.items():
                 self._apply(topic.name, topic.topic_id, index, state, is_new=False)
+        self._roles.loaded(image)
+        self._tell_of_coordinators()
 
     def _is_stray(self, found: Log, image: MetadataImage) -> bool:
         """Whether the cluster knows nothing of this log: its topic is gone, or is another's now."""
@@ -122,6 +126,8 @@ class MetadataFollower:
         for name in sorted(changed_topics):
             for partition in (self._replicas.topic(name) or {}).values():
                 yield partial(self._set_minimum, partition)
+        yield partial(self._roles.changed, delta)
+        yield self._tell_of_coordinators
 
     def _set_minimum(self, partition: Partition) -> None:
         config = self._settings.topic(partition.topic)
@@ -204,6 +210,11 @@ class MetadataFollower:
             coordinator = self._coordinators.get(topic)
             if coordinator is not None:
                 coordinator.resigned(index)
+        self._tell_of_coordinators()
+
+    def _tell_of_coordinators(self) -> None:
+        for coordinator in self._coordinators.values():
+            coordinator.runtime.tell()
 
     def _removed(
         self, topic_id: bytes, name: str, partitions: list[int]

@@ -46,6 +46,9 @@ from ottla.coordinator.transaction.records import TransactionRecordFormat
 from ottla.coordinator.transaction.settings import TransactionSettings
 from ottla.coordinator.transaction.shard import AddPartitions, TransactionShard
 from ottla.coordinator.transaction.state import TransactionState
+from ottla.observability.logging import logger
+
+log = logger(__name__)
 
 T = TypeVar("T")
 
@@ -205,6 +208,8 @@ class TransactionService:
         try:
             return await self.runtime.write(self.partition_for(transactional_id), operation)
         except ApiError as error:
+            if error.code is ErrorCode.PRODUCER_FENCED:
+                log.info("producer fenced", transactional_id=transactional_id)
             raise client_error(error) from None
 
     def _send(

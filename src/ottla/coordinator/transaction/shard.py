@@ -29,6 +29,9 @@ from ottla.coordinator.transaction.metadata import ProducerIdAndEpoch, Transacti
 from ottla.coordinator.transaction.records import TransactionRecord
 from ottla.coordinator.transaction.settings import TransactionSettings
 from ottla.coordinator.transaction.state import TransactionState
+from ottla.observability.logging import logger
+
+log = logger(__name__)
 
 T = TypeVar("T")
 
@@ -106,6 +109,8 @@ class TransactionShard:
             initializing.check(metadata, request.expected)
             if metadata.state is TransactionState.ONGOING:
                 aborted = ending.aborted(metadata, self._version(), now_ms)
+                fields = _told(request.transactional_id, aborted)
+                log.info("transaction aborted: another producer begins", **fields)
                 return self._prepared(request.transactional_id, aborted, None)
         fresh = initializing.initialized(metadata, request, new_producer_id, now_ms)
         return Outcome([self._record(request.transactional_id, fresh)], fresh.producer)
@@ -194,7 +199,15 @@ class TransactionShard:
             if metadata.is_over_time(now_ms)
         ]
         records = [self._record(*each) for each in aborted]
-        return Outcome(records, None, atomic=False, then=self._resume if records else None)
+        return Outcome(records, None, atomic=False, then=self._timed_out(aborted))
+
+    def _timed_out(self, aborted: list[tuple[str, TransactionMetadata]]) -> Stored | None:
+        def stored(error: ApiError | None, now_ms: int) -> None:
+            if error is None:
+                log.changes("transaction aborted: timed out", [_told(*each) for each in aborted])
+            self._resume(error, now_ms)
+
+        return stored if aborted else None
 
     def _schedule_expiry(self) -> None:
         interval_ms = self._settings.expiration_check_interval_ms
@@ -218,3 +231,13 @@ class TransactionShard:
 
     def all_committed(self) -> Iterable[tuple[str, TransactionMetadata]]:
         return self.transactions.committed_items()
+
+
+def _told(transactional_id: str, metadata: TransactionMetadata) -> dict[str, object]:
+    """The fields of a line of the log."""
+    return {
+        "transactional_id": transactional_id,
+        "producer_id": metadata.producer_id,
+        "timeout_ms": metadata.timeout_ms,
+        "partitions": len(metadata.partitions),
+    }

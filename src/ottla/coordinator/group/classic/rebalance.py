@@ -24,8 +24,11 @@ from ottla.coordinator.partition import Action
 from ottla.coordinator.shard import Outcome
 from ottla.coordinator.timeline import TimelineDict
 from ottla.coordinator.timers import Timers
+from ottla.observability.logging import logger
 from ottla.protocol.generated.join_group import JoinGroupResponse
 from ottla.protocol.generated.sync_group import SyncGroupResponse
+
+log = logger(__name__)
 
 Records = Outcome[GroupRecord, None]
 
@@ -134,10 +137,15 @@ class ClassicRebalance:
 
     def complete_join(self, group: ClassicGroup, now_ms: int) -> Records:
         self.timers.cancel(("join", group.group_id))
-        for member in list(group.members.values()):
-            if member.awaiting_join is None and not member.is_static:
-                group.remove(member.member_id)
-                self.end_session(group, member.member_id)
+        late = [
+            member.member_id
+            for member in group.members.values()
+            if member.awaiting_join is None and not member.is_static
+        ]
+        _tell_of_fenced(group.group_id, late, "no JoinGroup in time")
+        for member_id in late:
+            group.remove(member_id)
+            self.end_session(group, member_id)
         if group.members and not group.elect_leader_that_joined():
             # only static members are left, and none has joined: their sessions decide
             self._wait_for_members(group)
@@ -183,6 +191,7 @@ class ClassicRebalance:
                 return nothing()
             if not current.can_rebalance or not current.pending_sync:
                 return nothing()
+            _tell_of_fenced(group_id, list(current.pending_sync), "no SyncGroup in time")
             for member_id in list(current.pending_sync):
                 current.remove(member_id)
                 self.end_session(current, member_id)
@@ -253,6 +262,7 @@ class ClassicRebalance:
         member = group.members.get(member_id)
         if member is None or member.is_excused:
             return nothing()
+        _tell_of_fenced(group_id, [member_id], "session expired")
         self.drop(group, member)
         return self.after_removal(group, now_ms)
 
@@ -285,3 +295,8 @@ class ClassicRebalance:
         if group.state is ClassicState.PREPARING_REBALANCE and group.all_have_joined:
             return self.complete_join(group, now_ms)
         return nothing()
+
+
+def _tell_of_fenced(group_id: str, members: list[str], reason: str) -> None:
+    fenced = [{"member": each, "group": group_id, "reason": reason} for each in members]
+    log.changes("member fenced", fenced, group=group_id, reason=reason)

@@ -15,8 +15,11 @@ from ottla.coordinator.group.classic.rebalance import ClassicRebalance, Records,
 from ottla.coordinator.group.records import group_record
 from ottla.coordinator.runtime import client_error
 from ottla.coordinator.shard import Outcome, Stored
+from ottla.observability.logging import logger
 from ottla.protocol.generated.join_group import JoinGroupResponse
 from ottla.protocol.generated.sync_group import SyncGroupResponse
+
+log = logger(__name__)
 
 SKIP_ASSIGNMENT_FROM: Final = 9
 """From this version on a leader can be told that it need not assign (KIP-814)."""
@@ -32,6 +35,12 @@ class ClassicStaticJoin:
         """Put the member under its new id in the place of its former self."""
         former_leader = group.leader_id
         former_id = group.static_members[instance_id]
+        log.info(
+            "member fenced",
+            member=former_id,
+            group=group.group_id,
+            reason=f"replaced: another member with the instance id {instance_id}",
+        )
         self._fence(group, group.members[former_id])
         member = group.replace_static(instance_id, member_id)
         undo = self._undo(group, member, former_id)

@@ -17,7 +17,16 @@ from ottla.coordinator.group.consumer.migration import Migration
 from ottla.coordinator.group.consumer.records import epoch_record, regex_tombstone, removed_member
 from ottla.coordinator.group.records import GroupRecord
 from ottla.coordinator.shard import Outcome
+from ottla.observability.logging import logger
 
+log = logger(__name__)
+
+_REASONS = {
+    "session": "session expired",
+    "rebalance": "partitions not given up in time",
+    "join": "no JoinGroup in time",
+    "sync": "no SyncGroup in time",
+}
 T = TypeVar("T")
 
 
@@ -42,6 +51,7 @@ class Sessions:
             current = None if group is None else group.members.get(member_id)
             if group is None or current is None or current.epoch != epoch:
                 return Outcome([], None)
+            _tell_of_fenced("rebalance", group_id, member_id)
             return self.fence(group, [current], None)
 
         key = ("rebalance", group_id, member_id)
@@ -81,6 +91,7 @@ class Sessions:
             member = None if group is None else group.members.get(member_id)
             if group is None or member is None:
                 return Outcome([], None)
+            _tell_of_fenced(kind, group_id, member_id)
             return self.fence(group, [member], None)
 
         self._timers.schedule((kind, group_id, member_id), timeout_ms, time_is_up)
@@ -109,3 +120,7 @@ class Sessions:
         for member in gone:
             self.end(group.group_id, member.member_id)
         return Outcome(records, answer)
+
+
+def _tell_of_fenced(timer: str, group_id: str, member_id: str) -> None:
+    log.info("member fenced", member=member_id, group=group_id, reason=_REASONS[timer])
