@@ -5,7 +5,13 @@ from tests.handlers.broker import NODE_ID
 from tests.handlers.groups import GroupBroker
 from tests.replication.states import lead
 
-from ottla.common.errors import ApiError, ErrorCode, NotEnoughReplicas, NotLeaderOrFollower
+from ottla.common.errors import (
+    ApiError,
+    ErrorCode,
+    NotEnoughReplicas,
+    NotLeaderOrFollower,
+    OffsetNotAvailable,
+)
 from ottla.common.promise import Promise, run
 from ottla.common.topic_partition import TopicPartition
 from ottla.coordinator.group.service import GROUP_METADATA_TOPIC
@@ -203,3 +209,18 @@ def test_a_group_coordinator_that_is_not_there_is_told_as_a_leader_that_is_not(
     broker.groups.resigned(0, 2)
     answer = Markers(broker).write(GROUP_METADATA_TOPIC)
     assert answer.result() is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_new_leader_tells_no_end_before_it_knows_what_is_committed(
+    broker: ReplicatedBroker,
+) -> None:
+    """Its high watermark is old until its followers fetch: records below its end may count."""
+    offsets = broker.offsets()
+    broker.begin_commit(5)
+    end = offsets.log.log_end_offset
+    lead(offsets, NODE_ID, 2, ALL, replicas=ALL)
+    assert offsets.log.high_watermark < end
+    with pytest.raises(OffsetNotAvailable):
+        broker.internal.committed_end(GROUP_METADATA_TOPIC, offsets.index)
+    follow(offsets, 2, 3)
+    assert broker.internal.committed_end(GROUP_METADATA_TOPIC, offsets.index) == end

@@ -44,6 +44,8 @@ class OnePartition(MemoryLog):
         """Told in place of the next promise of a fetch."""
         self.fetch_error: ApiError | None = None
         self.fetches: list[int] = []
+        self.ends: list[int] = []
+        """Told as the next ends, before that of the log."""
 
     def append(self, topic: str, partition: int, batch: bytes, **options: Any) -> Promise[int]:
         appended = super().append(topic, partition, batch, **options)
@@ -72,7 +74,8 @@ class OnePartition(MemoryLog):
         return answer
 
     def end_offset(self, topic: str, partition: int) -> Promise[int]:
-        return fulfilled(self.high_watermark(topic, partition))
+        end = self.ends.pop(0) if self.ends else self.high_watermark(topic, partition)
+        return fulfilled(end)
 
     def partition_count(self, topic: str) -> int | None:
         return 1 if self.exists else None
@@ -209,6 +212,19 @@ def test_without_a_leader_it_is_looked_again() -> None:
     topic.log.fetch_error = None
     topic.scheduler.run_for(POLL_SECONDS)
     assert len(loading.result().segments) == 1
+
+
+def test_an_end_that_has_gone_back_with_its_leader_is_asked_for_again() -> None:
+    """Otherwise what is never reached would be waited for."""
+    topic = Topic()
+    topic.appended(encode(segment(1, 0, 9)))
+    topic.log.ends = [5, 5]
+    loading = run(topic.topic.load(PARTITION))
+    topic.scheduler.run_for(0.5 * POLL_SECONDS)
+    assert not loading.done
+    topic.scheduler.run_for(4 * POLL_SECONDS)
+    assert len(loading.result().segments) == 1
+    assert topic.log.ends == []
 
 
 def test_a_log_that_begins_later_is_read_from_there() -> None:
