@@ -14,7 +14,7 @@ SOURCES = sorted(
     if "generated" not in path.parts
 )
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-MODULE_LINES = 600
+MODULE_LINES = 700
 FUNCTION_LINES = 70
 
 

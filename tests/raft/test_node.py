@@ -4,7 +4,7 @@ from typing import TypeVar
 
 import pytest
 
-import ottla.raft.leading as leading_module
+import ottla.raft.roles as roles_module
 from ottla.common.chance import Chance
 from ottla.common.errors import ErrorCode
 from ottla.raft.effects import (
@@ -392,7 +392,7 @@ def test_a_majority_of_synced_logs_commits() -> None:
 def test_those_who_only_claim_to_observe_take_no_memory_without_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(leading_module, "REPLICAS_MAX", 5)
+    monkeypatch.setattr(roles_module, "REPLICAS_MAX", 5)
     node = leading(1, 2, 3)
     for node_id in range(10, 30):
         step(node, ReplicaFetched(5.4, ReplicaKey(node_id), 0))

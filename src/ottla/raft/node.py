@@ -55,7 +55,6 @@ from ottla.raft.events import (
     VotersChanged,
 )
 from ottla.raft.following import Following
-from ottla.raft.leading import Leading
 from ottla.raft.polling import Polling
 from ottla.raft.quorum_state import QuorumState
 from ottla.raft.roles import (
@@ -122,7 +121,6 @@ class RaftNode:
         self.connections = Connections(timeouts.request_seconds, timeouts.backoff_seconds)
         self.polling = Polling(self)
         self.following = Following(self)
-        self.leading = Leading(self)
         epoch = max(state.epoch, log_end_epoch, 0)
         voted = state.voted if epoch == state.epoch else None
         leader_id = state.leader_id if epoch == state.epoch else -1
@@ -195,7 +193,9 @@ class RaftNode:
                 effects.append(LeaderChanged(*now))
         return effects
 
-    def _handle(self, event: RaftEvent, effects: list[RaftEffect]) -> None:
+    def _handle(  # noqa: C901 - a case for each event
+        self, event: RaftEvent, effects: list[RaftEffect]
+    ) -> None:
         match event:
             case Appended():
                 self._appended(event, effects)
@@ -214,9 +214,9 @@ class RaftNode:
             case EpochEnded():
                 self._epoch_ended(event, effects)
             case ReplicaFetched():
-                self.leading.replica_fetched(event, effects)
+                self._replica_fetched(event, effects)
             case ReplicaSeen():
-                self.leading.replica_seen(event.key, event.now)
+                self._replica_seen(event.key, event.now)
             case VoteAnswered() | FetchAnswered() | SnapshotAnswered() | Answered():
                 self._answered(event, effects)
             case RequestFailed():
@@ -243,7 +243,7 @@ class RaftNode:
             if self.kraft_version > 0 and role.stated is not None:
                 role.stated = None
                 role.forget_nameless(self.voters)
-        self.leading.advance_high_watermark(effects)
+        self._advance_high_watermark(effects)
 
     def check(self) -> None:
         """The invariants of this core."""
@@ -550,6 +550,34 @@ class RaftNode:
 
     # The log
 
+    def _replica_fetched(self, event: ReplicaFetched, effects: list[RaftEffect]) -> None:
+        role = self.role
+        assert isinstance(role, Leader)
+        assert event.key.node_id != self.key.node_id
+        assert event.offset <= self.log_end_offset
+        if event.key.node_id >= 0:
+            role.replica_fetched(
+                event.key, event.offset, event.now, self.log_end_offset, self.voters
+            )
+            self._replica_seen(event.key, event.now)
+            self._advance_high_watermark(effects)
+
+    def _replica_seen(self, key: ReplicaKey, now: float) -> None:
+        role = self.role
+        assert isinstance(role, Leader)
+        role.replica_seen(key, self.voters, self.key, now + self.check_quorum_seconds)
+
+    def _advance_high_watermark(self, effects: list[RaftEffect]) -> None:
+        role = self.role
+        if not isinstance(role, Leader) or not len(self.voters):
+            return
+        offset = self.committed(role)
+        if offset is None:
+            return
+        if role.high_watermark is None or offset > role.high_watermark:
+            role.high_watermark = offset
+        self.commit_to(offset, effects)
+
     def _appended(self, event: Appended, effects: list[RaftEffect]) -> None:
         assert event.end_offset >= self.log_end_offset
         self.log_end_offset = event.end_offset
@@ -563,7 +591,7 @@ class RaftNode:
     def _flushed(self, event: Flushed, effects: list[RaftEffect]) -> None:
         # A truncation may have come between the sync and its report.
         self.synced_offset = min(event.end_offset, self.log_end_offset)
-        self.leading.advance_high_watermark(effects)
+        self._advance_high_watermark(effects)
 
     def is_synced(self) -> bool:
         return self.synced_offset >= self.log_end_offset

@@ -15,6 +15,8 @@ from ottla.raft.voters import ReplicaKey, VoterEndpoint, VoterSet
 
 OBSERVER_SECONDS: Final = 300.0
 """A node that has not fetched for so long is no longer counted among the observers."""
+REPLICAS_MAX: Final = 10_000
+"""Anybody may fetch under any id: observers beyond these are served, but not remembered."""
 CATCH_UP_SECONDS: Final = 3600.0
 """A node that is to become a voter must have fetched within this time."""
 
@@ -136,7 +138,32 @@ class Leader:
     stated: VoterSet | None = None
     """With kraft.version 0: the voters as they have described themselves in this epoch."""
 
-    def fetched_by(self, key: ReplicaKey, offset: int, now: float, leader_end_offset: int) -> None:
+    def replica_fetched(
+        self, key: ReplicaKey, offset: int, now: float, leader_end_offset: int, voters: VoterSet
+    ) -> None:
+        """A replica has everything before ``offset``."""
+        voter = voters.get(key.node_id)
+        if voter is not None and voters.is_voter(key):
+            key = voter.key  # as the voter set has it, where it does not know the directory
+        if len(self.progress) >= REPLICAS_MAX and key not in self.progress:
+            self.forget_observers(voters, now)
+            if len(self.progress) >= REPLICAS_MAX and key not in voters.keys:
+                return
+        self._fetched_by(key, offset, now, leader_end_offset)
+
+    def replica_seen(
+        self, key: ReplicaKey, voters: VoterSet, local: ReplicaKey, check_quorum_at: float
+    ) -> None:
+        """A majority that follows us says that nobody else leads; the next look is then later."""
+        if not voters.is_voter(key) or key.node_id == local.node_id:
+            return
+        self.fetched.add(key.node_id)
+        needed = voters.majority - (1 if voters.is_voter(local) else 0)
+        if len(self.fetched & set(voters.ids)) >= needed:
+            self.fetched.clear()
+            self.check_quorum_at = check_quorum_at
+
+    def _fetched_by(self, key: ReplicaKey, offset: int, now: float, leader_end_offset: int) -> None:
         known = self.progress.get(key)
         progress = ReplicaProgress(offset, now, leader_end_offset)
         if offset >= leader_end_offset:
