@@ -10,9 +10,11 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from tests.records.old_messages import Old, message, with_old_head, wrapper
 
 from ottla.common.errors import CorruptMessage
-from ottla.records.batch import BatchHeader, has_length, is_intact, read_header
+from ottla.records.batch import BatchHeader, batches, has_length, is_intact, read_header
 from ottla.records.compression import GZIP, LZ4, compress
+from ottla.records.legacy import wrapped_offsets
 from ottla.records.record import Record, iterate
+from ottla.records.validation import numbered_batches
 
 FIELDS = st.lists(
     st.tuples(
@@ -174,3 +176,42 @@ def test_lengths_that_no_batch_of_a_magic_has() -> None:
         assert not has_length(length - 1, magic)
     assert not has_length(1000, 3)
     assert not has_length(1000, -1)
+
+
+@given(st.sampled_from([0, 1, 2]), st.integers(10, 60))
+def test_batches_have_the_lengths_that_their_readers_take(magic: int, length: int) -> None:
+    body = bytes([magic]) + bytes(length - 5)
+    data = struct.pack(">qiI", 7, length, zlib.crc32(body)) + body
+    if has_length(length, magic):
+        assert list(batches(data)) == [(0, len(data))]
+        return
+    with pytest.raises(CorruptMessage):
+        list(batches(data))
+    with pytest.raises(CorruptMessage):
+        numbered_batches(memoryview(data), 0, len(data))
+
+
+@given(FIELDS, st.sampled_from([0, 1]), st.data())
+def test_a_wrapper_that_ends_within_a_message_has_those_before_it(
+    fields: list[tuple[bytes | None, bytes | None, int]], magic: int, data: st.DataObject
+) -> None:
+    """As in Kafka; one without any whole message is none."""
+    inside = [
+        message(magic, Old(at, time if magic else -1, key, value))
+        for at, (key, value, time) in enumerate(fields)
+    ]
+    cut = b"".join(inside)[: data.draw(st.integers(0, sum(map(len, inside))))]
+    whole = 0
+    while sum(map(len, inside[: whole + 1])) <= len(cut) and whole < len(inside):
+        whole += 1
+    outer = message(magic, Old(100 + whole, 0, None, compress(GZIP, cut)), GZIP)
+    if whole == 0:
+        with pytest.raises(CorruptMessage):
+            iterate(outer)
+        return
+    read = iterate(outer)
+    assert [record.value for record in read] == [value for _, value, _ in fields[:whole]]
+    base = 101 if magic else 0
+    assert [record.offset for record in read] == list(range(base, base + whole))
+    last = 100 + whole if magic else whole - 1
+    assert wrapped_offsets(outer) == (base, last)

@@ -9,7 +9,7 @@ from ottla.records.batch import LOG_APPEND_TIME, BatchHeader, read_header
 from ottla.records.builder import build_batch
 from ottla.records.compression import GZIP, compress
 from ottla.records.record import Record, iterate
-from ottla.storage.batch_filter import in_magic_2
+from ottla.storage.batch_filter import unpacked
 from ottla.storage.cleaner import _batches, _size_of_first
 from ottla.storage.compaction import choose, index_keys
 from ottla.storage.log import Log
@@ -170,7 +170,7 @@ def test_small_and_damaged_input_is_refused() -> None:
     inside = message(0, Old(9)) + message(0, Old(9))
     twice = message(0, Old(9, -1, None, compress(GZIP, inside)), GZIP)
     with pytest.raises(CorruptMessage, match="offsets do not rise within"):
-        in_magic_2(twice, 0, read_header(twice))
+        unpacked(twice, 0, read_header(twice))
     assert _batches(batch[:-1], -1) == ([], 0)
     assert _size_of_first(batch[:20], len(batch), "", 0) == len(batch)
     with pytest.raises(CorruptMessage, match="no whole batch"):

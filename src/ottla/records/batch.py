@@ -179,8 +179,7 @@ def has_length(length: int, magic: int) -> bool:
 def batches(buffer: Buffer, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int]]:
     """Position and size of each whole batch; a cut one at the end is left out.
 
-    CorruptMessage for a length or magic that no batch can have, and for a batch of magic 2 that is
-    shorter than its header.
+    CorruptMessage for a length or magic that no batch can have.
     """
     if end is None:
         end = len(buffer)
@@ -193,7 +192,7 @@ def batches(buffer: Buffer, start: int = 0, end: int | None = None) -> Iterator[
         size = LOG_OVERHEAD + length
         if size > end - start:
             return
-        if magic == MAGIC and size < HEADER_SIZE:
+        if not has_length(length, magic):
             raise CorruptMessage(f"a batch of {size} bytes is shorter than its header")
         yield start, size
         start += size

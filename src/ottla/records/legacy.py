@@ -16,7 +16,7 @@ Counterpart: ``AbstractLegacyRecordBatch``.
 
 from collections.abc import Iterator
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from ottla.common.errors import CorruptMessage
 from ottla.records import lz4_frame
@@ -45,38 +45,41 @@ class Message(NamedTuple):
     value: bytes | None
 
 
-class _Raw(NamedTuple):
-    message: Message
-    magic: int
-    attributes: int
-    size: int
+_Raw: TypeAlias = tuple[int, int, bytes | None, bytes | None, int, int, int]
+"""Offset, timestamp, key, value, magic, attributes and size: a plain tuple, there are many."""
 
 
 def messages(
     data: bytes, pos: int = 0, *, limit: int = DECOMPRESSED_MAX, check_crc: bool = True
 ) -> list[Message]:
     """The message at ``pos``, or all that it wraps."""
-    (message, magic, attributes, size) = _read(data, pos)
+    wrapper = _read(data, pos)
+    offset, timestamp, key, value, magic, attributes, size = wrapper
     if check_crc and not is_intact(data, pos, size):
-        raise CorruptMessage(f"the message at offset {message.offset} is damaged")
+        raise CorruptMessage(f"the message at offset {offset} is damaged")
     if attributes & CODEC_MASK == 0:
-        return [message]
-    wrapped = _unwrap(_unpacked(message, magic, attributes, limit))
-    if magic == 0:
-        return [raw.message for raw in wrapped]
-    last = wrapped[-1].message.offset
-    # Some producers leave 0 in the wrapper; a broker has put the last offset there.
-    base = message.offset - last if message.offset else 0
-    if base < 0:
-        raise CorruptMessage(f"a wrapper at offset {message.offset} of messages up to {last}")
-    append_time = message.timestamp if attributes & TIMESTAMP_TYPE_BIT else None
-    return [_placed(raw, base, append_time) for raw in wrapped]
+        return [Message(offset, timestamp, key, value)]
+    inside = _unpacked(wrapper, limit)
+    places = list(_places(inside))
+    base = 0
+    append_time: int | None = None
+    if magic == 1:
+        last = places[-1][1]
+        # Some producers leave 0 in the wrapper; a broker has put the last offset there.
+        base = offset - last if offset else 0
+        if base < 0:
+            raise CorruptMessage(f"a wrapper at offset {offset} of messages up to {last}")
+        append_time = timestamp if attributes & TIMESTAMP_TYPE_BIT else None
+    return [_placed(_read(inside, at), base, append_time) for at, _ in places]
 
 
 def _placed(raw: _Raw, base: int, append_time: int | None) -> Message:
-    message = raw.message
-    timestamp = message.timestamp if append_time is None or raw.magic == 0 else append_time
-    return Message(base + message.offset, timestamp, message.key, message.value)
+    offset, timestamp, key, value, magic, attributes, _ = raw
+    if attributes & CODEC_MASK:
+        raise CorruptMessage("a compressed message inside another")
+    if append_time is not None and magic:
+        timestamp = append_time
+    return Message(base + offset, timestamp, key, value)
 
 
 def wrapped_offsets(message: bytes, limit: int = DECOMPRESSED_MAX) -> tuple[int, int]:
@@ -85,17 +88,19 @@ def wrapped_offsets(message: bytes, limit: int = DECOMPRESSED_MAX) -> tuple[int,
     Its own checksum speaks for the offsets of format 0; those of format 1 end at its own. Nothing
     but its lengths is looked at; CorruptMessage when it cannot be unpacked.
     """
-    outer, magic, attributes, _ = _read(message, 0)
-    data = _unpacked(outer, magic, attributes, limit)
+    wrapper = _read(message, 0)
+    offset, _, _, _, magic, _, _ = wrapper
+    data = _unpacked(wrapper, limit)
     first = last = 0
     for pos, last in _places(data):
         if pos == 0:
             first = last
-    return (first, last) if magic == 0 else (outer.offset - last + first, outer.offset)
+    return (first, last) if magic == 0 else (offset - last + first, offset)
 
 
-def _unpacked(message: Message, magic: int, attributes: int, limit: int) -> bytes:
-    codec, value = attributes & CODEC_MASK, message.value
+def _unpacked(wrapper: _Raw, limit: int) -> bytes:
+    _, _, _, value, magic, attributes, _ = wrapper
+    codec = attributes & CODEC_MASK
     if codec > LZ4:
         raise CorruptMessage(f"codec {codec} in a message of magic {magic}")
     if value is None:
@@ -107,13 +112,6 @@ def _unpacked(message: Message, magic: int, attributes: int, limit: int) -> byte
         except ValueError as error:
             raise CorruptMessage(f"invalid lz4 payload: {error}") from None
     return decompress(codec, value, limit)
-
-
-def _unwrap(data: bytes) -> list[_Raw]:
-    found = [_read(data, pos) for pos, _ in _places(data)]
-    if any(raw.attributes & CODEC_MASK for raw in found):
-        raise CorruptMessage("a compressed message inside another")
-    return found
 
 
 def _places(data: bytes) -> Iterator[tuple[int, int]]:
@@ -153,7 +151,7 @@ def _read(data: bytes, pos: int) -> _Raw:
     value, pos = _read_bytes(data, pos, end)
     if pos != end:
         raise CorruptMessage(f"{end - pos} bytes remain behind a message")
-    return _Raw(Message(offset, timestamp, key, value), magic, attributes, size)
+    return offset, timestamp, key, value, magic, attributes, size
 
 
 def _read_bytes(data: bytes, pos: int, end: int) -> tuple[bytes | None, int]:

@@ -11,13 +11,13 @@
 Counterpart: the ``RecordFilter`` of ``Cleaner.cleanInto``.
 """
 
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 from ottla.common.errors import CorruptMessage
 from ottla.records.batch import (
     CODEC_MASK,
     CONTROL_BIT,
+    CREATE_TIME,
     DELETE_HORIZON_BIT,
     HEADER,
     HEADER_SIZE,
@@ -31,8 +31,9 @@ from ottla.records.batch import (
     read_header,
     seal,
 )
-from ottla.records.builder import build_batch
+from ottla.records.builder import BatchBuilder
 from ottla.records.compression import ACCEPTED_MAX, compress, decompress
+from ottla.records.legacy import messages
 from ottla.records.record import Record, iterate
 from ottla.storage.cleaned_transactions import CleanedTransactions
 from ottla.storage.cleaning_plan import GroupPlan
@@ -57,30 +58,43 @@ def control_records(chunk: bytes, at: int, header: BatchHeader) -> list[Record]:
     return iterate(chunk[at : at + header.size], check_crc=False)
 
 
-class PlacedBatch(NamedTuple):
-    """A batch at a position of some bytes."""
+class UnpackedBatch(NamedTuple):
+    """A batch as it would be written today, its records unpacked."""
 
-    chunk: bytes
-    at: int
     header: BatchHeader
+    data: bytes
+    start: int
+    """Where in ``data`` the records begin."""
 
 
-def in_magic_2(chunk: bytes, at: int, header: BatchHeader) -> PlacedBatch:
-    """The batch itself, or a message of an old format as the batch that it would be today."""
+def unpacked(chunk: bytes, at: int, header: BatchHeader) -> UnpackedBatch:
+    """The batch at ``at``; a message of an old format as the batch that it would be in magic 2."""
     if header.magic == MAGIC:
-        return PlacedBatch(chunk, at, header)
-    records = iterate(chunk, at, limit=ACCEPTED_MAX, check_crc=False)
-    if any(later.offset <= record.offset for record, later in pairwise(records)):
-        raise CorruptMessage(f"offsets do not rise within the message at {header.base_offset}")
-    batch = build_batch(
-        records,
-        base_offset=records[0].offset,
-        codec=header.codec,
-        timestamp_type=header.timestamp_type,
-        append_time=header.max_timestamp,
-        keep_offsets=True,
+        return UnpackedBatch(header, *unpacked_records(chunk, at, header))
+    found = messages(chunk[at : at + header.size], limit=ACCEPTED_MAX, check_crc=False)
+    first, last = found[0].offset, found[-1].offset
+    if last != header.last_offset:
+        raise CorruptMessage(f"a message at {header.last_offset} of others up to {last}")
+    # What it wraps may be of magic 0, and has no time then, whatever the wrapper says.
+    has_append_time = header.timestamp_type == LOG_APPEND_TIME
+    builder, before = BatchBuilder(), NO_OFFSET
+    for offset, timestamp, key, value in found:
+        if offset <= before:
+            raise CorruptMessage(f"offsets do not rise within the message at {last}")
+        builder.append(timestamp, key, value, (), offset - first)
+        has_append_time &= timestamp == header.max_timestamp
+        before = offset
+    batch = bytes(
+        builder.build(
+            base_offset=first,
+            timestamp_type=LOG_APPEND_TIME if has_append_time else CREATE_TIME,
+            append_time=header.max_timestamp,
+        )
     )
-    return PlacedBatch(batch, 0, read_header(batch))
+    plain = read_header(batch)
+    return UnpackedBatch(
+        plain._replace(attributes=plain.attributes | header.codec), batch, HEADER_SIZE
+    )
 
 
 class BatchFilter:
@@ -98,6 +112,8 @@ class BatchFilter:
         self.records_read = 0
         self.records_written = 0
         self.without_key = 0
+        self._last_offset = NO_OFFSET
+        """Of the batch before."""
 
     def filter(
         self, chunk: bytes, batches: list[tuple[int, BatchHeader]]
@@ -109,12 +125,11 @@ class BatchFilter:
         run_start = run_end = 0  # batches that are copied as they are
         for at, header in batches:
             self.bytes_read += header.size
-            placed = in_magic_2(chunk, at, header)
-            self.records_read += placed.header.record_count
-            batch = self._filter_batch(*placed)
+            batch = self._filter_batch(chunk, at, header)
+            self._last_offset = header.last_offset
             if batch is None:
                 continue
-            if batch is placed.chunk:  # all of it stays, as it was
+            if batch is chunk:  # all of it stays, as it was
                 if run_end != at:
                     if run_end > run_start:
                         parts.append(view[run_start:run_end])
@@ -126,8 +141,8 @@ class BatchFilter:
                 parts.append(view[run_start:run_end])
             run_start = run_end = 0
             parts.append(batch)
-            max_timestamp = read_header(batch).max_timestamp
-            written.append((len(batch), header.last_offset, max_timestamp))
+            anew = read_header(batch)
+            written.append((anew.size, anew.last_offset, anew.max_timestamp))
         if run_end > run_start:
             parts.append(view[run_start:run_end])
         return parts[0] if len(parts) == 1 else b"".join(parts), written
@@ -149,8 +164,15 @@ class BatchFilter:
             or header.last_offset + 1 == self._plan.upper_bound_offset
         )
         if discard:
+            self.records_read += header.record_count
             return _empty_batch(header) if keep_empty else None
-        data, start = unpacked_records(chunk, at, header)
+        wraps = header.wraps
+        header, data, start = unpacked(chunk, at, header)
+        if wraps and header.base_offset <= self._last_offset:
+            raise CorruptMessage(
+                f"a wrapper from {header.base_offset} on, after {self._last_offset}"
+            )
+        self.records_read += header.record_count
         choice = choose(
             data,
             start,

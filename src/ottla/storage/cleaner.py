@@ -29,7 +29,7 @@ from ottla.records.batch import (
     is_intact,
     read_header,
 )
-from ottla.storage.batch_filter import BatchFilter, control_records, in_magic_2, unpacked_records
+from ottla.storage.batch_filter import BatchFilter, control_records, unpacked
 from ottla.storage.cleaned_segment import CleanedSegment
 from ottla.storage.cleaned_transactions import CleanedTransactions
 from ottla.storage.cleaning_plan import GroupCleaned, GroupPlan, MapBuilt, MapPlan, SegmentToMap
@@ -102,11 +102,10 @@ class Cleaner:
                 if header.is_control:
                     transactions.is_of_nothing(header, control_records(chunk, at, header))
                 elif not transactions.is_aborted(header):
-                    batch = in_magic_2(chunk, at, header)
-                    data, start = unpacked_records(*batch)
+                    batch = unpacked(chunk, at, header)
                     fits = index_keys(
-                        data,
-                        start,
+                        batch.data,
+                        batch.start,
                         batch.header.record_count,
                         batch.header.base_offset,
                         plan.start_offset,
