@@ -28,6 +28,7 @@ HOT = [
     "src/ottla/records/varint.py",
     "src/ottla/records/walk.py",
     "src/ottla/replication/acknowledgements.py",
+    "src/ottla/replication/due_flush.py",
     "src/ottla/replication/fetch_state.py",
     "src/ottla/replication/fetchers.py",
     "src/ottla/replication/fetching.py",

@@ -54,6 +54,13 @@ class Peer:
         self.peer_host = "10.0.0.9"
         self.local_host = local_host
         self.local_port = 9092
+        self.held = 0
+
+    def hold(self, size: int) -> None:
+        self.held += size
+
+    def let_go(self, size: int) -> None:
+        self.held -= size
 
 
 class AutoTopicsNoted:

@@ -92,7 +92,7 @@ class FlushedProduce(RuleBasedStateMachine):
         broker.replicas.surroundings.registration = broker.metadata.image.brokers.get
         broker.add_topic("t", 2, replicas=(1, OTHER))
         self.flushes: list[tuple[Log, Promise[None]]] = []
-        broker.replicas.flush = self._flush
+        broker.replicas.surroundings.flush = self._flush
         self.others: dict[int, list[bytes]] = {0: [], 1: []}
         self.committed: dict[int, list[bytes]] = {0: [], 1: []}
         self.epoch = 10
@@ -197,6 +197,7 @@ class FlushedProduce(RuleBasedStateMachine):
             for index, code, offset in outcomes:
                 if code == 0 and sent.acks == -1:
                     assert self.committed[index][offset : offset + 1] == [sent.values[index]]
+                    assert offset < self.broker.log_of("t", index).due_offset, "it is not on disk"
 
     def teardown(self) -> None:
         """All that wait are answered in time, though no flush ever ends."""

@@ -40,6 +40,7 @@ from ottla.protocol.generated.produce import (
     TopicProduceData,
 )
 from ottla.protocol.message import from_bytes, to_bytes
+from ottla.protocol.produce_request import ProduceView
 from ottla.replication.acknowledgements import MANY
 from ottla.replication.leader_throttle import LeaderThrottle
 from ottla.replication.quota import ReplicationQuota
@@ -413,7 +414,10 @@ def test_an_answer_that_cannot_be_made_is_told_to_the_connection(
 
     broker.produce("t")
     pending = Unacknowledged(broker.partition("t"), 0, [(0, 0, 0, 0)], 0)
-    produced = finish_when_acknowledged([pending], fails, broker.replicas, 1_000, refused=False)
+    request = ProduceView(None, -1, 1_000, [])
+    produced = finish_when_acknowledged(
+        [pending], [], fails, broker.services, request, refused=False
+    )
     fetched = start(broker, asked(broker, at(0), wait_ms=500))
     assert isinstance(fetched, Promise)
     monkeypatch.setattr("ottla.handlers.fetch.encode_fetch_response", fails)

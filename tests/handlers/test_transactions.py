@@ -7,6 +7,7 @@ from tests.replication.states import lead
 
 from ottla.common.errors import ErrorCode
 from ottla.common.promise import Promise
+from ottla.config.topic import TopicConfig
 from ottla.coordinator.transaction.markers import Codes
 from ottla.coordinator.transaction.settings import TransactionSettings
 from ottla.coordinator.transaction.shard import AddPartitions
@@ -52,6 +53,7 @@ from ottla.protocol.generated.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from ottla.storage.log import Log
 
 NONE = ErrorCode.NONE
 
@@ -238,6 +240,43 @@ def test_a_long_line_of_batches_behind_one_that_waits_is_appended_in_order(
     codes = [broker.read_produce(each, V2) for each in asked]
     assert codes == [ErrorCode.NOT_ENOUGH_REPLICAS, *[NONE] * count]
     assert services.transactional_appends == {}
+
+
+def test_batches_that_wait_for_verification_count_as_memory(broker: TransactionBroker) -> None:
+    producer = broker.producer()
+    services, settings = broker.services, TransactionSettings()
+    services.verification = TransactionVerification(
+        SilentCoordinators(), settings, broker.scheduler
+    )
+    asked = [
+        broker.start_produce(producer._replace(sequence=number), bytes(1000)) for number in range(3)
+    ]
+    assert 3000 < broker.peer.held < 4000
+    broker.scheduler.run_for(31)
+    assert all(each.done for each in asked)
+    assert broker.peer.held == 0
+
+
+def test_a_transactional_batch_waits_for_its_flush_in_the_background(
+    broker: TransactionBroker,
+) -> None:
+    producer = broker.producer()
+    broker.log_of("t").configure(TopicConfig({"flush.messages": "1"}))
+    flushes: list[Promise[None]] = []
+
+    def flush(_log: Log) -> Promise[None]:
+        flushes.append(Promise())
+        return flushes[-1]
+
+    broker.replicas.surroundings.flush = flush
+    asked = broker.start_produce(producer, b"a")
+    broker.scheduler.run_for(1)
+    log = broker.log_of("t")
+    assert (asked.done, log.log_end_offset, log.recovery_point) == (False, 1, 0)
+    assert broker.peer.held == 0, "it is written, and its frame is not needed any more"
+    log.flush(0)
+    flushes.pop().fulfil(None)
+    assert broker.read_produce(asked) is NONE
 
 
 def test_without_verification_a_batch_of_version_1_is_taken_as_it_is(

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from tests.handlers.broker import Peer
 from tests.handlers.groups import GroupBroker
 
 from ottla.common.errors import ErrorCode
@@ -54,6 +55,7 @@ class TransactionBroker(GroupBroker):
     def __init__(self, version: int = 2) -> None:
         super().__init__()
         self.version = version
+        self.peer = Peer()
         self.markers = LedMarkers(
             self.replicas, self.metadata, self.groups, self.scheduler, timeout_ms=30_000
         )
@@ -149,7 +151,7 @@ class TransactionBroker(GroupBroker):
             acks=-1, timeout_ms=1000, topic_data=[data], transactional_id=transactional_id
         )
         frame = bytearray(to_bytes(request, version))
-        answer = produce.answer(memoryview(frame), 0, version, 1, self.services)
+        answer = produce.answer(memoryview(frame), 0, version, 1, self.services, self.peer)
         frame[:] = bytes(len(frame))  # the connection has read on
         promise: Promise[bytes] = Promise()
         if isinstance(answer, Promise):

@@ -52,6 +52,12 @@ class Memory:
         self.taken += size
         return True
 
+    def hold(self, connection: Connection, size: int) -> bool:
+        self.taken += size
+        if self.refusing:
+            self.waiting.append(connection)
+        return not self.refusing
+
     def give_back(self, size: int) -> None:
         self.taken -= size
 
@@ -402,6 +408,28 @@ def test_a_frame_that_finds_no_memory_waits_and_is_read_when_there_is_some() -> 
     broker.receive(frame(b"long one")[6:])
     assert broker.requests == [b"long one"]
     assert broker.memory.taken == 0
+
+
+def test_a_request_that_is_held_without_room_for_more_ends_the_reading() -> None:
+    """Until it is let go, though its answer may be owed for long."""
+    promise: Promise[Answer] = Promise()
+
+    def answering(body: bytes) -> Answer | Promise[Answer]:
+        if body != b"held":
+            return echo(body)
+        broker.connection.hold(4)
+        return promise
+
+    broker = Broker(answering)
+    broker.memory.refusing = True
+    broker.receive(frame(b"held") + frame(b"next"))
+    assert (broker.requests, broker.memory.taken, broker.reads()) == ([b"held"], 4, False)
+    broker.memory.refusing = False
+    broker.connection.let_go(4)
+    broker.connection.memory_is_free()
+    broker.scheduler.run_for(1)
+    assert (broker.requests, broker.memory.taken) == ([b"held", b"next"], 0)
+    assert broker.reads()
 
 
 def test_an_answer_that_leaves_does_not_wake_a_connection_that_waits_for_memory() -> None:

@@ -240,6 +240,22 @@ def test_frames_wait_while_all_connections_together_hold_too_much() -> None:
     assert listener.requests[-1] == b"c" * 50
 
 
+def test_requests_that_are_held_count_against_what_others_may_begin() -> None:
+    listener = Listener(queued_request_bytes=100)
+    first, second = listener.dial(), listener.dial()
+    holder = next(iter(listener.server._connections))
+    holder.hold(100)
+    listener.send(first, frame(b"a"))
+    assert listener.requests == [b"a"], "what is being read is answered"
+    listener.send(first, frame(b"a" * 50)[:20])
+    listener.send(second, frame(b"b" * 50)[:20])
+    listener.send(second, frame(b"b" * 50)[20:])
+    assert listener.requests == [b"a"]
+    holder.let_go(100)
+    listener.send(second, b"")
+    assert listener.requests == [b"a", b"b" * 50]
+
+
 @pytest.mark.parametrize("ending", ["gone", "hostile"])
 def test_a_connection_that_ends_in_the_middle_of_a_frame_frees_its_memory(ending: str) -> None:
     listener = Listener(queued_request_bytes=100)

@@ -106,6 +106,23 @@ def flush(disk: Storage, log: Log) -> None:
     disk.driver.flush(log)
 
 
+def test_a_flush_that_was_asked_for_is_promised_until_the_log_is_gone() -> None:
+    """What waits for it would be told of a failure that is none, and nobody would ask again."""
+    disk = storage()
+    log = disk.create()
+    logs.append(log, b"value")
+    disk.clock.advance(0.01)
+    none_left(disk, lambda operation, _path: operation == "sync_directory")
+    asked = disk.driver.flush(log)
+    disk.clock.advance(5)
+    told = [asked.done]
+    give_back(disk)
+    disk.clock.advance(5)
+    assert [*told, asked.done] == [False, True]
+    asked.result()
+    assert log.recovery_point == 1
+
+
 @pytest.mark.parametrize("begin", [checkpoint, removal, new_log, flush])
 def test_work_in_the_background_is_tried_again(begin: Callable[[Storage, Log], None]) -> None:
     disk = storage(flush_ms=100)

@@ -16,7 +16,7 @@ from ottla.common.errors import (
 from ottla.records.rules import AppendOrigin
 from ottla.storage.directories import LogDirFailed
 from ottla.storage.log import Log, segment_limits
-from ottla.storage.results import FlushDue, UnexpectedAppendOffset
+from ottla.storage.results import UnexpectedAppendOffset
 from ottla.testing.files import MemoryFilesystem
 
 DAY_MS = 86_400_000
@@ -428,11 +428,11 @@ def test_flush_messages_wants_a_flush_before_a_client_hears_of_it(
 ) -> None:
     log = logs.open_log(files, logs.settings(flush_messages=3))
     logs.append(log, b"a", b"b")
-    with pytest.raises(FlushDue) as due:
-        logs.append(log, b"c")
-    assert due.value.info.first_offset == 2
+    assert not log.is_flush_due
+    info = logs.append(log, b"c")
+    assert (info.first_offset, info.is_flush_due, log.due_offset) == (2, True, 2)
     log.flush(logs.NOW)
-    assert log.recovery_point == 3
+    assert (log.recovery_point, log.is_flush_due) == (3, False)
     files.crash()
     assert logs.values_of(logs.open_log(files, clean=False)) == {0: b"a", 1: b"b", 2: b"c"}
 
@@ -446,8 +446,7 @@ def test_while_a_flush_is_under_way_batches_are_synced_all_the_same(
     logs.append(log, b"b")
     flush = log.prepare_flush()
     assert flush is not None
-    with pytest.raises(FlushDue):
-        logs.append(log, b"c")
+    assert logs.append(log, b"c").is_flush_due
     log.flush(logs.NOW)
     files.crash()
     assert logs.values_of(logs.open_log(files, clean=False)) == {0: b"a", 1: b"b", 2: b"c"}

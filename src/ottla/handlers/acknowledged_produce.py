@@ -1,8 +1,14 @@
-"""Produce with acks=all to partitions that have followers: the answer waits for the in-sync ones.
+"""Produce that is not answered at once: its records are not on disk yet, or not on the followers.
 
 A request waits in one place, whatever the number of its partitions: each of them tells when its
-high watermark has passed, or that it is led elsewhere now. What is not acknowledged within the
-request's timeout is told as REQUEST_TIMED_OUT; it is written, and may yet be committed.
+flush is done, when its high watermark has passed, or that it is led elsewhere now. What is not
+acknowledged within the request's timeout is told as REQUEST_TIMED_OUT; it is written, and may yet
+be committed.
+
+Topics may want a flush before the answer (``flush.messages``). A disk may hang: the flush has
+``request.timeout.ms`` of this broker. The producer's own time is meant for the followers, and
+begins when all is on disk. Partitions that need no flush wait for their followers from the first:
+one that does not wait is not told when the leadership ends.
 """
 
 from functools import partial
@@ -11,7 +17,9 @@ from typing import NamedTuple, Protocol
 from ottla.common.buffers import Answer
 from ottla.common.errors import ApiError, RequestTimedOut
 from ottla.common.promise import Promise
+from ottla.handlers.context import Services
 from ottla.handlers.produce_outcomes import Refused
+from ottla.protocol.produce_request import ProduceView
 from ottla.protocol.produce_response import Appended
 from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
@@ -24,7 +32,7 @@ class Finish(Protocol):
 
 
 class Unacknowledged(NamedTuple):
-    """An append that followers do not have yet, and where its outcome stands."""
+    """An append that is not safe yet, and where its outcome stands."""
 
     partition: Partition
     last_offset: int
@@ -46,22 +54,62 @@ def unacknowledged(
     return Unacknowledged(partition, info.last_offset, results, len(results))
 
 
-class WaitingProduce:
+class _WaitingProduce:
     """One request that waits for its partitions."""
 
-    __slots__ = ("_finish", "_pending", "_refused", "answer", "request")
+    __slots__ = (
+        "_finish",
+        "_pending",
+        "_refused",
+        "_replicas",
+        "_request",
+        "_unflushed",
+        "_waiting",
+        "answer",
+    )
 
-    def __init__(self, pending: list[Unacknowledged], finish: Finish, *, refused: bool) -> None:
-        self._pending: dict[int, Unacknowledged] = dict(enumerate(pending))
+    def __init__(
+        self, finish: Finish, replicas: Replicas, request: ProduceView, *, refused: bool
+    ) -> None:
+        self._pending: dict[int, Unacknowledged] = {}
+        self._unflushed = 0
         self._finish = finish
+        self._replicas = replicas
+        self._request = request
         self._refused = refused
+        self._waiting: WaitingRequest | None = None
         self.answer: Promise[Answer] = Promise()
-        self.request: WaitingRequest | None = None
 
-    def is_over(self) -> bool:
+    def begin(
+        self, pending: list[Unacknowledged], unflushed: list[Unacknowledged], timeout_ms: int
+    ) -> None:
+        self._pending = dict(enumerate([*pending, *unflushed]))
+        self._unflushed = len(unflushed)
+        self._waiting = self._replicas.waiting.add(1, (), timeout_ms, self._end)
+        for number, one in enumerate(pending):
+            self._acknowledge(number, one)
+        for number, one in enumerate(unflushed, len(pending)):
+            flushed = partial(self._flushed, number, one)
+            one.partition.when_flushed(one.last_offset, flushed, self._is_over)
+
+    def _is_over(self) -> bool:
         return not self._pending
 
-    def settle(self, number: int, error: ApiError | None) -> None:
+    def _flushed(self, number: int, one: Unacknowledged, error: ApiError | None) -> None:
+        self._unflushed -= 1
+        if self._unflushed == 0 and self._waiting is not None:
+            self._replicas.waiting.postpone(self._waiting, self._request.timeout_ms)
+        if error is not None or self._request.acks != -1:
+            self._settle(number, error)
+        elif self._pending:
+            self._acknowledge(number, one)
+
+    def _acknowledge(self, number: int, one: Unacknowledged) -> None:
+        """Settle one when the followers have it, unless the time of the request is over."""
+        settle = partial(self._settle, number)
+        one.partition.acknowledge(one.last_offset, settle, self._is_over)
+
+    def _settle(self, number: int, error: ApiError | None) -> None:
         one = self._pending.pop(number, None)
         if one is None:
             return  # it had timed out
@@ -69,10 +117,10 @@ class WaitingProduce:
             self._refused = True
             one.refuse(error)
         if not self._pending:
-            assert self.request is not None
-            self.request.finish()
+            assert self._waiting is not None
+            self._waiting.finish()
 
-    def finish(self) -> None:
+    def _end(self) -> None:
         pending, self._pending = self._pending, {}
         for one in pending.values():
             self._refused = True
@@ -88,21 +136,15 @@ class WaitingProduce:
 
 def finish_when_acknowledged(
     pending: list[Unacknowledged],
+    unflushed: list[Unacknowledged],
     finish: Finish,
-    replicas: Replicas,
-    timeout_ms: int,
+    services: Services,
+    request: ProduceView,
     *,
     refused: bool,
 ) -> Promise[Answer]:
-    """Promise the answer for when all in-sync replicas have what is pending."""
-    waiting = WaitingProduce(pending, finish, refused=refused)
-    waiting.request = replicas.waiting.add(len(pending), (), timeout_ms, waiting.finish)
-    acknowledge_each(waiting, pending)
+    """Promise the answer for when all is on disk, and with acks=all on all in-sync replicas."""
+    waiting = _WaitingProduce(finish, services.replicas, request, refused=refused)
+    timeout_ms = services.config.request_timeout_ms if unflushed else request.timeout_ms
+    waiting.begin(pending, unflushed, timeout_ms)
     return waiting.answer
-
-
-def acknowledge_each(waiting: WaitingProduce, pending: list[Unacknowledged]) -> None:
-    """Settle each when the followers have it, unless the time of the request is over."""
-    for number, one in enumerate(pending):
-        settle = partial(waiting.settle, number)
-        one.partition.acknowledge(one.last_offset, settle, waiting.is_over)

@@ -39,6 +39,14 @@ class Peer(Protocol):
     @property
     def local_port(self) -> int: ...
 
+    def hold(self, size: int) -> None:
+        """Count the bytes of a request that is kept while it waits, and are in memory."""
+        ...
+
+    def let_go(self, size: int) -> None:
+        """Those bytes are kept no more."""
+        ...
+
 
 class RequestContext:
     """One request's circumstances."""

@@ -21,7 +21,6 @@ from ottla.handlers.acknowledged_produce import (
 )
 from ottla.handlers.context import Peer, Services
 from ottla.handlers.current_leaders import Leaders
-from ottla.handlers.flushed_produce import Unflushed, appended, finish_when_flushed, not_flushed
 from ottla.handlers.partitions import missing
 from ottla.handlers.produce_outcomes import (
     Outcomes,
@@ -31,13 +30,12 @@ from ottla.handlers.produce_outcomes import (
     last_of_each,
     reason,
 )
-from ottla.handlers.transactional_produce import produce_transactionally
+from ottla.handlers.transactional_produce import Verified, when_verified
 from ottla.protocol.api import ApiKey
-from ottla.protocol.produce_request import read_produce_request
+from ottla.protocol.produce_request import ProduceView, read_produce_request
 from ottla.protocol.produce_response import Appended, encode_appended
 from ottla.records.batch import MAGIC, TRANSACTIONAL_BIT
 from ottla.records.validation import ZSTD_FROM_PRODUCE_VERSION, refuse_zstd
-from ottla.storage.results import FlushDue
 
 KEY: Final = ApiKey.PRODUCE
 VERSIONS: Final = (3, 13)
@@ -55,13 +53,27 @@ def answer(
     peer: Peer | None = None,
 ) -> Answer | Promise[Answer] | None:
     request = read_produce_request(frame, pos, version)
-    if request.transactional_id is not None:
-        return produce_transactionally(request, frame, version, correlation_id, services, peer)
+    if request.transactional_id is None:
+        return _append(request, version, correlation_id, services, peer, frame, None)
+    append = partial(_append, request, version, correlation_id, services, peer)
+    return when_verified(request, frame, version, services, peer, append)
+
+
+def _append(
+    request: ProduceView,
+    version: int,
+    correlation_id: int,
+    services: Services,
+    peer: Peer | None,
+    frame: memoryview,
+    verified: Verified | None,
+) -> Answer | Promise[Answer] | None:
+    """Append what may be; without ``verified`` nothing of a transaction."""
     acks = request.acks
     now_ms = services.scheduler.wall_ms()
     replicas = services.replicas
     outcomes: Outcomes = []
-    unflushed: list[Unflushed] | None = None
+    unflushed: list[Unacknowledged] | None = None
     pending: list[Unacknowledged] | None = None
     refused = False
     for topic, partitions in request.topics:
@@ -73,31 +85,33 @@ def answer(
             partition = None if led is None else led.get(index)
             if partition is None:
                 partition = replicas.partition(topic, index)
+            is_transactional = (
+                end - start > _ATTRIBUTES
+                and frame[start + _ATTRIBUTES] & TRANSACTIONAL_BIT != 0
+                and frame[start + _MAGIC] == MAGIC
+            )
             try:
                 if (
                     partition is None
                     or not -1 <= acks <= 1
                     or start < 0
-                    or (
-                        end - start > _ATTRIBUTES
-                        and frame[start + _ATTRIBUTES] & TRANSACTIONAL_BIT
-                        and frame[start + _MAGIC] == MAGIC
-                    )
+                    or (is_transactional and verified is None)
                 ):
                     unknown = missing(services, topic, index) if partition is None else None
                     raise reason(request, unknown, start, version)
                 if version < ZSTD_FROM_PRODUCE_VERSION:
                     refuse_zstd(frame, start, end, version)
-                info = partition.append(frame, start, end, acks, now_ms)
-                if acks < 0 and partition.log.high_watermark <= info.last_offset:
+                if is_transactional and verified is not None:
+                    info = verified.append(partition, frame, start, end, acks, now_ms)
+                else:
+                    info = partition.append(frame, start, end, acks, now_ms)
+                if info.is_flush_due:
+                    unflushed = unflushed or []
+                    unflushed.append(unacknowledged(partition, info, results))
+                elif acks < 0 and partition.log.high_watermark <= info.last_offset:
                     pending = pending or []
                     pending.append(unacknowledged(partition, info, results))
                 results.append((index, info.first_offset, info.append_time, info.log_start_offset))
-            except FlushDue as due:
-                assert partition is not None
-                unflushed = unflushed or []
-                unflushed.append(not_flushed(partition, due.info, results, end - start))
-                results.append(appended(index, due.info))
             except ApiError as error:
                 refused = True
                 refusal = Refused(index, error, partition)
@@ -107,12 +121,8 @@ def answer(
     if not refused and acks and unflushed is None and pending is None:
         return encode_appended(correlation_id, version, outcomes)  # type: ignore[arg-type]
     finish_it = partial(finish, outcomes, request, version, correlation_id, Leaders(services, peer))
-    if unflushed is not None:
-        patience_ms = services.config.request_timeout_ms
-        return finish_when_flushed(
-            unflushed, pending or [], finish_it, replicas, request, patience_ms, refused=refused
+    if acks and (unflushed is not None or pending is not None):
+        return finish_when_acknowledged(
+            pending or [], unflushed or [], finish_it, services, request, refused=refused
         )
-    if pending is not None:
-        timeout_ms = request.timeout_ms
-        return finish_when_acknowledged(pending, finish_it, replicas, timeout_ms, refused=refused)
     return finish_it(refused=refused)

@@ -9,8 +9,8 @@ Readers of committed records wait behind an open transaction. So a batch is take
 coordinator knows the transaction, and will therefore end it, be it by a timeout.
 """
 
-from functools import partial
-from typing import Final, NamedTuple, cast
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeAlias, cast
 
 from ottla.common.buffers import Answer
 from ottla.common.errors import (
@@ -30,28 +30,11 @@ from ottla.coordinator.transaction.verification import (
     operation_of,
     refusal,
 )
-from ottla.handlers.acknowledged_produce import (
-    Unacknowledged,
-    finish_when_acknowledged,
-    unacknowledged,
-)
 from ottla.handlers.context import Peer, Services
-from ottla.handlers.current_leaders import Leaders
 from ottla.handlers.deadlines import until
-from ottla.handlers.flushed_produce import appended
-from ottla.handlers.partitions import missing
-from ottla.handlers.produce_outcomes import (
-    Outcomes,
-    Refused,
-    finish,
-    is_one_batch,
-    last_of_each,
-    reason,
-)
+from ottla.handlers.produce_outcomes import last_of_each
 from ottla.protocol.produce_request import ProduceView
-from ottla.protocol.produce_response import Appended
 from ottla.records.batch import HEADER_SIZE, MAGIC, MAGIC_POSITION, BatchHeader, read_header
-from ottla.records.validation import ZSTD_FROM_PRODUCE_VERSION, refuse_zstd
 from ottla.replication.partition import Partition
 from ottla.replication.verification import VerificationGuard
 from ottla.storage.results import AppendInfo
@@ -66,51 +49,90 @@ _TRY_AGAIN: Final = frozenset(
 )
 
 
+class Verified:
+    """What the coordinator has said of the partitions of a request."""
+
+    __slots__ = ("_codes", "_guards", "_operation")
+
+    def __init__(
+        self,
+        operation: SupportedOperation,
+        guards: dict[TopicPartition, VerificationGuard],
+        codes: dict[TopicPartition, ErrorCode],
+    ) -> None:
+        self._operation = operation
+        self._guards = guards
+        self._codes = codes
+
+    def append(
+        self, partition: Partition, frame: memoryview, start: int, end: int, acks: int, now_ms: int
+    ) -> AppendInfo:
+        """Append a batch of the transaction, unless the coordinator does not know it."""
+        if end - start < HEADER_SIZE:
+            return partition.append(frame, start, end, acks, now_ms)
+        name = _name(partition)
+        code = self._codes.get(name, ErrorCode.NONE)
+        if code is not ErrorCode.NONE:
+            raise _refusal(code, self._operation)
+        guard = self._guards.get(name)
+        return partition.append_transactional(frame, start, end, acks, now_ms, guard)
+
+
+class _Unverified(Verified):
+    """Where the coordinator is not asked."""
+
+    __slots__ = ()
+
+    def append(
+        self, partition: Partition, frame: memoryview, start: int, end: int, acks: int, now_ms: int
+    ) -> AppendInfo:
+        return partition.append(frame, start, end, acks, now_ms)
+
+
+Append: TypeAlias = Callable[[memoryview, Verified], Answer | Promise[Answer] | None]
+"""Appends the batches of a request, which stand in a frame."""
+
+
 class _Request(NamedTuple):
     view: ProduceView
     frame: memoryview
-    version: int
-    correlation_id: int
     services: Services
     operation: SupportedOperation
-    peer: Peer | None
+    append: Append
 
 
-Batches = list[tuple[Partition, BatchHeader]]
+Batches: TypeAlias = list[tuple[Partition, BatchHeader]]
 """The transactional batches of a request that can be tried."""
 
 
-class _Verified(NamedTuple):
-    guards: dict[TopicPartition, VerificationGuard]
-    codes: dict[TopicPartition, ErrorCode]
-
-
-def produce_transactionally(
+def when_verified(
     view: ProduceView,
     frame: memoryview,
     version: int,
-    correlation_id: int,
     services: Services,
-    peer: Peer | None = None,
-) -> "Answer | Promise[Answer] | None":
+    peer: Peer | None,
+    append: Append,
+) -> Answer | Promise[Answer] | None:
+    """What ``append`` answers, when each partition is known to be of the transaction, or not."""
     operation = operation_of(PRODUCE, version)
-    request = _Request(view, frame, version, correlation_id, services, operation, peer)
+    request = _Request(view, frame, services, operation, append)
     batches = _transactional(request)
     producers = {(header.producer_id, header.producer_epoch) for _, header in batches}
     enabled = services.config.transaction_partition_verification_enable
     if not producers or not (enabled or operation.supports_epoch_bump):
-        return _append(request, None)
+        return append(frame, _Unverified(operation, {}, {}))
     if len(producers) > 1:
-        return _append(request, _Verified({}, _all(batches, InvalidProducerIdMapping.code)))
+        refused = _all(batches, InvalidProducerIdMapping.code)
+        return append(frame, Verified(operation, {}, refused))
     ((producer_id, _),) = producers
     before = services.transactional_appends.get(producer_id)
     if before is None:
         guards = _begin(request, batches)
         if not guards:
-            return _append(request, _Verified({}, {}))
+            return append(frame, Verified(operation, {}, {}))
     # The frame is the connection's, which reads on.
     request = request._replace(frame=memoryview(bytearray(frame)))
-    waits = run(_wait(request, batches, producer_id, before))
+    waits = run(_wait(request, batches, producer_id, before, peer))
     return waits.result() if waits.done else cast("Promise[Answer]", waits)
 
 
@@ -153,10 +175,21 @@ def _begin(request: _Request, batches: Batches) -> dict[TopicPartition, Verifica
 
 
 async def _wait(
-    request: _Request, batches: Batches, producer_id: int, before: Promise[None] | None
+    request: _Request,
+    batches: Batches,
+    producer_id: int,
+    before: Promise[None] | None,
+    peer: Peer | None,
 ) -> Answer | None:
     """The answer, when this request is through; the producer's next one need not wait for it."""
-    answer = await _append_in_turn(request, batches, producer_id, before)
+    size = len(request.frame)
+    if peer is not None:
+        peer.hold(size)
+    try:
+        answer = await _append_in_turn(request, batches, producer_id, before)
+    finally:
+        if peer is not None:
+            peer.let_go(size)
     request.services.replicas.waiting.wake()
     return await answer if isinstance(answer, Promise) else answer
 
@@ -191,67 +224,12 @@ async def _append_in_turn(
                 codes = dict(answered)
             except RequestTimedOut:
                 codes = dict.fromkeys(guards, ErrorCode.NETWORK_EXCEPTION)
-        return _append(request, _Verified(guards, codes))
+        return request.append(request.frame, Verified(request.operation, guards, codes))
     finally:
         if waiting.get(producer_id) is mine:
             del waiting[producer_id]
         else:  # in a turn of its own: a call within a call for each of a long line is too much
             scheduler.call_soon(mine.fulfil, None)
-
-
-def _append(request: _Request, verified: _Verified | None) -> Answer | Promise[Answer] | None:
-    """Append what may be; without ``verified`` nothing is asked about transactions."""
-    view, replicas = request.view, request.services.replicas
-    outcomes: Outcomes = []
-    pending: list[Unacknowledged] = []
-    refused = False
-    for topic, partitions in view.topics:
-        results: list[Appended | Refused] = []
-        for index, start, end in last_of_each(partitions):
-            partition = replicas.partition(topic, index)
-            try:
-                if partition is None or not -1 <= view.acks <= 1 or start < 0:
-                    unknown = missing(request.services, topic, index) if partition is None else None
-                    raise reason(view, unknown, start, request.version)
-                info = _append_one(request, partition, start, end, verified)
-                if view.acks < 0 and partition.log.high_watermark <= info.last_offset:
-                    pending.append(unacknowledged(partition, info, results))
-                results.append(appended(index, info))
-            except ApiError as error:
-                refused = True
-                refusal_of_one = Refused(index, error, partition)
-                refusal_of_one.is_one_batch = is_one_batch(request.frame, start, end)
-                results.append(refusal_of_one)
-        outcomes.append((topic, results))
-    leaders = Leaders(request.services, request.peer)
-    finish_it = partial(finish, outcomes, view, request.version, request.correlation_id, leaders)
-    if pending:
-        return finish_when_acknowledged(
-            pending, finish_it, replicas, view.timeout_ms, refused=refused
-        )
-    return finish_it(refused=refused)
-
-
-def _append_one(
-    request: _Request,
-    partition: Partition,
-    start: int,
-    end: int,
-    verified: _Verified | None,
-) -> AppendInfo:
-    frame, acks = request.frame, request.view.acks
-    now_ms = request.services.scheduler.wall_ms()
-    if request.version < ZSTD_FROM_PRODUCE_VERSION:
-        refuse_zstd(frame, start, end, request.version)
-    is_headed = end - start >= HEADER_SIZE and frame[start + MAGIC_POSITION] == MAGIC
-    if verified is not None and is_headed and read_header(frame, start).is_transactional:
-        name = _name(partition)
-        code = verified.codes.get(name, ErrorCode.NONE)
-        if code is not ErrorCode.NONE:
-            raise _refusal(code, request.operation)
-        guard = verified.guards.get(name)
-        return partition.append_transactional(frame, start, end, acks, now_ms, guard)
-    return partition.append_flushed(frame, start, end, acks, now_ms)
 
 
 def _refusal(code: ErrorCode, operation: SupportedOperation) -> ApiError:

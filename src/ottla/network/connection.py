@@ -50,6 +50,8 @@ class RequestMemory(Protocol):
 
     def take(self, connection: "Connection", size: int) -> bool: ...
 
+    def hold(self, connection: "Connection", size: int) -> bool: ...
+
     def give_back(self, size: int) -> None: ...
 
 
@@ -124,7 +126,7 @@ class Connection:
         self._partial_filled = 0
         self._partial_size = 0
         self._starved = False
-        """Whether a frame waits for memory."""
+        """Whether there is no memory for more."""
         self._slots: deque[_Slot] = deque()
         self._outgoing: deque[bytes | memoryview | Region] = deque()
         self._unsent = 0
@@ -236,12 +238,22 @@ class Connection:
             self._starved = True
             self._pause()
 
+    def hold(self, size: int) -> None:
+        """Count a request that is kept while it waits; without room for more nothing is read."""
+        if not self._memory.hold(self, size):
+            self._starved = True
+
+    def let_go(self, size: int) -> None:
+        """A request that was held is kept no more, though its answer may still be owed."""
+        self._memory.give_back(size)
+
     def memory_is_free(self) -> None:
-        """Go on reading the frame for which there was no memory."""
+        """Go on reading, for which there was no memory."""
         if self.closed or not self._starved:
             return
         self._starved = False
-        self._expect()
+        if self._partial is not None and self._partial_size == 4 and self._partial_filled >= 4:
+            self._expect()
         if self._reading_allowed():
             self._resume()
 

@@ -71,7 +71,10 @@ def descriptors_for_clients(limit: int) -> int:
 
 
 class _RequestMemory:
-    """Counts the bytes of frames that are still coming; a frame without room waits in a queue."""
+    """Counts the bytes of frames that are still coming, and of those that are kept while they wait.
+
+    A connection without room waits in a queue.
+    """
 
     def __init__(self, limits: SocketServerLimits) -> None:
         self._limits = limits
@@ -86,6 +89,15 @@ class _RequestMemory:
             self._waiting.append(connection)
             return False
         self._taken += size
+        return True
+
+    def hold(self, connection: Connection, size: int) -> bool:
+        """Count a frame that is there already; whether there is room for more."""
+        self._taken += size
+        limit = self._limits.queued_request_bytes
+        if limit > 0 and self._taken >= limit:
+            self._waiting.append(connection)
+            return False
         return True
 
     def give_back(self, size: int) -> None:

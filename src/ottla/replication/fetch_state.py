@@ -23,6 +23,7 @@ class Told(NamedTuple):
 class FetchState:
     __slots__ = (
         "delayed_until",
+        "is_flushing",
         "is_held",
         "is_resetting",
         "is_throttled",
@@ -53,6 +54,8 @@ class FetchState:
         """Whether it counts against ``follower.replication.throttled.rate``."""
         self.is_held = False
         """Not fetched while that is exceeded."""
+        self.is_flushing = False
+        """Not fetched before what came is on disk, since by fetching it would be claimed."""
         self.at_log_end()
 
     def at_log_end(self) -> None:
@@ -63,7 +66,12 @@ class FetchState:
 
     @property
     def is_ready(self) -> bool:
-        return self.delayed_until is None and not self.is_resetting and not self.is_held
+        return (
+            self.delayed_until is None
+            and not self.is_resetting
+            and not self.is_held
+            and not self.is_flushing
+        )
 
     @property
     def is_in_sync(self) -> bool:

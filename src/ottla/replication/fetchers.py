@@ -9,10 +9,12 @@ Counterpart in Apache Kafka: ``ReplicaFetcherManager``.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol, TypeVar
 from zlib import crc32
 
 from ottla.common.environment import Cancellable, Scheduler
+from ottla.common.errors import ApiError
 from ottla.common.promise import Promise
 from ottla.observability.logging import logger
 from ottla.observability.metrics import Meter
@@ -20,7 +22,7 @@ from ottla.protocol.fetch_answer import FetchAnswer, read_fetch_answer
 from ottla.protocol.generated.fetch import FetchRequest
 from ottla.protocol.generated.list_offsets import ListOffsetsResponse
 from ottla.protocol.message import Message, Request, Response
-from ottla.replication.fetch_state import FetchKey
+from ottla.replication.fetch_state import FetchKey, FetchState
 from ottla.replication.fetching import Fetcher, FetchSettings
 from ottla.replication.partition import Partition
 from ottla.replication.quota import ReplicationQuota
@@ -105,6 +107,7 @@ class _RunningFetcher:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._await_flushes()
         epoch = self._broker_epoch()
         if epoch < 0:
             # A leader must know of which life of this broker a fetch is (KIP-903).
@@ -164,6 +167,23 @@ class _RunningFetcher:
             )
         self.core.troubles.clear()
         self._go_on()
+
+    def _await_flushes(self) -> None:
+        unflushed, self.core.unflushed = self.core.unflushed, []
+        for state in unflushed:
+            partition = state.partition
+            partition.when_flushed(
+                partition.log.log_end_offset - 1,
+                partial(self._flushed, state),
+                partial(self._is_gone, state),
+            )
+
+    def _flushed(self, state: FetchState, _error: ApiError | None) -> None:
+        self.core.flushed(state)
+        self.wake()
+
+    def _is_gone(self, state: FetchState) -> bool:
+        return self._is_stopped or self.core.states.get(state.key) is not state
 
     def stop(self) -> None:
         self._is_stopped = True

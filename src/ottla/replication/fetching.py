@@ -10,7 +10,11 @@ Rules:
    start is believed only together with that.
 3. A leader whose log diverges from ours says so in its answer (KIP-595): then ours is cut, and
    nothing else of that answer is used.
-4. Whatever goes wrong with a partition delays that one alone. One whose disk fails, or whose leader
+4. By fetching an offset a follower claims to have what stands below. So where a flush is due
+   (``flush.messages``) a partition is not fetched before it is done. The next request waits for the
+   flushes of what has just come, as Kafka's does, but no longer than an answer may take anyway: a
+   disk that hangs holds up its own partitions alone.
+5. Whatever goes wrong with a partition delays that one alone. One whose disk fails, or whose leader
    has been replaced, is given up until the metadata log speaks of it again.
 
 Counterpart in Apache Kafka: ``AbstractFetcherThread``, ``ReplicaFetcherThread``,
@@ -91,6 +95,11 @@ class Fetcher:
         self._throttled: dict[FetchKey, None] = {}
         self.troubles: list[Trouble] = []
         """To be told and taken by the driver."""
+        self.unflushed: list[FetchState] = []
+        """To be taken by the driver, which says by ``flushed`` when a flush is not due any more."""
+        self._awaited: dict[FetchKey, FetchState] = {}
+        """Those whose flushes the next request waits for."""
+        self._awaited_until = 0.0
         self._log_starts_checked = 0.0
         self.bytes_in = 0
 
@@ -113,13 +122,34 @@ class Fetcher:
             self._throttled[state.key] = None
         self.states[state.key] = state
         self._changed[state.key] = None
+        if log.is_flush_due:
+            self._flush(state)
 
     def remove(self, key: FetchKey) -> None:
         state = self.states.pop(key, None)
         if state is not None:
             self._resets.forget(state)
             self._throttled.pop(key, None)
+            self._awaited.pop(key, None)
             self._changed[key] = None
+
+    # Flushes
+
+    def _flush(self, state: FetchState) -> None:
+        state.is_flushing = True
+        self.unflushed.append(state)
+        self._changed[state.key] = None
+
+    def flushed(self, state: FetchState) -> None:
+        """A flush of it has ended, or is not heard of any more."""
+        if self.states.get(state.key) is not state:
+            return
+        if state.partition.log.is_flush_due:
+            self.unflushed.append(state)
+        else:
+            state.is_flushing = False
+            self._awaited.pop(state.key, None)
+            self._changed[state.key] = None
 
     def throttles_changed(self) -> None:
         self._throttled.clear()
@@ -148,6 +178,10 @@ class Fetcher:
         self, now: float, broker_epoch: int
     ) -> FetchRequest | ListOffsetsRequest | None:
         """What to send now; None when there is nothing to ask before ``wake_at``."""
+        if self._awaited:
+            if now < self._awaited_until:
+                return None
+            self._awaited.clear()
         self._end_delays(now)
         if self._throttled:
             self._throttle(now)
@@ -197,6 +231,8 @@ class Fetcher:
         """When to look again, if nothing was to be sent; None if only a new partition helps."""
         if not self.states:
             return None
+        if self._awaited:
+            return self._awaited_until
         at = now + self.settings.backoff_ms / 1000
         return min(at, self._delays[0][0]) if self._delays else at
 
@@ -318,6 +354,10 @@ class Fetcher:
             state.offset = offset
             state.last_fetched_epoch = log.latest_epoch
             self._changed[state.key] = None
+        if log.is_flush_due:
+            self._flush(state)
+            self._awaited[state.key] = state
+            self._awaited_until = now + self.settings.wait_max_ms / 1000
 
     def _told_start(self, state: FetchState) -> int:
         return self._session.told[state.key].log_start_offset

@@ -28,7 +28,6 @@ class Leadership:
         "epoch_start_offset",
         "followers",
         "in_sync",
-        "since_epoch",
     )
 
     def __init__(self, node_id: int, surroundings: Surroundings) -> None:
@@ -38,8 +37,6 @@ class Leadership:
         self.followers: dict[int, FollowerState] = {}
         self.epoch_start_offset = NOT_LEADING
         """Where the log ended when this broker was elected."""
-        self.since_epoch = NOT_LEADING
-        """The first of the leader epochs in which this broker has led without a break."""
 
     def assign(self, replicas: tuple[int, ...]) -> None:
         """Lead these replicas."""
@@ -50,11 +47,9 @@ class Leadership:
             if replica != self._node_id
         }
 
-    def begin_epoch(self, epoch: int, start_offset: int, *, is_new_leader: bool) -> None:
+    def begin_epoch(self, start_offset: int, *, is_new_leader: bool) -> None:
         now = self._surroundings.monotonic()
         self.epoch_start_offset = start_offset
-        if is_new_leader:
-            self.since_epoch = epoch
         for broker_id, follower in self.followers.items():
             is_in_sync = broker_id in self.in_sync.committed
             follower.new_epoch(
@@ -64,7 +59,7 @@ class Leadership:
     def end(self) -> None:
         self.followers = {}
         self.in_sync.commit(())
-        self.epoch_start_offset = self.since_epoch = NOT_LEADING
+        self.epoch_start_offset = NOT_LEADING
 
     # Fetches
 
@@ -89,6 +84,15 @@ class Leadership:
             offset, log_start_offset, leader_end, broker_epoch, self._surroundings.monotonic()
         )
         return offset != before
+
+    def least_start_offset(self, leader_start: int) -> int:
+        """Below it no replica that is alive has records."""
+        least = leader_start
+        for broker_id, follower in self.followers.items():
+            known = self._surroundings.registration(broker_id)
+            if known is not None and not known.fenced:
+                least = min(least, follower.log_start_offset)
+        return least
 
     def least_end_offset(self, leader_end: int) -> int:
         """Up to where all replicas have the log that the high watermark waits for."""

@@ -191,12 +191,16 @@ class LogMoves:
             directories = [future.directory, path]
             self._in_background(topic_partition, move, lambda: self._sync(directories))
             move.is_named = True
+        elif future.due_offset < logs.logs[topic_partition].due_offset:
+            # Somebody has heard of records that are on disk in the current log alone.
+            move.is_flushed = False
+            self._waiting.append(topic_partition)
         else:
             del self._moves[topic_partition]
             log = logs.replace_current_with_future(topic_partition)
             partition = self._replicas.partition(*topic_partition)
             if partition is not None:
-                partition.log = log
+                partition.moved_to(log)
                 self.on_moved(partition, logs.directory_of(log))
 
     def _sync(self, directories: list[str]) -> None:

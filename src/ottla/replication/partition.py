@@ -29,6 +29,7 @@ from ottla.protocol.fetch_response import FetchedPartition
 from ottla.records.batch import Buffer, read_header
 from ottla.records.rules import AppendOrigin
 from ottla.replication.acknowledgements import Acknowledge, Acknowledgements, IsOver, never, settle
+from ottla.replication.due_flush import DueFlush
 from ottla.replication.isr import ProposedIsr
 from ottla.replication.leadership import Leadership
 from ottla.replication.readers import Readers
@@ -36,7 +37,7 @@ from ottla.replication.surroundings import PartitionState, Surroundings
 from ottla.replication.verification import VerificationGuard, Verifications
 from ottla.storage.log import Log
 from ottla.storage.remote import RemoteData, RemoteLogs
-from ottla.storage.results import AppendInfo, FlushDue
+from ottla.storage.results import AppendInfo
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
@@ -49,6 +50,7 @@ class Partition:
     __slots__ = (
         "_acknowledgements",
         "_deletions",
+        "_flush",
         "_min_insync_replicas",
         "_surroundings",
         "index",
@@ -93,6 +95,7 @@ class Partition:
         self.is_under_min_isr = False
         """Whether fewer replicas are in sync than must be; of a follower never."""
         self._acknowledgements = Acknowledgements()
+        self._flush = DueFlush(surroundings, self._flushed)
         self._deletions: Acknowledgements | None = None
         """The requests that wait for the low watermark; made when somebody does."""
         self.readers = Readers()
@@ -120,6 +123,7 @@ class Partition:
         if self.is_leader:
             if not was_leader:
                 leadership.end()
+                self._flush.fail(NotLeaderOrFollower())
             leadership.assign(state.replicas)
             if not is_known:
                 # An ISR that the controller's answer has told already ends no proposal: the next
@@ -127,9 +131,7 @@ class Partition:
                 leadership.in_sync.commit(state.isr)
             if is_new_epoch:
                 self.log.begin_leader_epoch(state.leader_epoch)
-                leadership.begin_epoch(
-                    state.leader_epoch, self.log.log_end_offset, is_new_leader=not was_leader
-                )
+                leadership.begin_epoch(self.log.log_end_offset, is_new_leader=not was_leader)
             self._count_in_sync()
             self._advance_and_wake()
         else:
@@ -152,6 +154,7 @@ class Partition:
         self.leadership.end()
         self.is_under_min_isr = False
         self._acknowledgements.fail(reason)
+        self._flush.fail(reason)
         if self._deletions is not None:
             self._deletions.fail(reason)
 
@@ -279,12 +282,7 @@ class Partition:
 
     def low_watermark(self) -> int:
         """Below it no replica that is alive has records."""
-        lowest = self.log.log_start_offset
-        for broker_id, follower in self.leadership.followers.items():
-            known = self._surroundings.registration(broker_id)
-            if known is not None and not known.fenced:
-                lowest = min(lowest, follower.log_start_offset)
-        return lowest
+        return self.leadership.least_start_offset(self.log.log_start_offset)
 
     def when_deleted(self, offset: int) -> Promise[None]:
         """Promise that no replica that is alive has records below ``offset`` any more."""
@@ -310,6 +308,8 @@ class Partition:
         info = None
         if data:
             info = log.append_as_follower(data, now_ms=now_ms, leader_epoch=self.leader_epoch)
+            if info.is_flush_due:
+                self._flush.begin(log)
         before = log.high_watermark
         if leader_high_watermark > before and log.log_end_offset > before:
             log.set_high_watermark(leader_high_watermark)
@@ -347,28 +347,8 @@ class Partition:
         appended = log.append_as_leader(
             frame, start, end, leader_epoch=self.leader_epoch, now_ms=now_ms
         )
-        self._appended(end - start)
+        self._appended(appended)
         return appended
-
-    def append_flushed(
-        self, frame: memoryview, start: int, end: int, acks: int, now_ms: int
-    ) -> AppendInfo:
-        """Like :meth:`append`, and a flush that is due is done when it returns."""
-        try:
-            return self.append(frame, start, end, acks, now_ms)
-        except FlushDue as due:
-            self.log.flush(now_ms)
-            self._appended(end - start)
-            return due.info
-
-    def flushed(self, size: int, leader_epoch: int) -> None:
-        """Count what was appended in ``leader_epoch`` and is on disk, if it is still there.
-
-        A replica that has not led ever since may have other records at those offsets.
-        """
-        if self.leader != self.node_id or leader_epoch < self.leadership.since_epoch:
-            raise NotLeaderOrFollower
-        self._appended(size)
 
     def append_transactional(
         self,
@@ -382,7 +362,7 @@ class Partition:
         """Append a client's batch of a transaction; ``guard`` if :meth:`verify` gave one."""
         header = read_header(frame, start)
         self.verifications.check(self.log.producers, header, guard)
-        appended = self.append_flushed(frame, start, end, acks, now_ms)
+        appended = self.append(frame, start, end, acks, now_ms)
         self.verifications.end(header.producer_id)
         return appended
 
@@ -415,7 +395,7 @@ class Partition:
             origin=origin,
             transaction_version=transaction_version,
         )
-        self._appended(len(batch))
+        self._appended(info)
         self._surroundings.wake()
         return info.last_offset
 
@@ -442,16 +422,18 @@ class Partition:
             f"{self.topic}-{self.index}"
         )
 
-    def _appended(self, size: int) -> None:
+    def _appended(self, info: AppendInfo) -> None:
         """Records came to this leader: move the high watermark and tell all that wait."""
-        if self.leadership.followers:
-            self.readers.appended(size)
+        log = self.log
+        if info.is_flush_due:
+            self._flush.begin(log)
+        if self.leadership.followers or self._flush.is_under_way:
+            self.readers.appended(info.size)
             self._advance_high_watermark()
             return
-        log = self.log
         if log.high_watermark < log.log_end_offset and not self.is_under_min_isr:
             log.set_high_watermark(log.log_end_offset)
-        self.readers.seen_at_once(log, size)
+        self.readers.seen_at_once(log, info.size)
 
     def _advance_high_watermark(self) -> bool:
         """Move the high watermark to where the ISR is; whether it has moved."""
@@ -460,6 +442,8 @@ class Partition:
         log = self.log
         before = log.high_watermark
         reached = self.leadership.least_end_offset(log.log_end_offset)
+        if self._flush.is_under_way:
+            reached = min(reached, log.due_offset)
         if reached <= before:
             return False
         log.set_high_watermark(reached)
@@ -475,7 +459,7 @@ class Partition:
     def acknowledge(self, last_offset: int, tell: Acknowledge, is_over: IsOver = never) -> None:
         """Tell when the high watermark is above ``last_offset``, or this broker leads no more.
 
-        Asked in the turn of the append or of :meth:`flushed`, so that no other's records count.
+        Asked in the turn of the append, or when its flush is told: no other's records count.
         """
         if self.leader != self.node_id:
             tell(NotLeaderOrFollower())
@@ -483,6 +467,22 @@ class Partition:
             tell(None)
         else:
             self._acknowledgements.add(last_offset, tell, is_over)
+
+    def when_flushed(self, last_offset: int, tell: Acknowledge, is_over: IsOver = never) -> None:
+        """Tell when no flush is due up to ``last_offset``, or that this broker leads no more."""
+        self._flush.wait(self.log, last_offset, tell, is_over)
+
+    def _flushed(self) -> None:
+        if self.leader == self.node_id:
+            self._advance_high_watermark()
+        self._flush.settle(self.log)
+        self._surroundings.wake()
+
+    def moved_to(self, log: Log) -> None:
+        """``log``, in another directory, has the records from now on."""
+        self.log = log
+        if log.is_flush_due:
+            self._flush.begin(log)
 
     def when_committed(self, last_offset: int) -> Promise[None]:
         """Promise that every in-sync replica has ``last_offset``; or NOT_LEADER_OR_FOLLOWER."""

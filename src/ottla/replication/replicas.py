@@ -19,7 +19,6 @@ from ottla.common.errors import (
     UnknownTopicOrPartition,
 )
 from ottla.common.mistakes import call_all
-from ottla.common.promise import Promise
 from ottla.common.topic_partition import TopicPartition
 from ottla.replication.fetch_sessions import SESSION_EVICTION_MS, FetchSessions
 from ottla.replication.leader_throttle import LeaderThrottle
@@ -76,8 +75,6 @@ class Replicas:
         self.leader_throttle: LeaderThrottle | None = None
         """How fast followers are served; None while nothing limits it."""
         self.produce_refused = 0
-        self.flush: Callable[[Log], Promise[None]] = self._flush_at_once
-        """Have all of a log on disk, off the loop where something else can do it."""
         self.on_follow: Callable[[Partition], None] = lambda _partition: None
         """Called when a partition has a leader elsewhere: a new one, or a new epoch of it."""
         self.on_unfollow: Callable[[Partition], None] = lambda _partition: None
@@ -98,16 +95,6 @@ class Replicas:
                 make()
                 partition = partitions.get(index)
         return partition
-
-    def _flush_at_once(self, log: Log) -> Promise[None]:
-        flushed: Promise[None] = Promise()
-        try:
-            log.flush(self._scheduler.wall_ms())
-        except KafkaStorageError as error:
-            flushed.fail(error)
-        else:
-            flushed.fulfil(None)
-        return flushed
 
     def missing(self, topic: str | bytes, index: int) -> ApiError:
         """Why :meth:`partition` has nothing to give."""

@@ -7,11 +7,13 @@ alone, where nobody can join an ISR.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from ottla.common.promise import Promise, settle_by
 from ottla.observability.metrics import Meter
 
 if TYPE_CHECKING:
     from ottla.replication.isr import ProposedIsr
     from ottla.replication.partition import Partition
+    from ottla.storage.log import Log
 
 
 class Registration(Protocol):
@@ -62,6 +64,8 @@ class Surroundings:
         """Ask the controller for another ISR; ``Partition.isr_answered`` hears of the outcome."""
         self.wake: Callable[[], None] = lambda: None
         """Have those answered that have got enough, soon; for what no client's request began."""
+        self.flush: Callable[[Log], Promise[None]] = flush_at_once
+        """Have all of a log on disk, off the loop where something else can do it."""
         self.start_behind_remote: Callable[[Partition, int, int], bool] = lambda *_: False
         """Have a followed log begin behind what only the remote store has; whether there is one.
 
@@ -73,3 +77,9 @@ class Surroundings:
         self.isr_expands = Meter(0.0)
         self.isr_shrinks = Meter(0.0)
         self.failed_isr_updates = Meter(0.0)
+
+
+def flush_at_once(log: "Log") -> Promise[None]:
+    flushed: Promise[None] = Promise()
+    settle_by(flushed, lambda: log.flush(log.last_flush_ms))
+    return flushed

@@ -292,7 +292,7 @@ class BrokerServer:
         )
         self._storage = StorageDriver(self._logs, self._scheduler, Intervals.of(config), cleaner)
         self._storage.start()
-        self.replicas.flush = self._storage.flush
+        self.replicas.surroundings.flush = self._storage.flush
         self._log_moves.resume()
         self._led.start()
 

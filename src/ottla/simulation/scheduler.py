@@ -165,6 +165,8 @@ class NodeScheduler:
         self.skew_ms = 0
         self.background_seconds = BACKGROUND_SECONDS
         """How long background work takes, at least and at most; a slow disk makes it longer."""
+        self.is_off_loop = False
+        """Whether what is done now is done in the background, where it may block."""
         self._hung: set[str] = set()
         """Lanes of the background in which nothing ends."""
         self._held_up: list[Callable[[], None]] = []
@@ -197,10 +199,18 @@ class NodeScheduler:
         """Do the work as soon as can be, or as late: a sync covers only what it found."""
         promise: Promise[T] = Promise()
         if lane in self._hung:
-            self._held_up.append(lambda: self._in_background(promise, work))
+            self._held_up.append(lambda: self._in_background(promise, lambda: self._off(work)))
         else:
-            self._in_background(promise, work)
+            self._in_background(promise, lambda: self._off(work))
         return promise
+
+    def _off(self, work: Callable[[], T]) -> T:
+        """Do ``work`` off the loop."""
+        self.is_off_loop = True
+        try:
+            return work()
+        finally:
+            self.is_off_loop = False
 
     def _in_background(self, promise: Promise[T], work: Callable[[], T]) -> None:
         delay = self._chance.between(*self.background_seconds)

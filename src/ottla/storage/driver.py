@@ -243,7 +243,7 @@ class StorageDriver:
             try:
                 flush = log.prepare_flush()
             except LogDirFailed as failure:
-                _fail_all(promises, failure)
+                self._not_flushed(log, promises, failure)
                 continue
             if flush is not None:
                 flushes.append((log, flush))
@@ -276,7 +276,7 @@ class StorageDriver:
             try:
                 log.flushed(flush, self._scheduler.wall_ms(), error)
             except LogDirFailed as failure:
-                _fail_all(promises, failure)
+                self._not_flushed(log, promises, failure)
                 continue
             if log.failure is not None and log.successor is None:
                 _fail_all(promises, LogDirFailed(log.directory.rpartition("/")[0], log.failure))
@@ -284,6 +284,16 @@ class StorageDriver:
                 _fulfil_all(promises)
             else:  # it was called off: the log was truncated, or has another name
                 self._asked.setdefault(log, []).extend(promises)
+
+    def _not_flushed(self, log: Log, promises: list[Promise[None]], failure: LogDirFailed) -> None:
+        if log.failure is not None:
+            _fail_all(promises, failure)
+        else:
+            self._scheduler.call_later(RETRY_MS / 1000, self._ask_again, log, promises)
+
+    def _ask_again(self, log: Log, promises: list[Promise[None]]) -> None:
+        self._asked.setdefault(log, []).extend(promises)
+        self._wake()
 
     def _flush_due(self) -> None:
         for path, logs in self._by_directory(self._manager.logs_to_flush()).items():

@@ -5,6 +5,8 @@ point, new names and small files are noted. A flush is prepared on the loop, run
 counted on the loop; see ``flush``.
 """
 
+from typing import Final
+
 from ottla.storage.checkpoints import LEADER_EPOCHS, encode_epochs
 from ottla.storage.files import Filesystem, is_disks
 from ottla.storage.flush import Flush
@@ -15,13 +17,17 @@ from ottla.storage.readable_log import ReadableLog, on_disk, on_disk_again
 from ottla.storage.segments import Segments
 from ottla.storage.verification import Verify
 
+NONE_DUE: Final = 1 << 62
+
 
 class DurableLog(ReadableLog):
     __slots__ = (
+        "_due_end",
         "_filesystem",
         "_flushing",
         "_unsynced_directories",
         "_unsynced_paths",
+        "due_offset",
         "last_flush_ms",
         "recovery_point",
         "unflushed_records",
@@ -46,6 +52,27 @@ class DurableLog(ReadableLog):
         """What stands below was synced."""
         self.last_flush_ms = 0
         self.unflushed_records = 0
+        self.due_offset = NONE_DUE
+        """Nobody may hear of records from here on before a flush (``flush.messages``)."""
+        self._due_end = 0
+
+    @property
+    def is_flush_due(self) -> bool:
+        return self.due_offset != NONE_DUE
+
+    def _flush_from(self, offset: int) -> None:
+        """From now on a flush is due, of what stands at ``offset`` and behind it."""
+        self.unflushed_records = 0
+        self.due_offset = min(self.due_offset, offset)
+        self._due_end = self.log_end_offset
+
+    def _settle_due(self) -> None:
+        """What is on disk, or is no more, need not be flushed."""
+        self._due_end = min(self._due_end, self.log_end_offset)
+        if self._due_end <= max(self.recovery_point, self.due_offset):
+            self.due_offset = NONE_DUE
+        elif self.due_offset < self.recovery_point:
+            self.due_offset = self.recovery_point
 
     @on_disk_again
     def prepare_flush(self, up_to: int | None = None) -> Flush | None:
@@ -84,6 +111,7 @@ class DurableLog(ReadableLog):
         self._flushing = None
         self.recovery_point = max(self.recovery_point, flush.up_to)
         self.last_flush_ms = now_ms
+        self._settle_due()
         if self.recovery_point == self.log_end_offset:
             self.unflushed_records = 0
 

@@ -48,15 +48,13 @@ from ottla.storage.open_files import OpenFiles
 from ottla.storage.producer_state import BatchMetadata, ProducerEntry
 from ottla.storage.readable_log import on_disk, on_disk_again
 from ottla.storage.recovery import LogLoader, OpenedLog, replay
-from ottla.storage.results import AppendInfo, FlushDue, UnexpectedAppendOffset
+from ottla.storage.results import AppendInfo, UnexpectedAppendOffset
 from ottla.storage.segment import Segment, SegmentLimits
 from ottla.storage.segments import activate, begin
 from ottla.storage.transaction_witnesses import check_transaction_index
 from ottla.storage.verification import Verify
 
 CLIENT: Final = AppendOrigin.CLIENT
-LONG_MAX: Final = (1 << 63) - 1
-"""Of ``flush.messages``: never."""
 PRODUCER_EXPIRATION_MS: Final = 86_400_000
 OPEN_FILES_ALONE: Final = 16
 
@@ -205,10 +203,7 @@ class Log(DurableLog):
         origin: AppendOrigin = CLIENT,
         transaction_version: int = 0,
     ) -> AppendInfo:
-        """Check ``buffer[start:end]``, give it its offsets, in place, and write it.
-
-        FlushDue when a client may hear of it only after a flush.
-        """
+        """Check ``buffer[start:end]``, give it its offsets, in place, and write it."""
         if self.failure is not None:
             raise self._failed(self.failure)
         append = validate(buffer, start, end, self._rules, now_ms, origin)
@@ -255,10 +250,8 @@ class Log(DurableLog):
             base_offset, last_offset, append.append_time, self.log_start_offset, count, size
         )
         if self.unflushed_records >= self._flush_messages:
-            if origin is CLIENT:
-                self.unflushed_records = 0
-                raise FlushDue(info)
-            self.flush(now_ms)
+            self._flush_from(base_offset)
+            info.is_flush_due = True
         return info
 
     def _duplicate(self, batch: BatchMetadata, size: int) -> AppendInfo:
@@ -272,8 +265,7 @@ class Log(DurableLog):
             size,
         )
         info.is_duplicate = True
-        if self._flush_messages < LONG_MAX and batch.last_offset >= self.recovery_point:
-            raise FlushDue(info)
+        info.is_flush_due = batch.last_offset >= self.due_offset
         return info
 
     def _check_coordinator(self, batch: memoryview, transaction_version: int) -> None:
@@ -334,6 +326,7 @@ class Log(DurableLog):
         first.last_offset = last.last_offset
         first.record_count = sum([info.record_count for info in infos])
         first.size = sum([info.size for info in infos])
+        first.is_flush_due = self.is_flush_due
         return first
 
     def _append_numbered(
@@ -372,11 +365,13 @@ class Log(DurableLog):
         self.producers.end_offset = self.log_end_offset
         count = sum([header.record_count for _, header in found])
         self.unflushed_records += count
-        if self.unflushed_records >= self._flush_messages:
-            self.flush(now_ms)
-        return AppendInfo(
+        info = AppendInfo(
             first.base_offset, last.last_offset, -1, self.log_start_offset, count, len(data)
         )
+        if self.unflushed_records >= self._flush_messages:
+            self._flush_from(first.base_offset)
+            info.is_flush_due = True
+        return info
 
     def _roll_for(self, size: int, base_offset: int, now_ms: int) -> Segment:
         if size > self._limits.size_max:

@@ -11,6 +11,7 @@ class AppendInfo:
         "append_time",
         "first_offset",
         "is_duplicate",
+        "is_flush_due",
         "last_offset",
         "log_start_offset",
         "record_count",
@@ -35,17 +36,8 @@ class AppendInfo:
         self.size = size
         self.is_duplicate = False
         """Whether a producer sent it again: nothing was written, the offsets are the old ones."""
-
-
-class FlushDue(Exception):
-    """Something was appended that counts only when it is on disk (``flush.messages``).
-
-    Raised and not returned, so that a caller that does not ask for it does not pay for it.
-    """
-
-    def __init__(self, info: AppendInfo) -> None:
-        super().__init__("appended, to be flushed")
-        self.info = info
+        self.is_flush_due = False
+        """Whether nobody may hear of it before it is on disk (``flush.messages``)."""
 
 
 class FetchedData:

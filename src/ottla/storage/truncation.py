@@ -91,6 +91,7 @@ def _ends_at(log: "Log", offset: int, now_ms: int) -> None:
     """Everything behind ``offset`` is gone: bring state, disk and checkpoint to that."""
     log.log_end_offset = offset
     log.recovery_point = min(log.recovery_point, offset)
+    log._settle_due()
     log._positions.clear()
     log.snapshots.keep_between(log.log_start_offset, offset)
     rebuild_producers(

@@ -6,6 +6,8 @@
   the ISR has all of it.
 - A follower never takes more for committed than its leader has.
 - At rest all replicas are equal, byte for byte.
+- What is committed is on the disk of each member of the ISR that had to flush it.
+- No log is synced on the loop of a node that serves: a disk may take seconds for it.
 
 Topics that are compacted are left out where bytes are compared, unless no cleaner runs: each
 replica cleans for itself.
@@ -24,6 +26,7 @@ from ottla.simulation.cluster import SimulatedCluster
 from ottla.simulation.node import SimulatedNode
 from ottla.storage.directories import LogDirFailed
 from ottla.storage.log import Log
+from ottla.storage.segment import LOG_SUFFIX
 from ottla.tiered.segments import REMOTE_LOG_METADATA
 
 
@@ -48,13 +51,15 @@ class _Replica:
 
 
 class _Node:
-    __slots__ = ("all", "is_changed", "node", "replicas", "scheduler", "steps")
+    __slots__ = ("all", "is_changed", "node", "replicas", "scheduler", "steps", "written")
 
     def __init__(self, node: SimulatedNode) -> None:
         self.node = node
         self.scheduler = node.scheduler
         self.is_changed = True
         self.steps = -1
+        self.written = ""
+        """The file that was written last."""
         self.replicas: dict[Key, _Replica] = {}
         self.all: Replicas | None = None
         """What the server has, once it has something."""
@@ -70,8 +75,18 @@ class _Node:
         self.is_changed = True
 
     def file_changed(self, operation: str, path: str) -> None:
-        if operation in {"create", "rename", "remove_directory"} and "/__cluster" not in path:
+        if "/__cluster" in path:
+            return
+        if operation in {"create", "rename", "remove_directory"}:
             self.is_changed = True
+        elif operation == "write":
+            self.written = path
+        elif operation == "truncate":
+            self.written = ""  # what is cut is on disk before anything else is done
+        elif operation == "sync" and path == self.written and not self.scheduler.is_off_loop:
+            node = self.node
+            if path.endswith(LOG_SUFFIX) and node.has_served and not node.is_stopping:
+                node.cluster.violation("sync-on-loop", f"{node}: {path}")
 
 
 class ReplicaChecker:
@@ -199,6 +214,11 @@ class ReplicaChecker:
                 what = f"{what} ends at {replica.log.log_end_offset}"
                 name = f"{partition.topic}-{partition.index}"
                 self._cluster.violation("isr-superset", f"{name}: {what}")
+            elif replica is not None and replica.log.due_offset < high_watermark:
+                what = f"{high_watermark} is committed, and node {node_id} of the ISR"
+                what = f"{what} has still to flush from {replica.log.due_offset} on"
+                name = f"{partition.topic}-{partition.index}"
+                self._cluster.violation("committed-not-flushed", f"{name}: {what}")
 
     def _compare(
         self, node: SimulatedNode, replica: _Replica, committed: CommittedLog, end_offset: int
