@@ -130,7 +130,7 @@ def make_indexes_anew(manager: LogManager) -> None:
         segment, log = manager.doubted.popitem()
         rebuild = log.prepare_rebuild(segment)
         assert rebuild is not None
-        rebuild.run()
+        rebuild.run_aside()
         log.rebuilt(segment, rebuild, None)
 
 

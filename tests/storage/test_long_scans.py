@@ -158,14 +158,14 @@ def test_a_search_by_time_reads_elsewhere() -> None:
     last = BATCHES - 1
     disk = Disk(lambda number: logs.NOW + 5 if number == last else logs.NOW - number, segments=1)
     log = disk.start()
-    _, search = log.next_time_search(logs.NOW + 1)
+    search = log.next_time_search(logs.NOW + 1)
     assert search is not None
     assert disk.files.read_on_loop < LITTLE
     disk.files.is_on_loop = False
     found = search.run()
     assert found is not None
     assert found.offset == 2 * last
-    assert log.next_time_search(logs.NOW + 1, 0)[1] is None
+    assert log.next_time_search(logs.NOW + 1, search) is None
     assert disk.files.read_on_loop < LITTLE
 
 

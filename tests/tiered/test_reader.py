@@ -248,7 +248,8 @@ def _check_others(tier: Tier, again: Tier, segment: RemoteLogSegment, suffix: st
         assert suffix in {".txnindex", ".json"}
     for timestamp in (logs.NOW, logs.NOW + 5, logs.NOW + 20):
         expected = tier.log.segments.touching(segment.start_offset)
-        held = next(iter(expected)).find_timestamp(timestamp, segment.start_offset)
+        search = next(iter(expected)).prepare_time_search(timestamp, segment.start_offset)
+        held = search.run()
         try:
             assert again.reader.find_timestamp(segment, timestamp, segment.start_offset) == held
         except CorruptMessage:

@@ -227,21 +227,8 @@ async def _search(
         )
         if record is not None:
             return _found(log, record, readable)
-    return _found(log, await _search_disk(log, timestamp, services), readable)
-
-
-async def _search_disk(log: Log, timestamp: int, services: Services) -> TimestampAndOffset | None:
-    """Segment by segment, off the loop: one may have to be read from end to end."""
-    base_offset, search = log.next_time_search(timestamp)
-    while search is not None:
-        try:
-            found = await services.scheduler.run_in_background(search.run)
-        except OSError as error:
-            raise log.time_search_failed(error) from error
-        if found is not None:
-            return found
-        base_offset, search = log.next_time_search(timestamp, base_offset)
-    return None
+    found = await log.find_by_time(timestamp, services.scheduler)
+    return _found(log, found, readable)
 
 
 def _found(log: Log, record: TimestampAndOffset | None, readable: Readable) -> Found:

@@ -175,7 +175,7 @@ class StorageDriver:
             with contextlib.suppress(LogDirFailed):
                 log.rebuilt(segment, rebuild, error)
 
-        self._background(INDEXES, path, lambda: _error_of(rebuild.run), done)
+        self._background(INDEXES, path, lambda: _error_of(rebuild.run_aside), done)
 
     def _by_directory(self, logs: Iterable[Log]) -> dict[str, list[Log]]:
         found: dict[str, list[Log]] = {}

@@ -45,7 +45,10 @@ class Index:
     def size(self) -> int:
         if self._entries is not None:
             return len(self._entries)
-        return self._filesystem.size(self.path)
+        try:
+            return self._filesystem.size(self.path)
+        except FileNotFoundError:
+            return 0
 
     def save(self, *, at_once: bool = False) -> None:
         """Write what is in memory, and let go of it.
@@ -121,7 +124,7 @@ class Index:
         try:
             file = self._filesystem.open(self.path)
         except FileNotFoundError:
-            # Somebody has removed it: the batches are found without, and it is made anew at start.
+            # Somebody has removed it: the batches are found without, or it is made anew.
             return None
         try:
             return search(

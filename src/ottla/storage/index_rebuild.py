@@ -2,34 +2,58 @@
 
 Where every header leads to the next one up to the end, the headers are enough; else the batches
 that are sound are told from those that are not. It takes long for a large segment: it is prepared
-on the loop and may run elsewhere, and what it made is taken over on the loop.
+on the loop and may run elsewhere, and what it made is taken over on the loop: files that are whole
+and synced, so that a crash leaves no part of an index that seems to be all of it.
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
+from typing import Final
 
 from ottla.common.errors import CorruptMessage
 from ottla.records.batch import NO_TIMESTAMP, BatchHeader
 from ottla.storage import offset_index, time_index
 from ottla.storage.file_records import headers
+from ottla.storage.files import Filesystem
 from ottla.storage.inspection import Inspection, SoundBatch
 from ottla.storage.offset_index import POSITION_MAX, RELATIVE_OFFSET_MAX
 from ottla.storage.time_search import SegmentView
+
+REBUILT_SUFFIX: Final = ".rebuilt"
 
 
 class IndexRebuild:
     """See the module. The results are there when :meth:`run` has returned."""
 
     __slots__ = (
+        "_filesystem",
         "_interval_bytes",
+        "_noted",
         "max_timestamp",
         "offset_of_max_timestamp",
         "offsets",
+        "paths",
         "segment",
         "times",
+        "truncations",
     )
 
-    def __init__(self, segment: SegmentView, interval_bytes: int) -> None:
+    def __init__(
+        self,
+        filesystem: Filesystem,
+        segment: SegmentView,
+        paths: tuple[str, str],
+        *,
+        interval_bytes: int,
+        truncations: int,
+    ) -> None:
+        self._filesystem = filesystem
         self._interval_bytes = interval_bytes
+        self._noted = NO_TIMESTAMP
+        self.paths = paths
+        """Of the offset and the time index, when it was prepared."""
+        self.truncations = truncations
+        """Of the log, when it was prepared: after one more other batches may stand there."""
         self.segment = segment
         self.offsets = bytearray()
         self.times = bytearray()
@@ -41,6 +65,31 @@ class IndexRebuild:
             self._index(self._by_headers())
         except CorruptMessage:
             self._index(self._by_inspection())
+
+    def run_aside(self) -> None:
+        """The same, and write the indexes of a closed segment down beside those that mislead."""
+        self.run()
+        times = bytes(self.times)
+        if self.max_timestamp > self._noted:
+            relative = self.offset_of_max_timestamp - self.segment.base_offset
+            times += time_index.ENTRY.pack(self.max_timestamp, relative)
+        for path, data in zip(self.paths, (bytes(self.offsets), times), strict=True):
+            self._filesystem.write(path + REBUILT_SUFFIX, data)
+            file = self._filesystem.open(path + REBUILT_SUFFIX)
+            try:
+                file.sync()
+            finally:
+                file.close()
+
+    def put_in_place(self, *paths: str) -> None:
+        """Where the segment has its indexes now."""
+        for path in paths:
+            self._filesystem.rename(path + REBUILT_SUFFIX, path)
+
+    def discard(self) -> None:
+        for path in self.paths:
+            with suppress(FileNotFoundError):
+                self._filesystem.remove(path + REBUILT_SUFFIX)
 
     def _by_headers(self) -> Iterable[tuple[int, BatchHeader]]:
         segment = self.segment
@@ -83,3 +132,4 @@ class IndexRebuild:
                 since = 0
             since += header.size
         self.max_timestamp, self.offset_of_max_timestamp = largest, offset_of_largest
+        self._noted = noted

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
+from ottla.common.environment import Scheduler
 from ottla.common.errors import (
+    CorruptMessage,
     OffsetMovedToTieredStorage,
     OffsetNotAvailable,
     OffsetOutOfRange,
@@ -89,6 +91,7 @@ class ReadableLog:
         "saved_start_offset",
         "segments",
         "successor",
+        "truncations",
     )
 
     def __init__(
@@ -110,6 +113,8 @@ class ReadableLog:
         self.epochs = epochs
         self.failure: OSError | None = None
         self.successor: ReadableLog | None = None
+        self.truncations = 0
+        """How often something was cut off its end."""
         self.log_start_offset = 0
         self.saved_start_offset = 0
         """The log start as its checkpoint on disk has it, at least."""
@@ -271,51 +276,85 @@ class ReadableLog:
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         """The first record that is not older than ``timestamp``."""
-        base_offset, search = self.next_time_search(timestamp)
+        search = self.next_time_search(timestamp)
         while search is not None:
-            found = self.run_time_search(search)
+            found = self._run_time_search(search)
             if found is not None:
                 return found
-            base_offset, search = self.next_time_search(timestamp, base_offset)
+            search = self.next_time_search(timestamp, search)
+        return None
+
+    async def find_by_time(self, timestamp: int, scheduler: Scheduler) -> TimestampAndOffset | None:
+        """The same elsewhere than on the loop: a segment may have to be read from end to end."""
+        search = self.next_time_search(timestamp)
+        while search is not None:
+            truncations, found = self.truncations, None
+            try:
+                found = await scheduler.run_in_background(
+                    search.run, self.directory.rpartition("/")[0]
+                )
+            except OSError as error:
+                raise self._refused(error) from error
+            except CorruptMessage:
+                if self.truncations == truncations:
+                    raise
+            if self.truncations != truncations:  # what was read may have been two logs' in part
+                search = self.next_time_search(timestamp)
+            elif found is not None:
+                return found
+            else:
+                search = self.next_time_search(timestamp, search)
         return None
 
     @on_disk_again
-    def next_time_search(self, timestamp: int, behind: int = -1) -> tuple[int, TimeSearch | None]:
+    def next_time_search(
+        self, timestamp: int, before: TimeSearch | None = None
+    ) -> TimeSearch | None:
         """Where a record that is not older than ``timestamp`` is to be looked for next.
 
-        The base offset of a segment, one above ``behind``, and the search, which may run elsewhere;
-        None when no segment is left.
+        In the segment that now has the offsets behind what ``before`` has searched; None when
+        nothing is left. The search may run elsewhere.
         """
-        segment = self.segments.higher(behind)
-        while segment is not None:
-            behind = segment.base_offset
+        start_offset = self.log_start_offset
+        if before is not None:
+            if before.next_offset is None:
+                return None
+            start_offset = max(start_offset, before.next_offset)
+        for segment in self.segments.touching(start_offset):
             if segment.size and segment.largest_timestamp() >= timestamp:
-                return behind, segment.prepare_time_search(timestamp, self.log_start_offset)
-            segment = self.segments.higher(behind)
-        return behind, None
+                following = self.segments.higher(segment.base_offset)
+                next_offset = None if following is None else following.base_offset
+                return segment.prepare_time_search(timestamp, start_offset, next_offset)
+        return None
 
     @on_disk_again
-    def run_time_search(self, search: TimeSearch) -> TimestampAndOffset | None:
+    def _run_time_search(self, search: TimeSearch) -> TimestampAndOffset | None:
         return search.run()
-
-    def time_search_failed(self, error: OSError) -> LogDirFailed:
-        """The disk did not let a search run that ran elsewhere."""
-        return self._refused(error)
 
     # Indexes that mislead
 
     @on_disk_again
     def prepare_rebuild(self, segment: Segment) -> IndexRebuild | None:
         """The indexes of a closed segment, to be made anew elsewhere; None if it has gone."""
-        return segment.prepare_rebuild() if self._is_closed(segment) else None
+        if segment.is_dense or not self._is_closed(segment):
+            return None
+        return segment.prepare_rebuild(self.truncations)
 
     @on_disk_again
     def rebuilt(self, segment: Segment, rebuild: IndexRebuild, error: OSError | None) -> None:
-        """They were; what follows them compares them with the batches, so no sync is needed."""
+        """They were; if they are not those of the batches now, a reader asks again."""
+        if isinstance(error, FileNotFoundError) and segment.path != rebuild.segment.path:
+            return  # the directory of the log has another name
         if error is not None:
             raise error
-        if self._is_closed(segment) and segment.size == rebuild.segment.size:
-            segment.take_indexes(rebuild, at_once=False)
+        if (
+            self._is_closed(segment)
+            and segment.size == rebuild.segment.size
+            and self.truncations == rebuild.truncations
+        ):
+            segment.take_indexes(rebuild)
+        else:
+            rebuild.discard()
 
     def _is_closed(self, segment: Segment) -> bool:
         return self.segments.floor(segment.base_offset) is segment and not segment.active

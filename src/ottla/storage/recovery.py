@@ -36,6 +36,7 @@ from ottla.storage.file_records import (
     place_at,
 )
 from ottla.storage.files import Filesystem
+from ottla.storage.index_rebuild import REBUILT_SUFFIX
 from ottla.storage.leader_epochs import OFFSET_MAX, UNDEFINED_EPOCH, LeaderEpochs
 from ottla.storage.offset_index import RELATIVE_OFFSET_MAX
 from ottla.storage.open_files import OpenFiles
@@ -169,6 +170,8 @@ class LogLoader:
                     self._remove(name, remaining)
                 else:
                     swaps.append(name)
+            elif name.endswith(REBUILT_SUFFIX):
+                self._remove(name, remaining)
         for name in cleaned:
             self._remove(name, remaining)
         if swaps:

@@ -10,7 +10,7 @@ if more than ``index.interval.bytes`` were written since the batch of the last e
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from ottla.common.errors import CorruptMessage, OffsetNotAvailable
+from ottla.common.errors import OffsetNotAvailable
 from ottla.records.batch import NO_TIMESTAMP, BatchHeader
 from ottla.records.compression import ACCEPTED_MAX
 from ottla.storage.file_records import (
@@ -19,17 +19,18 @@ from ottla.storage.file_records import (
     find_end,
     find_offset,
     first_offset,
-    headers,
     place_at,
 )
 from ottla.storage.files import Data, File, Filesystem
 from ottla.storage.index_rebuild import IndexRebuild
 from ottla.storage.inspection import Inspection, SoundBatch
+from ottla.storage.leader_epochs import OFFSET_MAX
 from ottla.storage.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
 from ottla.storage.open_files import OpenFiles
 from ottla.storage.stretches import Stretches
 from ottla.storage.time_index import TimeIndex
 from ottla.storage.time_search import SegmentView, TimeSearch, TimestampAndOffset
+from ottla.storage.time_witnesses import entry_holds, newest, tells_newest
 from ottla.storage.transaction_index import TransactionIndex
 
 LOG_SUFFIX: Final = ".log"
@@ -75,7 +76,6 @@ class Segment:
         "_filesystem",
         "_index_interval_bytes",
         "_indexes_full",
-        "_is_dense",
         "_max_known",
         "_open_files",
         "active",
@@ -84,6 +84,7 @@ class Segment:
         "created_ms",
         "directory",
         "first_timestamp",
+        "is_dense",
         "max_timestamp",
         "offset_index",
         "offset_of_max_timestamp",
@@ -113,7 +114,8 @@ class Segment:
         self._bytes_since_entry = 0
         self._indexes_full = False
         self._max_known = True
-        self._is_dense = False
+        self.is_dense = False
+        """Whether the indexes were made anew: with an entry wherever there can be one."""
         self.on_doubt: Callable[[Segment], None] | None = None
         """Sees to new indexes when those on disk mislead."""
         self.active = False
@@ -190,7 +192,10 @@ class Segment:
         self._file = self.file
         self._open_files.discard(self)
         self.active = True
-        self._load_max_timestamp()
+        if not self.has_whole_indexes():
+            self.rebuild_indexes()
+        if not self._max_known:
+            self._find_out_max_timestamp()
         self.load_first_timestamp()
         self._check_indexes_full()
 
@@ -287,6 +292,10 @@ class Segment:
         self._file = None
         self._max_known = self.size == 0
 
+    def has_whole_indexes(self) -> bool:
+        """Whether their files can be indexes at all."""
+        return self.offset_index.has_whole_entries() and self.time_index.has_whole_entries()
+
     def index_paths(self) -> list[str]:
         """The files that are to be synced with the batches; those of the active one are stale."""
         paths = [] if self.active else [self.offset_index.path, self.time_index.path]
@@ -375,7 +384,7 @@ class Segment:
     @property
     def search_max(self) -> int | None:
         """How much behind an anchor is searched before the index is doubted."""
-        return None if self._is_dense else SEARCH_MAX
+        return None if self.is_dense else SEARCH_MAX
 
     def _indexed(self, offset: int) -> tuple[int, int] | None:
         """The anchor that the index knows; None when the batch is not there."""
@@ -426,51 +435,22 @@ class Segment:
 
     def largest_timestamp(self) -> int:
         """Of its records; of its file when they have none."""
-        self._load_max_timestamp()
+        if not self._max_known:
+            self._find_out_max_timestamp()
         if self.max_timestamp >= 0:
             return self.max_timestamp
         return self._filesystem.modified_ms(self.path)
 
-    def _load_max_timestamp(self) -> None:
-        if self._max_known:
-            return
+    def _find_out_max_timestamp(self) -> None:
         entry = self.time_index.last_entry()
-        if entry is None and self._seems_timeless():
-            self._max_known = True
-        elif entry is not None and self._time_entry_holds(entry):
-            self.max_timestamp, self.offset_of_max_timestamp = entry
-            self._max_known = True
-        else:
+        is_right = tells_newest(self, entry)
+        if self._max_known:  # they were made anew on the way
+            return
+        if not is_right:
             self.doubt()
-
-    def _time_entry_holds(self, entry: tuple[int, int]) -> bool:
-        """Whether the batch that has the entry's offset has its timestamp.
-
-        Kafka up to 3.6 noted the offset of the record, later ones the last of its batch.
-        """
-        timestamp, offset = entry
-        place = self.find(offset)
-        if place is None:
-            return False
-        _, header = next(headers(self.file, place.position, self.size))
-        if header.max_timestamp != timestamp:
-            return False
-        return offset >= place.base_offset or header.wraps
-
-    def _seems_timeless(self) -> bool:
-        """Whether an empty time index is right: the first batch and the last ones have no time."""
-        try:
-            _, first = next(headers(self.file, 0, self.size))
-            if first.max_timestamp >= 0:
-                return False
-            entry = self.offset_index.last_entry()
-            position = 0 if entry is None else self.near(entry[0])[0]
-            if self.size - position > SEARCH_MAX:
-                return True
-            last = headers(self.file, position, self.size)
-            return all(header.max_timestamp < 0 for _, header in last)
-        except (CorruptMessage, StopIteration):
-            return False
+        elif entry is not None:
+            self.max_timestamp, self.offset_of_max_timestamp = entry
+        self._max_known = True
 
     def headers_from(self, offset: int) -> Iterator[tuple[int, BatchHeader]]:
         """Position and header of the sound batches from some batch before ``offset`` on."""
@@ -484,27 +464,36 @@ class Segment:
             self.path, self.base_offset, self.file, self.size, self.offset_index, self.sound_from
         )
 
-    def prepare_time_search(self, timestamp: int, start_offset: int) -> TimeSearch:
+    def prepare_time_search(
+        self, timestamp: int, start_offset: int, next_offset: int | None = None
+    ) -> TimeSearch:
         """For the first record from ``start_offset`` on that is not older than ``timestamp``."""
-        entry = self.time_index.lookup(timestamp)
-        if entry is not None and not self._time_entry_holds(entry):
-            self.doubt()
-            entry = self.time_index.lookup(timestamp)
+        entry = self._time_entry(timestamp)
         offset = start_offset if entry is None else max(entry[1], start_offset)
-        return TimeSearch(self.view(), self.near(offset), offset, timestamp, start_offset)
+        return TimeSearch(
+            self.view(), self.near(offset), offset, timestamp, start_offset, next_offset
+        )
 
-    def find_timestamp(self, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
-        return self.prepare_time_search(timestamp, start_offset).run() if self.size else None
+    def _time_entry(self, timestamp: int) -> tuple[int, int] | None:
+        """The last one that is not above ``timestamp``, if a batch bears it out."""
+        entry = self.time_index.lookup(timestamp)
+        if entry is None or entry_holds(self, entry):
+            return entry
+        if self.is_dense:
+            return None  # it was made of the header of a batch that is damaged
+        self.doubt()
+        return self._time_entry(timestamp)
 
     def find_max_timestamp(self) -> TimestampAndOffset | None:
         """The first record that has the largest timestamp."""
-        self._load_max_timestamp()
+        if not self._max_known:
+            self._find_out_max_timestamp()
         if self.max_timestamp < 0:
             return None
         offset = self.offset_of_max_timestamp
         # Nothing is newer; what is not older in its batch, and behind, is as new.
         return TimeSearch(
-            self.view(), self.near(offset), offset, self.max_timestamp, self.base_offset
+            self.view(), self.near(offset), offset, self.max_timestamp, self.base_offset, None
         ).run()
 
     # Repairing
@@ -516,7 +505,7 @@ class Segment:
         self._bytes_since_entry = 0
         self.max_timestamp = NO_TIMESTAMP
         self.offset_of_max_timestamp = self.base_offset
-        self._max_known = self._is_dense = True
+        self._max_known = self.is_dense = True
 
     def end_rebuild(self, *, at_once: bool) -> None:
         """Write the indexes, unless they are needed in memory; see :meth:`Index.save`."""
@@ -528,23 +517,36 @@ class Segment:
             self.offset_index.save(at_once=at_once)
             self.time_index.save(at_once=at_once)
 
-    def prepare_rebuild(self) -> IndexRebuild:
+    def prepare_rebuild(self, truncations: int = 0) -> IndexRebuild:
         """Of offset and time index; :meth:`take_indexes` takes over what it makes."""
-        return IndexRebuild(self.view(), self._index_interval_bytes)
+        return IndexRebuild(
+            self._filesystem,
+            self.view(),
+            (self.offset_index.path, self.time_index.path),
+            interval_bytes=self._index_interval_bytes,
+            truncations=truncations,
+        )
 
-    def take_indexes(self, rebuild: IndexRebuild, *, at_once: bool) -> None:
-        self.offset_index.replace(rebuild.offsets)
-        self.time_index.replace(rebuild.times)
-        self.max_timestamp = rebuild.max_timestamp
-        self.offset_of_max_timestamp = rebuild.offset_of_max_timestamp
-        self._max_known = self._is_dense = True
-        self.end_rebuild(at_once=at_once)
+    def take_indexes(self, rebuild: IndexRebuild) -> None:
+        """Those that :meth:`IndexRebuild.run_aside` has written down."""
+        rebuild.put_in_place(self.offset_index.path, self.time_index.path)
+        self.offset_index.drop()
+        self.time_index.drop()
+        self._know_by(rebuild)
 
     def rebuild_indexes(self) -> None:
         """All of that here and now."""
         rebuild = self.prepare_rebuild()
         rebuild.run()
-        self.take_indexes(rebuild, at_once=True)
+        self.offset_index.replace(rebuild.offsets)
+        self.time_index.replace(rebuild.times)
+        self._know_by(rebuild)
+        self.end_rebuild(at_once=True)
+
+    def _know_by(self, rebuild: IndexRebuild) -> None:
+        self.max_timestamp = rebuild.max_timestamp
+        self.offset_of_max_timestamp = rebuild.offset_of_max_timestamp
+        self._max_known = self.is_dense = True
 
     def doubt(self) -> None:
         """The indexes mislead; a caller that can wait for new ones is told to ask again.
@@ -554,9 +556,9 @@ class Segment:
         if self.on_doubt is None or self.active:
             self.rebuild_indexes()
         else:
-            self._is_dense = False
+            self.is_dense = False
             self.on_doubt(self)
-            if not self._is_dense:
+            if not self.is_dense:
                 raise OffsetNotAvailable(f"the indexes of {self.path} are being made anew")
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
@@ -579,21 +581,16 @@ class Segment:
         if self.size == 0:
             self.created_ms = now_ms
             self.first_timestamp = NO_TIMESTAMP
-        end_offset = self._read_max_timestamp()
+        self._read_max_timestamp(offset)
         self._check_indexes_full()
-        return max(offset, end_offset)
+        return max(offset, self.sound_end(OFFSET_MAX)[0])
 
-    def _read_max_timestamp(self) -> int:
-        """From the last entry of the time index, and what stands behind it; where that ends."""
+    def _read_max_timestamp(self, end_offset: int) -> None:
+        """After a truncation to ``end_offset``, which leaves the newest batch or does not."""
+        if self.offset_of_max_timestamp < end_offset:
+            return
         entry = self.time_index.last_entry()
-        if entry is None:
-            entry = NO_TIMESTAMP, self.base_offset
-        self.max_timestamp, self.offset_of_max_timestamp = entry
-        self._max_known = True
-        end_offset = self.base_offset
-        for _, header in self.headers_from(entry[1]):
-            end_offset = header.last_offset + 1
-            if header.max_timestamp > self.max_timestamp:
-                self.max_timestamp = header.max_timestamp
-                self.offset_of_max_timestamp = header.last_offset
-        return end_offset
+        if entry is not None and not entry_holds(self, entry):
+            self.rebuild_indexes()
+            return
+        self.max_timestamp, self.offset_of_max_timestamp = newest(self, entry)

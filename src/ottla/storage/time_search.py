@@ -76,6 +76,8 @@ class TimeSearch(NamedTuple):
     from_offset: int
     timestamp: int
     start_offset: int
+    next_offset: int | None
+    """Where what is not searched begins; None if that is nothing."""
 
     def run(self) -> TimestampAndOffset | None:
         timestamp, start_offset, segment = self.timestamp, self.start_offset, self.segment

@@ -90,6 +90,7 @@ def start_behind_remote(
 def _ends_at(log: "Log", offset: int, now_ms: int) -> None:
     """Everything behind ``offset`` is gone: bring state, disk and checkpoint to that."""
     log.log_end_offset = offset
+    log.truncations += 1
     log.recovery_point = min(log.recovery_point, offset)
     log._settle_due()
     log._positions.clear()

@@ -58,10 +58,7 @@ def closed_segment(log: Log, base_offset: int) -> Segment:
     segment = log.segments.floor(base_offset)
     assert segment is not None
     assert segment.base_offset == base_offset
-    if (
-        not (segment.offset_index.has_whole_entries() and segment.time_index.has_whole_entries())
-        or segment.known_largest_timestamp() is None
-    ):
+    if not segment.has_whole_indexes() or segment.known_largest_timestamp() is None:
         segment.rebuild_indexes()
     return segment
 
