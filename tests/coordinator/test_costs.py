@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -100,9 +101,11 @@ RETENTION = GroupSettings(offsets_retention_ms=1_000)
 UNTIL_CHECKED = 601.0
 
 
-def busy_coordinator(offsets: int, transactions: int) -> Coordinator:
+def busy_coordinator(
+    offsets: int, transactions: int, settings: GroupSettings = RETENTION
+) -> Coordinator:
     """Many offsets of one group, and as many open transactions in others on its partition."""
-    coordinator = Coordinator(RETENTION)
+    coordinator = Coordinator(settings)
     runtime, partition = coordinator.service.runtime, coordinator.service.partition_for(GROUP)
     request = coordinator.commit_request(1)
     request.topics[0].partitions = [
@@ -165,6 +168,30 @@ def test_others_are_served_while_many_offsets_expire() -> None:
     assert left[-1] == 0
     assert max(before - after for before, after in pairwise(left)) <= SLICE
     assert coordinator.group() is None
+
+
+def test_a_walk_that_is_longer_than_the_interval_of_checks_comes_to_its_end() -> None:
+    """Each turn takes longer than the interval: what came behind a slice was never looked at."""
+    settings = replace(RETENTION, offsets_retention_check_interval_ms=1)
+    coordinator = busy_coordinator(3 * SLICE, 0, settings)
+    here = coordinator.service.partition_for(GROUP)
+    names = (f"last-{number}" for number in range(1_000))
+    last = next(name for name in names if coordinator.service.partition_for(name) == here)
+    run(coordinator.service.commit_offsets(coordinator.commit_request(1, group_id=last), 9))
+    call_later = coordinator.scheduler.call_later
+    coordinator.scheduler.call_later = (  # type: ignore[method-assign]
+        lambda seconds, call, *args: call_later(max(seconds, 0.002), call, *args)
+    )
+    coordinator.wait(0.9)
+    again = coordinator.commit_request(2)
+    again.topics[0].partitions = [
+        OffsetCommitRequestPartition(partition_index=index) for index in range(3 * SLICE)
+    ]
+    run(coordinator.service.commit_offsets(again, 9))
+    assert coordinator.group(last) is not None
+    coordinator.wait(0.3)
+    assert coordinator.group() is not None
+    assert coordinator.group(last) is None
 
 
 # Transactions whose end is not committed

@@ -60,6 +60,11 @@ class World(Protocol):
     def clocks_were_skewed(self) -> bool: ...
 
     @property
+    def groups_may_go(self) -> bool:
+        """Whether a group without members and offsets goes within a run."""
+        ...
+
+    @property
     def leisure(self) -> float:
         """How long clients pause between their acts, against what their workload says."""
         ...

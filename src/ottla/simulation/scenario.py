@@ -198,6 +198,10 @@ def _coordinators(seed: int) -> dict[str, str]:
         "group.consumer.assignment.interval.ms": (0, 1_000),
     }
     settings = {key: str(chance.choose(values)) for key, values in choices.items()}
+    expiry = Chance(int.from_bytes(f"{seed}/expiry".encode()))
+    if expiry.below(4) == 0:
+        # Groups that have nothing go within a run, in the middle of whatever happens to them.
+        settings["offsets.retention.check.interval.ms"] = expiry.choose(("100", "500", "2000"))
     if chance.below(4) == 0:
         settings |= {"min.insync.replicas": "3", "transaction.state.log.min.isr": "3"}
     return settings

@@ -1,7 +1,8 @@
 """Offsets whose time is over, and groups that have nothing left, go.
 
 All are looked at every ``offsets.retention.check.interval.ms``, slice by slice, a turn of the loop
-each: there may be hundreds of thousands. What a slice could not write is left for the next check.
+each: there may be hundreds of thousands. A walk that takes longer than the interval is not begun
+anew before its end. What a slice could not write is left for the next check.
 """
 
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from ottla.coordinator.shard import Outcome
 from ottla.coordinator.timeline import TimelineDict
 from ottla.coordinator.timers import Timers
 
+_NEXT_SLICE: Final = "expiry, next slice"
 SLICE: Final = 1_000
 """Groups and offsets that are looked at in one turn."""
 
@@ -38,8 +40,10 @@ class Expiry:
         self._timers.schedule("expiry", self._interval_ms, self.check)
 
     def check(self, now_ms: int) -> Outcome[GroupRecord, None]:
-        """Begin to look at everything."""
+        """Begin to look at everything, unless the last walk still goes on."""
         self.schedule()
+        if _NEXT_SLICE in self._timers:
+            return Outcome([], None)
         self._left = self._parts()
         return self._go_on(now_ms)
 
@@ -61,6 +65,6 @@ class Expiry:
                 records += group.tombstones()
             work += 1 + len(keys)
             if work >= SLICE:
-                self._timers.schedule("expiry, next slice", 0, self._go_on)
+                self._timers.schedule(_NEXT_SLICE, 0, self._go_on)
                 break
         return Outcome(records, None, atomic=False)

@@ -7,7 +7,7 @@ from ottla.simulation.history import Copy, History, Isolation, Outcome, Poll, Us
 from ottla.simulation.workloads.consuming import Cursor, read_all
 from ottla.simulation.workloads.groups import BEAT_SECONDS, KINDS
 from ottla.simulation.workloads.membership import Member
-from ottla.simulation.workloads.offsets import fetch_offset
+from ottla.simulation.workloads.offsets import fetch_offset, keep_group
 from ottla.simulation.workloads.records import PARTITIONS, Records
 from ottla.simulation.workloads.transactional import Fenced, Spoilt, TransactionalProducer
 from ottla.simulation.workloads.transactions import end_open, options
@@ -30,6 +30,10 @@ class Copies(Records):
         admin = self.client("admin-of-targets")
         await self.create_topic(admin, topic, PARTITIONS)
         self.history.add(UseTopic(process=admin.name, topic=topic))
+        if self.world.groups_may_go:
+            await admin.refresh(self.NAME)
+            for kind in KINDS:
+                await keep_group(admin, self.history, f"{kind}-copiers", self.places)
 
     def start(self) -> None:
         self.begin("producer", self._produce("producer"))

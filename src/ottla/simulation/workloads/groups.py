@@ -3,10 +3,10 @@
 from typing import ClassVar, Final
 
 from ottla.simulation.cluster_client import ClusterClient, Place
-from ottla.simulation.history import Isolation, Outcome
+from ottla.simulation.history import History, Isolation, Outcome
 from ottla.simulation.workloads.consuming import Cursor, read_all
 from ottla.simulation.workloads.membership import ClassicMember, ConsumerMember, Member
-from ottla.simulation.workloads.offsets import commit_offset, fetch_offset
+from ottla.simulation.workloads.offsets import commit_offset, fetch_offset, keep_group
 from ottla.simulation.workloads.records import Records
 
 MEMBERS: Final = 3
@@ -17,8 +17,19 @@ KINDS: Final[dict[str, type[Member]]] = {"classic": ClassicMember, "consumer": C
 class Groups(Records):
     NAME: ClassVar[str] = "grouped"
 
+    async def prepare(self) -> None:
+        await super().prepare()
+        if self.world.groups_may_go:
+            client = self.client("keeper")
+            await client.refresh(self.NAME)
+            for group in KINDS:
+                await keep_group(client, self.history, group, self.places)
+
     def start(self) -> None:
         self.begin("producer", self._produce("producer"))
+        if self.world.groups_may_go:
+            for group in KINDS:
+                self.begin(f"passing {group}", self._pass(group))
         for group in KINDS:
             for number in range(MEMBERS):
                 name = f"{group}-{number}"
@@ -42,6 +53,21 @@ class Groups(Records):
             member = KINDS[group](client, self.history, group, self.places)
             await GroupReader(self, client, member).run()
             client.close()
+
+    async def _pass(self, kind: str) -> None:
+        """Members of a group that commits nothing: it goes with the last of them, unjudged."""
+        history, lives = History(lambda: 0.0), 0
+        while not self.is_stopping:
+            lives += 1
+            client = self.client(f"passing-{kind}-{lives}")
+            member = KINDS[kind](client, history, f"passing-{kind}", self.places)
+            for _ in range(1 + client.chance.below(5)):
+                await member.beat()
+                await client.pause(BEAT_SECONDS)
+            if client.chance.below(4):
+                await member.leave()
+            client.close()
+            await client.pause(0.0, 1.0)
 
 
 class GroupReader:

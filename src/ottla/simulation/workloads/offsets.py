@@ -1,5 +1,7 @@
 """Committed offsets of a group: a member fetches them when it begins, commits as it goes on."""
 
+from collections.abc import Sequence
+
 from ottla.common.errors import RETRIABLE, ErrorCode
 from ottla.protocol.generated.offset_commit import (
     OffsetCommitRequest,
@@ -13,7 +15,7 @@ from ottla.protocol.generated.offset_fetch import (
 )
 from ottla.simulation.cluster_client import GROUP, ClusterClient, Place
 from ottla.simulation.history import CommitOffset, FetchOffset, History, Outcome
-from ottla.simulation.workloads.membership import Member
+from ottla.simulation.workloads.membership import ClassicMember, Member
 
 
 async def fetch_offset(
@@ -54,6 +56,17 @@ async def fetch_offset(
     client.forget_coordinator(GROUP, group)
     await client.back_off()
     return None
+
+
+async def keep_group(
+    client: ClusterClient, history: History, group: str, places: Sequence[Place]
+) -> None:
+    """Let a group have offsets before it has members: it stays, and its epochs only grow."""
+    nobody = ClassicMember(client, history, group, places)
+    for place in places:
+        while await commit_offset(client, history, nobody, place, 0) is not Outcome.OK:
+            client.forget_coordinator(GROUP, group)
+            await client.back_off()
 
 
 async def commit_offset(
