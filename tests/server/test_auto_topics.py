@@ -1,6 +1,7 @@
 """Topics on demand: the broker's defaults, the coordinators' own settings, once at a time."""
 
 import pytest
+from tests.observability.lines import lines
 
 from ottla.common.errors import ErrorCode, InvalidConfig, NotController
 from ottla.common.promise import Promise
@@ -73,8 +74,11 @@ def configured(**settings: str) -> BrokerConfig:
 class Topics:
     def __init__(self, **settings: str) -> None:
         self.controller = ControllerThatWaits()
+        self.alone = False
         config = configured(**settings)
-        self.auto = ControllerAutoTopics(self.controller, Metadata(), lambda: config)
+        self.auto = ControllerAutoTopics(
+            self.controller, Metadata(), lambda: config, lambda: self.alone
+        )
 
 
 def test_a_topic_of_a_client_gets_the_brokers_defaults() -> None:
@@ -229,6 +233,45 @@ def test_the_topic_of_remote_segments_is_as_the_metadata_manager_is_told() -> No
     assert (settings["min.insync.replicas"], settings["flush.messages"]) == ("1", "1")
     with pytest.raises(InvalidConfig, match="Invalid value x"):
         new_topic("__remote_log_metadata", configured(**{f"{prefix}num_partitions": "x"}))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["__consumer_offsets", "__transaction_state", "__share_group_state", "__remote_log_metadata"],
+)
+def test_a_node_that_is_alone_makes_internal_topics_of_one_replica_and_says_so_once(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "ottla.server")
+    topics = Topics()
+    topics.alone = True
+    for _ in range(2):
+        topics.auto.ensure_internal(name)
+        topics.controller.answer()
+    (topic, _) = [request.topics[0] for request in topics.controller.requests]
+    assert topic.replication_factor == 1
+    settings = {each.name: each.value for each in topic.configs}
+    assert settings.get("min.insync.replicas", "1") == "1"
+    (told,) = lines(caplog)
+    assert told.startswith("INFO internal topics have one replica: this node is the whole cluster")
+    assert f"topic={name} setting=" in told
+
+
+def test_what_a_node_is_told_it_does_not_choose_and_topics_of_clients_are_as_ever(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", "ottla.server")
+    topics = Topics(
+        offsets_topic_replication_factor="3",
+        rlmm_config_remote_log_metadata_topic_replication_factor="2",
+        default_replication_factor="2",
+    )
+    topics.alone = True
+    for name in ("__consumer_offsets", "__remote_log_metadata", "plain"):
+        topics.auto.ensure_internal(name)
+    factors = [request.topics[0].replication_factor for request in topics.controller.requests]
+    assert factors == [3, 2, 2]
+    assert lines(caplog) == []
 
 
 def test_a_name_that_cannot_be_made_is_answered_each_time_and_keeps_nobody_waiting() -> None:

@@ -16,6 +16,7 @@ from ottla.common.errors import (
     UnknownTopicOrPartition,
 )
 from ottla.common.promise import Promise
+from ottla.config.metadata_topic import REMOTE_LOG_METADATA
 from ottla.protocol.generated.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -39,7 +40,6 @@ from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.server.remote_metadata_log import RemoteMetadataLog
 from ottla.tiered.metadata_topic import MetadataSlice
-from ottla.tiered.segments import REMOTE_LOG_METADATA
 
 BATCH = bytes(build_batch([Record(timestamp=1, value=b"v")]))
 

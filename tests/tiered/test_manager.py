@@ -7,6 +7,7 @@ from tests.storage import cleaning, logs
 from tests.tiered.tier import INDEX, OWNER, Tier, value_of
 
 from ottla.common.errors import ApiError, ErrorCode, OffsetOutOfRange, ReplicaNotAvailable
+from ottla.config.metadata_topic import REMOTE_LOG_METADATA
 from ottla.observability.names import parse_name
 from ottla.testing.files import PowerLost
 from ottla.tiered.driver.local_log import lineage_of
@@ -14,7 +15,6 @@ from ottla.tiered.driver.manager import GONE_LOOKS, GONE_SECONDS
 from ottla.tiered.layout import MANIFEST_SUFFIX
 from ottla.tiered.records import decode
 from ottla.tiered.segments import (
-    REMOTE_LOG_METADATA,
     EpochStart,
     PartitionDeletion,
     RemoteLogSegment,

@@ -17,6 +17,7 @@ from ottla.common.errors import (
 )
 from ottla.common.promise import Promise, fulfilled, run
 from ottla.common.topic_partition import TopicPartition
+from ottla.config.metadata_topic import REMOTE_LOG_METADATA
 from ottla.records.builder import BatchBuilder
 from ottla.simulation.scheduler import SimulatedScheduler
 from ottla.tiered.machine import RemotePartition
@@ -28,7 +29,7 @@ from ottla.tiered.metadata_topic import (
     MetadataTopic,
 )
 from ottla.tiered.records import encode
-from ottla.tiered.segments import REMOTE_LOG_METADATA, RemoteLogMetadata
+from ottla.tiered.segments import RemoteLogMetadata
 
 
 class OnePartition(MemoryLog):

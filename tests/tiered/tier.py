@@ -10,6 +10,7 @@ from ottla.common.errors import ApiError, NotLeaderOrFollower
 from ottla.common.promise import Promise, fulfilled
 from ottla.common.topic_partition import TopicPartition
 from ottla.config.broker import BrokerConfig
+from ottla.config.metadata_topic import REMOTE_LOG_METADATA
 from ottla.config.topic import TopicConfig
 from ottla.observability.metrics import Registry
 from ottla.records.record import Record
@@ -29,7 +30,7 @@ from ottla.tiered.manifests import Manifests
 from ottla.tiered.metadata_topic import MetadataSlice, MetadataTopic
 from ottla.tiered.reader import RemoteReader
 from ottla.tiered.records import metadata_partition
-from ottla.tiered.segments import REMOTE_LOG_METADATA, SegmentState, TopicIdPartition
+from ottla.tiered.segments import SegmentState, TopicIdPartition
 from ottla.tiered.settings import RemoteLogSettings
 
 T = TypeVar("T")

@@ -12,9 +12,10 @@ from ottla.client.consumer import Consumer
 from ottla.client.offsets import EARLIEST
 from ottla.common.errors import ProtocolViolation, UnknownTopicOrPartition
 from ottla.common.topic_partition import TopicPartition
+from ottla.config.metadata_topic import REMOTE_LOG_METADATA
 from ottla.tiered.machine import RemotePartition
 from ottla.tiered.records import decode, metadata_partition
-from ottla.tiered.segments import REMOTE_LOG_METADATA, TopicIdPartition
+from ottla.tiered.segments import TopicIdPartition
 
 POLL_MS: Final = 500
 

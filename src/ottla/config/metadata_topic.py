@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
 
 
+REMOTE_LOG_METADATA: Final = "__remote_log_metadata"
+
+
 class _Setting(NamedTuple):
     kind: Kind
     default: int
@@ -32,10 +35,15 @@ METADATA_TOPIC_SETTINGS: Final = tuple(_SETTINGS)
 """Behind the prefix and ``remote.log.metadata.``."""
 
 
+def metadata_topic_key(config: "BrokerConfig", name: str) -> str:
+    """What one of :data:`METADATA_TOPIC_SETTINGS` is called in the file of a broker."""
+    return f"{config.remote_log_metadata_manager_impl_prefix}remote.log.metadata.{name}"
+
+
 def metadata_topic_setting(config: "BrokerConfig", name: str) -> int:
     """One of :data:`METADATA_TOPIC_SETTINGS`; InvalidConfig for what cannot be one."""
     setting = _SETTINGS[name]
-    key = f"{config.remote_log_metadata_manager_impl_prefix}remote.log.metadata.{name}"
+    key = metadata_topic_key(config, name)
     text = config.originals.get(key)
     if text is None:
         return setting.default

@@ -31,6 +31,7 @@ from ottla.config.changes import (
 )
 from ottla.config.client_metrics import check_client_metrics
 from ottla.config.describe import Entry, describe_topic
+from ottla.controller.remote_storage import check_remote_storage
 from ottla.controller.result import ControllerResult, check_records
 from ottla.controller.state import ControllerState
 from ottla.controller.topic_names import check_topic_name
@@ -52,7 +53,9 @@ class ConfigsManager:
     # For new topics
 
     def new_topic_records(self, topic: str, configs: _Changes) -> list[ConfigRecord]:
-        check_topic_settings(self._state.effective_config(), configs)
+        config = check_topic_settings(self._state.effective_config(), configs)
+        if config.remote_storage_enable:
+            check_remote_storage(self._state)
         _check_lengths(configs)
         return [
             ConfigRecord(resource_type=Resource.TOPIC, resource_name=topic, name=name, value=value)
@@ -161,9 +164,11 @@ class ConfigsManager:
                     raise InvalidRequest("Default topic resources are not allowed.")
                 check_topic_name(name)
                 existing = state.image.configs_of(resource, name)
-                check_topic_settings(state.effective_config(), settings, existing)
+                config = check_topic_settings(state.effective_config(), settings, existing)
                 if name not in state.image.topics.by_name:
                     raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
+                if config.remote_storage_enable and "remote.storage.enable" in changed:
+                    check_remote_storage(state)
             case Resource.BROKER:
                 self._check_broker(name, settings, changed)
             case Resource.GROUP:

@@ -1,7 +1,6 @@
 """CreatePartitions: more partitions for topics that exist."""
 
 from collections import Counter
-from typing import Final
 
 from ottla.common.errors import (
     ApiError,
@@ -11,6 +10,7 @@ from ottla.common.errors import (
     PolicyViolation,
     UnknownTopicOrPartition,
 )
+from ottla.config.metadata_topic import REMOTE_LOG_METADATA
 from ottla.controller.assignments import check_assignment, first_record, place
 from ottla.controller.result import RECORDS_MAX, ControllerResult
 from ottla.controller.state import ControllerState
@@ -22,8 +22,6 @@ from ottla.protocol.generated.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-
-_FIXED: Final = "__remote_log_metadata"
 
 
 class PartitionCountsManager:
@@ -69,10 +67,10 @@ class PartitionCountsManager:
         topic = self._state.image.topics.by_name.get(wanted.name)
         if topic is None:
             raise UnknownTopicOrPartition
-        if topic.name == _FIXED:
+        if topic.name == REMOTE_LOG_METADATA:
             raise InvalidPartitions(
-                f"Which partition of {_FIXED} tells of a log depends on their number: with another "
-                "one nobody would find what is in the remote store."
+                f"Which partition of {REMOTE_LOG_METADATA} tells of a log depends on their number: "
+                "with another one nobody would find what is in the remote store."
             )
         count = len(topic.partitions)
         if wanted.count == count:

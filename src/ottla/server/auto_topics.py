@@ -15,7 +15,11 @@ from typing import Final, Protocol
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.common.promise import Promise, fulfilled
 from ottla.config.broker import BrokerConfig
-from ottla.config.metadata_topic import metadata_topic_setting
+from ottla.config.metadata_topic import (
+    REMOTE_LOG_METADATA,
+    metadata_topic_key,
+    metadata_topic_setting,
+)
 from ottla.handlers.context import MetadataSource
 from ottla.handlers.topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from ottla.observability.logging import logger
@@ -25,11 +29,17 @@ from ottla.protocol.generated.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from ottla.tiered.segments import REMOTE_LOG_METADATA
 
 log = logger(__name__)
 
 UNDER_WAY_MAX: Final = 1_000
+INTERNAL: Final = {
+    CONSUMER_OFFSETS: "offsets.topic.replication.factor",
+    TRANSACTION_STATE: "transaction.state.log.replication.factor",
+    SHARE_GROUP_STATE: "share.coordinator.state.topic.replication.factor",
+    REMOTE_LOG_METADATA: "",  # behind a prefix of its own
+}
+"""Topics that a node makes for itself, and what says how many replicas they have."""
 
 
 class TopicCreator(Protocol):
@@ -46,7 +56,11 @@ class ControllerAutoTopics:
         controller: TopicCreator,
         metadata: MetadataSource,
         config: Callable[[], BrokerConfig],
+        is_alone: Callable[[], bool],
     ) -> None:
+        """``is_alone`` says whether this node is its whole cluster."""
+        self._is_alone = is_alone
+        self._alone_told = False
         self._controller = controller
         self._metadata = metadata
         self._config = config
@@ -96,7 +110,7 @@ class ControllerAutoTopics:
         topics = []
         for name in names:
             try:
-                topics.append(new_topic(name, config))
+                topics.append(self._new_topic(name, config))
             except ApiError as error:
                 log.error("a topic cannot be made", topic=name, reason=error.message)
                 asked[name] = fulfilled(int(error.code))
@@ -108,6 +122,18 @@ class ControllerAutoTopics:
             created = self._controller.submit(request)
             created.when_done(lambda done: self._made(wanted, done))
         return asked
+
+    def _new_topic(self, name: str, config: BrokerConfig) -> CreatableTopic:
+        alone = name in INTERNAL and self._is_alone()
+        topic = new_topic(name, config, alone=alone)
+        if alone and topic.replication_factor != _size(name, config)[1] and not self._alone_told:
+            self._alone_told = True
+            log.info(
+                "internal topics have one replica: this node is the whole cluster",
+                topic=name,
+                setting=_replication_key(name, config),
+            )
+        return topic
 
     def _made(self, names: list[str], answered: Promise[CreateTopicsResponse]) -> None:
         codes: dict[str, int] = {}
@@ -126,17 +152,21 @@ class ControllerAutoTopics:
             self._under_way.pop(name).fulfil(int(code))
 
 
-def new_topic(name: str, config: BrokerConfig) -> CreatableTopic:
-    """A topic as it is made when nobody says how."""
+def new_topic(name: str, config: BrokerConfig, *, alone: bool = False) -> CreatableTopic:
+    """A topic as it is made when nobody says how.
+
+    A node that is ``alone`` gives internal topics one replica, unless its file says how many.
+    """
     partitions, replicas = _size(name, config)
+    settings = internal_settings(name, config)
+    if alone and _replication_key(name, config) not in config.originals:
+        replicas = 1
+        settings |= _of_one_replica(name)
     return CreatableTopic(
         name=name,
         num_partitions=partitions,
         replication_factor=replicas,
-        configs=[
-            CreatableTopicConfig(name=key, value=value)
-            for key, value in internal_settings(name, config).items()
-        ],
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in settings.items()],
     )
 
 
@@ -160,6 +190,21 @@ def _size(name: str, config: BrokerConfig) -> tuple[int, int]:
             metadata_topic_setting(config, "topic.replication.factor"),
         )
     return config.num_partitions, config.default_replication_factor
+
+
+def _replication_key(name: str, config: BrokerConfig) -> str:
+    if name == REMOTE_LOG_METADATA:
+        return metadata_topic_key(config, "topic.replication.factor")
+    return INTERNAL[name]
+
+
+def _of_one_replica(name: str) -> dict[str, str]:
+    """What an internal topic needs to be written to when it has one replica."""
+    if name == CONSUMER_OFFSETS:
+        return {}  # its minimum ISR is the broker's own
+    # The only copy of a record must be on disk before a segment goes because of it.
+    alone = {"flush.messages": "1"} if name == REMOTE_LOG_METADATA else {}
+    return {**alone, "min.insync.replicas": "1"}
 
 
 def internal_settings(name: str, config: BrokerConfig) -> dict[str, str]:

@@ -208,11 +208,19 @@ class BrokerServer:
             verification=verification,
             markers=led_markers,
             auto_topics=ControllerAutoTopics(
-                controller, self._metadata, lambda: self._settings.broker
+                controller, self._metadata, lambda: self._settings.broker, self._is_alone
             ),
             producer_ids=producer_ids,
             scheduler=self._scheduler,
         )
+
+    def _is_alone(self) -> bool:
+        """Whether this node was formatted standalone, and no other has joined it."""
+        config = self._config
+        if not config.is_controller or config.controller_quorum_voters:
+            return False
+        is_voter_alone = self._raft.node.voters.ids == [config.node_id]
+        return is_voter_alone and set(self._metadata.image.brokers) <= {config.node_id}
 
     def _make_lifecycle(self) -> BrokerLifecycle:
         config = self._config

@@ -15,6 +15,7 @@ from ottla.common.identifiers import is_damaged_copy
 from ottla.common.mistakes import call_all
 from ottla.common.topic_partition import TopicPartition
 from ottla.config.broker import BrokerConfig
+from ottla.config.metadata_topic import REMOTE_LOG_METADATA
 from ottla.coordinator.group.service import GROUP_METADATA_TOPIC, GroupService
 from ottla.coordinator.transaction.service import TRANSACTION_STATE_TOPIC, TransactionService
 from ottla.metadata.delta import MetadataDelta
@@ -29,7 +30,6 @@ from ottla.storage.directories import LogUnavailable
 from ottla.storage.loading import DirectoryLoad
 from ottla.storage.log import Log
 from ottla.storage.manager import LogManager
-from ottla.tiered.segments import REMOTE_LOG_METADATA
 
 log = logger(__name__)
 

@@ -14,7 +14,7 @@ from ottla.common.errors import ErrorCode, NotLeaderOrFollower
 from ottla.common.promise import Promise, run
 from ottla.config.broker import BrokerConfig
 from ottla.config.changes import Resource
-from ottla.config.metadata_topic import metadata_topic_setting
+from ottla.config.metadata_topic import REMOTE_LOG_METADATA, metadata_topic_setting
 from ottla.handlers.context import AutoTopics, MetadataSource
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
@@ -44,7 +44,7 @@ from ottla.tiered.manifests import Manifests
 from ottla.tiered.metadata_topic import MetadataTopic
 from ottla.tiered.pool import Background
 from ottla.tiered.reader import RemoteReader
-from ottla.tiered.segments import REMOTE_LOG_METADATA, TopicIdPartition
+from ottla.tiered.segments import TopicIdPartition
 from ottla.tiered.settings import RemoteLogSettings
 from ottla.tiered.store import RemoteStore
 

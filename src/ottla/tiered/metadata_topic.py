@@ -30,13 +30,14 @@ from ottla.common.errors import (
     UnknownTopicOrPartition,
 )
 from ottla.common.promise import Promise
+from ottla.config.metadata_topic import REMOTE_LOG_METADATA
 from ottla.observability.logging import logger
 from ottla.records.batch import batches, read_header
 from ottla.records.builder import BatchBuilder
 from ottla.records.record import iterate
 from ottla.tiered.machine import RemotePartition
 from ottla.tiered.records import decode, encode, metadata_partition
-from ottla.tiered.segments import REMOTE_LOG_METADATA, RemoteLogMetadata, TopicIdPartition
+from ottla.tiered.segments import RemoteLogMetadata, TopicIdPartition
 
 log = logger(__name__)
 

@@ -8,9 +8,6 @@ told by records: the segment itself, which begins a copy, and updates of its sta
 from enum import IntEnum
 from typing import Final, NamedTuple, TypeAlias
 
-REMOTE_LOG_METADATA: Final = "__remote_log_metadata"
-"""The topic that knows them all."""
-
 
 class SegmentState(IntEnum):
     """With Kafka's numbers."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ottla.common.topic_partition import TopicPartition
+from ottla.config.metadata_topic import REMOTE_LOG_METADATA
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.replication.partition import Partition
@@ -27,7 +28,6 @@ from ottla.simulation.node import SimulatedNode
 from ottla.storage.directories import LogDirFailed
 from ottla.storage.log import Log
 from ottla.storage.segment import LOG_SUFFIX
-from ottla.tiered.segments import REMOTE_LOG_METADATA
 
 
 class Key(NamedTuple):

@@ -25,6 +25,7 @@ from ottla.client.system_time import SystemTime
 from ottla.common.chance import Chance
 from ottla.common.errors import ApiError, InvalidRequest
 from ottla.common.identifiers import random_uuid
+from ottla.config.metadata_topic import REMOTE_LOG_METADATA
 from ottla.spark.jobs.tier_plan import TierRun, groups_of
 from ottla.spark.source.segment_files import RemoteSegment
 from ottla.storage import time_index
@@ -55,7 +56,6 @@ from ottla.tiered.records import encode, metadata_partition
 from ottla.tiered.rewrite import rewritten
 from ottla.tiered.segments import (
     IF_UNFINISHED,
-    REMOTE_LOG_METADATA,
     RemoteLogMetadata,
     RemoteLogSegment,
     SegmentState,
