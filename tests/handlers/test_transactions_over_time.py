@@ -120,6 +120,28 @@ def test_people_may_end_a_transaction_on_a_partition(broker: TransactionBroker) 
 # Time and numbers run out
 
 
+def test_markers_that_are_not_committed_in_time_are_kept_once(broker: TransactionBroker) -> None:
+    """A marker is not written again while it is in the log; of those that asked nothing is kept."""
+    producer = broker.producer()
+    broker.send(producer, b"a")
+    partition = broker.partition("t")
+    lead(partition, 1, 1, (1, 2))
+    marker = EndTransactionMarker(
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        coordinator_epoch=0,
+        committed=False,
+        transaction_version=1,
+    )
+    where = (TopicPartition("t", 0),)
+    sent = [broker.markers.send(marker, where) for _ in range(50)]
+    broker.scheduler.run_for(31)
+    assert [each.result() for each in sent] == [{where[0]: ErrorCode.REQUEST_TIMED_OUT}] * 50
+    assert partition.log.log_end_offset == 2
+    assert len(partition._acknowledgements) == 1
+    assert list(broker.markers._uncommitted.values()) == [[]]
+
+
 def test_a_transactional_id_that_nobody_uses_is_forgotten() -> None:
     broker = TransactionBroker()
     settings = TransactionSettings(expiration_ms=5_000, expiration_check_interval_ms=1_000)

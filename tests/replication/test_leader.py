@@ -1,5 +1,7 @@
 """What a leader makes of its followers' fetches: high watermark, ISR, who is told."""
 
+from functools import partial
+
 import pytest
 from tests.replication.led import LAG, Led, Registered
 
@@ -13,6 +15,7 @@ from ottla.common.errors import (
     UnknownTopicOrPartition,
 )
 from ottla.common.promise import Promise
+from ottla.replication.acknowledgements import settle
 from ottla.replication.isr import BrokerState
 
 # The high watermark
@@ -507,18 +510,24 @@ def test_the_low_watermark_is_that_of_the_replicas_that_are_alive() -> None:
     assert led.partition.low_watermark() == 2
 
 
+def deleted(led: Led, offset: int) -> Promise[None]:
+    promise: Promise[None] = Promise()
+    led.partition.when_deleted(offset, partial(settle, promise), lambda: promise.done)
+    return promise
+
+
 def test_who_waits_for_records_to_be_deleted_is_told_when_the_last_replica_has_done_so() -> None:
     led = Led()
     led.append(5)
     led.fetch(2, 5)
     led.fetch(3, 5)
     led.log.delete_records_before(4)
-    waits, again = led.partition.when_deleted(4), led.partition.when_deleted(4)
+    waits, again = deleted(led, 4), deleted(led, 4)
     led.fetch(2, 5, log_start_offset=4)
     assert outcome(waits) == "waits"
     led.fetch(3, 5, log_start_offset=4)
     assert (outcome(waits), outcome(again)) == ("committed", "committed")
-    assert outcome(led.partition.when_deleted(4)) == "committed"
+    assert outcome(deleted(led, 4)) == "committed"
 
 
 # Following

@@ -125,6 +125,7 @@ class _WaitingProduce:
         for one in pending.values():
             self._refused = True
             one.refuse(RequestTimedOut())
+            one.partition.let_go()
         try:
             answer = self._finish(refused=self._refused)
             assert answer is not None

@@ -7,8 +7,10 @@ time is over. A topic that is only compacted keeps its records.
 v1 as v0; v2 is flexible.
 """
 
+from functools import partial
 from typing import Final
 
+from ottla.common.environment import Scheduler
 from ottla.common.errors import ApiError, ErrorCode, OffsetOutOfRange, PolicyViolation
 from ottla.common.promise import Promise
 from ottla.handlers.context import RequestContext, Services
@@ -21,6 +23,7 @@ from ottla.protocol.generated.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from ottla.replication.acknowledgements import settle
 from ottla.replication.partition import Partition
 
 KEY: Final = ApiKey.DELETE_RECORDS
@@ -43,10 +46,9 @@ async def handle(
         result = DeleteRecordsPartitionResult(partition_index=index, low_watermark=_NO_WATERMARK)
         try:
             partition = led_partition(services, topic_name, index)
-            deleted = partition.when_deleted(_delete(partition, offset))
-            waits.append(
-                (result, partition, until(services.scheduler, request.timeout_ms, deleted))
-            )
+            offset = _delete(partition, offset)
+            deleted = _when_deleted(partition, offset, services.scheduler, request.timeout_ms)
+            waits.append((result, partition, deleted))
         except ApiError as error:
             result.error_code = error.code
         results.setdefault(topic_name, DeleteRecordsTopicResult(name=topic_name))
@@ -73,6 +75,17 @@ def _delete(partition: Partition, offset: int) -> int:
         raise OffsetOutOfRange
     log.delete_records_before(offset)
     return offset
+
+
+def _when_deleted(
+    partition: Partition, offset: int, scheduler: Scheduler, timeout_ms: int
+) -> Promise[None]:
+    """Promise that no replica has what stands below ``offset``; late, it is not kept."""
+    deleted: Promise[None] = Promise()
+    outcome = until(scheduler, timeout_ms, deleted)
+    partition.when_deleted(offset, partial(settle, deleted), lambda: outcome.done)
+    outcome.when_done(lambda _: partition.let_go())
+    return outcome
 
 
 def refuse(request: DeleteRecordsRequest, code: ErrorCode, _message: str) -> DeleteRecordsResponse:

@@ -1,13 +1,13 @@
 """Waits for the high watermark of a partition to pass an offset, the lowest offset first.
 
 Thousands may wait: the high watermark's step costs only those that it releases. It may stand still
-for hours, when no controller lets a dead follower leave the ISR; those whose time is over meanwhile
-are let go as others come.
+for hours, when no controller lets a dead follower leave the ISR. One that waits no more says so,
+and is let go as soon as half of all are of that kind: no more are kept for nothing than wait.
 """
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from ottla.common.errors import ApiError
 from ottla.common.mistakes import raise_first
@@ -17,8 +17,6 @@ Acknowledge: TypeAlias = Callable[[ApiError | None], None]
 """Called once: with None when the offset is committed, or with why it never will be heard of."""
 IsOver: TypeAlias = Callable[[], bool]
 """Whether somebody waits no more."""
-MANY: Final = 1000
-"""So many may wait before it is looked for those that do not."""
 
 
 def never() -> bool:
@@ -34,12 +32,13 @@ def settle(promise: Promise[None], error: ApiError | None) -> None:
 
 
 class Acknowledgements:
-    __slots__ = ("_count", "_many", "_waiting")
+    __slots__ = ("_count", "_over", "_waiting")
 
     def __init__(self) -> None:
         self._waiting: list[tuple[int, int, Acknowledge, IsOver]] = []
         self._count = 0
-        self._many = MANY
+        self._over = 0
+        """How many have said so since it was looked for them."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -48,10 +47,14 @@ class Acknowledgements:
         """Call ``acknowledge`` when the high watermark is above ``offset``, unless it is over."""
         self._count += 1
         heappush(self._waiting, (offset, self._count, acknowledge, is_over))
-        if len(self._waiting) > self._many:
+
+    def let_go(self) -> None:
+        """One that was added is over."""
+        self._over += 1
+        if 2 * self._over >= len(self._waiting):
             self._waiting = [entry for entry in self._waiting if not entry[3]()]
             heapify(self._waiting)
-            self._many = max(MANY, 2 * len(self._waiting))
+            self._over = 0
 
     def passed(self, high_watermark: int) -> None:
         """Everything below ``high_watermark`` is committed."""

@@ -58,5 +58,9 @@ class DueFlush:
         else:
             self._waiting.add(last_offset, tell, is_over)
 
+    def let_go(self) -> None:
+        """One that waited does so no more."""
+        self._waiting.let_go()
+
     def fail(self, error: ApiError) -> None:
         self._waiting.fail(error)

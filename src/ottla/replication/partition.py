@@ -96,8 +96,8 @@ class Partition:
         """Whether fewer replicas are in sync than must be; of a follower never."""
         self._acknowledgements = Acknowledgements()
         self._flush = DueFlush(surroundings, self._flushed)
-        self._deletions: Acknowledgements | None = None
-        """The requests that wait for the low watermark; made when somebody does."""
+        self._deletions = Acknowledgements()
+        """The requests that wait for the low watermark."""
         self.readers = Readers()
         self.verifications = Verifications()
 
@@ -155,8 +155,7 @@ class Partition:
         self.is_under_min_isr = False
         self._acknowledgements.fail(reason)
         self._flush.fail(reason)
-        if self._deletions is not None:
-            self._deletions.fail(reason)
+        self._deletions.fail(reason)
 
     @property
     def is_leader(self) -> bool:
@@ -226,7 +225,7 @@ class Partition:
                 self._propose_isr((*self.isr, broker_id))
             if moved:
                 self._advance_high_watermark()
-            if self._deletions is not None:
+            if len(self._deletions):
                 self._deletions.passed(self.low_watermark() + 1)
         return answer
 
@@ -284,15 +283,12 @@ class Partition:
         """Below it no replica that is alive has records."""
         return self.leadership.least_start_offset(self.log.log_start_offset)
 
-    def when_deleted(self, offset: int) -> Promise[None]:
-        """Promise that no replica that is alive has records below ``offset`` any more."""
-        promise: Promise[None] = Promise()
+    def when_deleted(self, offset: int, tell: Acknowledge, is_over: IsOver) -> None:
+        """Tell when no replica that is alive has records below ``offset`` any more."""
         if self.low_watermark() >= offset:
-            promise.fulfil(None)
+            tell(None)
         else:
-            self._deletions = self._deletions or Acknowledgements()
-            self._deletions.add(offset, partial(settle, promise))
-        return promise
+            self._deletions.add(offset, tell, is_over)
 
     # Following
 
@@ -483,6 +479,11 @@ class Partition:
         self.log = log
         if log.is_flush_due:
             self._flush.begin(log)
+
+    def let_go(self) -> None:
+        """One that was to be told of something waits no more: its time is over."""
+        for waiting in (self._acknowledgements, self._flush, self._deletions):
+            waiting.let_go()
 
     def when_committed(self, last_offset: int) -> Promise[None]:
         """Promise that every in-sync replica has ``last_offset``; or NOT_LEADER_OR_FOLLOWER."""
