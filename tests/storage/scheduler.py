@@ -1,5 +1,6 @@
 """Time that a test moves by hand, and background work that runs when the test says so."""
 
+import errno
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -16,7 +17,12 @@ class ManualScheduler:
         """How far the wall clock has jumped."""
         self._now = 0.0
         self._timers = TimerQueue()
-        self._background: list[Callable[[], None]] = []
+        self._background: list[tuple[str, Callable[[], None]]] = []
+        self.hung: set[str] = set()
+        """Lanes in which no work ends."""
+        self.has_threads = True
+        self.lanes: list[str] = []
+        """Those of all work so far."""
 
     def wall_ms(self) -> int:
         return self._start_ms + round(self._now * 1000) + self.skew_ms
@@ -32,6 +38,10 @@ class ManualScheduler:
 
     def run_in_background(self, work: Callable[[], T], lane: str = "") -> Promise[T]:
         promise: Promise[T] = Promise()
+        self.lanes.append(lane)
+        if not self.has_threads:
+            self.call_soon(promise.fail, OSError(errno.EAGAIN, "no thread can be started"))
+            return promise
 
         def run() -> None:
             try:
@@ -41,7 +51,7 @@ class ManualScheduler:
             else:
                 promise.fulfil(result)
 
-        self._background.append(run)
+        self._background.append((lane, run))
         return promise
 
     @property
@@ -51,8 +61,9 @@ class ManualScheduler:
 
     def run_background(self) -> None:
         """Run what is in the background now; what it brings on the loop runs with the next step."""
-        work, self._background = self._background, []
-        for run in work:
+        work = [each for each in self._background if each[0] not in self.hung]
+        self._background = [each for each in self._background if each[0] in self.hung]
+        for _, run in work:
             run()
 
     def turn(self) -> None:
@@ -64,7 +75,7 @@ class ManualScheduler:
         end = self._now + seconds
         while True:
             due = self._timers.next_at()
-            if self._background:
+            if any(lane not in self.hung for lane, _ in self._background):
                 self.run_background()
             elif due is not None and due <= end:
                 self._now = max(self._now, due)

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.storage import logs
+from tests.storage import cleaning, logs
 from tests.storage.test_driver import Storage, storage
 
 from ottla.common.errors import ErrorCode
 from ottla.common.topic_partition import TopicPartition
-from ottla.storage.directories import LogUnavailable
+from ottla.storage.directories import LogDirFailed, LogUnavailable
 from ottla.storage.files import OsFilesystem, is_disks
 from ottla.storage.log import Log
 
@@ -278,3 +278,30 @@ assert len(files._reserve) == 4
 
 def test_a_reserve_is_for_what_is_open_for_a_moment(tmp_path: object) -> None:
     subprocess.run([sys.executable, "-c", RESERVE, str(tmp_path)], check=True)
+
+
+def test_a_follower_that_has_written_a_marker_without_its_meaning_goes_no_further() -> None:
+    """The batch is there, the aborted transaction is noted nowhere: it cannot come again."""
+    leader, follower = storage(), storage()
+    source, log = leader.create(), follower.create()
+    begun = logs.batch([b"v"], producer_id=7, producer_epoch=0, sequence=0, transactional=True)
+    logs.append_batch(source, begun)
+    cleaning.end_transaction(source, 7, 0, commit=False)
+    data = source.read_bytes(0, 1 << 20)
+    none_left(follower, lambda operation, path: operation == "open" and ".txnindex" in path)
+    with pytest.raises(LogDirFailed):
+        log.append_as_follower(data, now_ms=logs.NOW)
+    assert log.failure is not None
+    assert follower.manager.online_directories == []
+
+
+def test_a_follower_that_has_written_nothing_goes_on() -> None:
+    leader, follower = storage(), storage()
+    source, log = leader.create(), follower.create()
+    logs.append(source, b"v")
+    none_left(follower, lambda operation, path: operation == "keep open" and ".log" in path)
+    data = source.read_bytes(0, 1 << 20)
+    with pytest.raises(LogUnavailable):
+        log.append_as_follower(data, now_ms=logs.NOW)
+    give_back(follower)
+    assert log.append_as_follower(data, now_ms=logs.NOW).last_offset == 0

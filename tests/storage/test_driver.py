@@ -12,7 +12,7 @@ from ottla.config.broker import BrokerConfig
 from ottla.config.topic import TopicConfig
 from ottla.storage.cleaner_driver import CleanerDriver, CleanerSettings
 from ottla.storage.cleaner_worker import BackgroundWorker
-from ottla.storage.driver import Intervals, StorageDriver
+from ottla.storage.driver import STOP_SECONDS, Intervals, StorageDriver
 from ottla.storage.log import Log
 from ottla.storage.manager import LogManager
 from ottla.testing.files import MemoryFilesystem
@@ -36,6 +36,7 @@ CLEANER = CleanerSettings(
     io_max_bytes_per_second=1e300,
 )
 POINTS = f"{logs.ROOT}/recovery-point-offset-checkpoint"
+MARKER = f"{logs.ROOT}/.kafka_cleanshutdown"
 
 
 class Storage:
@@ -295,3 +296,92 @@ def test_what_is_done_every_so_often_goes_on_after_an_unexpected_error() -> None
     disk.manager.logs_to_flush = find  # type: ignore[method-assign]
     disk.clock.advance(5)
     assert log.recovery_point == 1
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_work_for_which_there_is_no_thread_is_done_later(stopped: bool) -> None:
+    disk = storage(flush_ms=1000)
+    log = disk.create()
+    disk.clock.advance(0.5)
+    logs.append(log, b"a")
+    disk.clock.has_threads = False
+    asked = disk.driver.flush(log)
+    disk.clock.advance(5)
+    assert not asked.done
+    assert log.recovery_point == 0
+    if stopped:
+        ended = disk.driver.stop(broker_epoch=4)
+        disk.clock.advance(2)
+        ended.result()
+        assert disk.files.exists(MARKER)
+        return
+    disk.clock.has_threads = True
+    disk.clock.advance(2)
+    asked.result()
+    assert log.recovery_point == 1
+    disk.clock.advance(5)
+    assert disk.files.read(POINTS) == b"0\n1\ntopic 0 1\n"
+
+
+def test_a_stop_goes_without_a_disk_that_hangs(caplog: pytest.LogCaptureFixture) -> None:
+    disk = storage(flush_ms=0)
+    log = disk.create()
+    disk.clock.advance(0.05)
+    logs.append(log, b"a")
+    disk.clock.hung = {logs.ROOT}
+    disk.driver._flush_due()
+    stopped = disk.driver.stop(broker_epoch=4)
+    disk.clock.advance(STOP_SECONDS - 1)
+    assert not stopped.done
+    changes = disk.files.operations
+    disk.clock.advance(1)
+    stopped.result()
+    # It may still be written to: nothing is written beside that, and it stays locked.
+    assert disk.files.operations == changes
+    assert not disk.files.exists(MARKER)
+    assert disk.files.locks == {f"{logs.ROOT}/.lock"}
+    assert "log directories do not answer, and are not closed" in caplog.messages
+
+
+def test_a_stop_goes_without_a_cleaning_that_hangs() -> None:
+    disk = storage(cleanup_policy="compact", min_cleanable_dirty_ratio=0)
+    log = disk.create()
+    for number in range(20):
+        logs.append(log, bytes(100), timestamp=logs.NOW + number)
+    log.set_high_watermark(log.log_end_offset)
+    disk.clock.advance(0.9)
+    disk.clock.hung = {logs.ROOT}
+    disk.clock.advance(1)
+    assert disk.driver.cleaner.directories == {logs.ROOT}
+    stopped = disk.driver.stop()
+    disk.clock.advance(STOP_SECONDS)
+    stopped.result()
+    assert not disk.files.exists(MARKER)
+
+
+def test_of_a_directory_that_has_failed_nothing_is_removed() -> None:
+    disk = storage()
+    disk.create()
+    disk.manager.delete(logs.TOPIC)
+    disk.clock.advance(0.01)
+    disk.manager.fail_directory(logs.ROOT, OSError(errno.EIO, "input/output error"))
+    touched: list[str] = []
+    disk.files.after = lambda operation, path: touched.append(f"{operation} {path}")
+    disk.clock.advance(30)
+    assert touched == []
+    assert len(disk.manager.removals) == 0
+
+
+def test_what_is_rolled_while_a_flush_is_under_way_is_flushed_behind_it() -> None:
+    disk = storage()
+    first, second = disk.create(0), disk.create(1)
+    disk.clock.advance(0.01)
+    for log in (first, second):
+        logs.append(log, b"a")
+        log.roll(logs.NOW)
+        disk.clock.turn()
+        assert disk.clock.background == 1
+    disk.clock.run_background()
+    assert (first.recovery_point, second.recovery_point) == (1, 0)
+    disk.clock.advance(0)
+    assert second.recovery_point == 1

@@ -9,7 +9,7 @@ from tests.storage.scheduler import ManualScheduler
 from ottla.common.chance import Chance
 from ottla.common.promise import run
 from ottla.common.topic_partition import TopicPartition
-from ottla.storage.loading import LOGS_PER_STEP, Loading
+from ottla.storage.loading import LOGS_PER_STEP, STOP_SECONDS, Loading
 from ottla.storage.manager import LogManager
 from ottla.testing.files import MemoryFilesystem
 
@@ -97,10 +97,41 @@ def test_a_directory_that_fails_meanwhile_is_offline_and_the_other_is_not() -> N
 
 def test_a_stop_waits_for_what_is_under_way_and_begins_nothing() -> None:
     start = Start()
-    stopped: list[None] = []
+    stopped: list[set[str]] = []
     run(start.loading.stop()).when_done(lambda done: stopped.append(done.result()))
     assert stopped == []
     start.clock.run_background()
-    assert stopped == [None]
+    assert stopped == [set()]
     assert start.clock.background == 0
     assert [len(load.logs) for load in start.loads] == [LOGS_PER_STEP, LOGS_PER_STEP]
+
+
+def test_a_directory_that_does_not_answer_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    start = Start()
+    start.clock.hung = {B}
+    start.clock.advance(100)
+    assert not start.done.done
+    told = [each for each in caplog.records if each.getMessage() == "logs are still being opened"]
+    assert [vars(each)["ottla_fields"]["directory"] for each in told] == [B, B, B]
+    start.clock.hung = set()
+    start.clock.advance(0)
+    assert start.is_whole()
+    caplog.clear()
+    start.clock.advance(100)
+    assert not caplog.records
+
+
+def test_a_stop_does_not_wait_for_a_directory_that_does_not_answer() -> None:
+    start = Start()
+    start.clock.hung = {B}
+    stopped = run(start.loading.stop())
+    start.clock.advance(STOP_SECONDS - 1)
+    assert not stopped.done
+    start.clock.advance(1)
+    hanging = stopped.result()
+    assert hanging == {B}
+    start.manager.abandon(hanging)
+    # What hangs may still be writing: nothing else may use its directory in this process.
+    assert start.files.locks == {f"{B}/.lock"}
+    start.clock.advance(100)
+    assert not start.done.done

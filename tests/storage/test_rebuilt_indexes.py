@@ -308,19 +308,7 @@ def test_a_search_of_what_is_truncated_meanwhile_begins_anew() -> None:
 
 def test_a_search_waits_for_no_other_directory() -> None:
     disk = Disk()
-    lanes: list[str] = []
     clock = disk.storage.clock
-    in_background = clock.run_in_background
-
-    class Noted:
-        """The clock, and which lane is asked for."""
-
-        def __getattr__(self, name: str) -> object:
-            return getattr(clock, name)
-
-        def run_in_background(self, work: object, lane: str = "") -> object:
-            lanes.append(lane)
-            return in_background(work, lane)  # type: ignore[arg-type]
-
-    run(disk.log.find_by_time(logs.NOW + 3, Noted()))  # type: ignore[arg-type]
-    assert lanes == [logs.ROOT]
+    clock.lanes.clear()
+    run(disk.log.find_by_time(logs.NOW + 3, clock))
+    assert clock.lanes == [logs.ROOT]

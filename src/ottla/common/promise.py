@@ -86,6 +86,19 @@ def fulfilled(value: T) -> Promise[T]:
     return promise
 
 
+def first_of(*promises: Promise[Any]) -> Promise[None]:
+    """Fulfilled when one of them is settled, whatever with."""
+    first: Promise[None] = Promise()
+
+    def settle(_: Promise[Any]) -> None:
+        if not first.done:
+            first.fulfil(None)
+
+    for promise in promises:
+        promise.when_done(settle)
+    return first
+
+
 def run(coroutine: Coroutine[Any, None, T]) -> Promise[T]:
     """Step ``coroutine`` now; what it awaits must be promises."""
     promise: Promise[T] = Promise()

@@ -422,10 +422,9 @@ class BrokerServer:
 
     async def close_logs(self) -> None:
         """The last of all: the marker that it ended cleanly, with the epoch of this life."""
-        if self._loading is not None:
-            await self._loading.stop()
+        hanging = set() if self._loading is None else await self._loading.stop()
         if self._storage is None:
-            self._logs.abandon()
+            self._logs.abandon(hanging)
         else:
             await self._storage.stop(self._lifecycle.epoch)
 

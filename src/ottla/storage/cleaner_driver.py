@@ -151,6 +151,11 @@ class CleanerDriver:
             await next(iter(self._running.values()))
         self._release_idle()
 
+    @property
+    def directories(self) -> set[str]:
+        """The log directories in which something is under way."""
+        return {each.log.directory.rpartition("/")[0] for each in self._running}
+
     # When
 
     def _look_later(self, delay_ms: int) -> None:

@@ -15,8 +15,9 @@ from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from ottla.common.environment import Cancellable, Scheduler
-from ottla.common.promise import Promise, run
+from ottla.common.promise import Promise, first_of, run
 from ottla.config.broker import BrokerConfig
+from ottla.observability.logging import logger
 from ottla.storage.checkpoints import OffsetCheckpoint, Offsets
 from ottla.storage.cleaner_driver import CleanerDriver
 from ottla.storage.directories import LogDirectory, LogDirFailed
@@ -27,11 +28,15 @@ from ottla.storage.manager import LogManager
 from ottla.storage.removals import Removal
 from ottla.storage.segment import Segment
 
+report = logger(__name__)
+
 LOGS_PER_STEP: Final = 100
 """Logs that retention looks at before others have their turn on the loop."""
 FLUSH_CHECK_MS_MAX: Final = 1000
 """Kafka looks for logs to flush only when told how often; a topic's ``flush.ms`` says enough."""
 
+STOP_SECONDS: Final = 10.0
+"""How long a stop waits for what is under way in the background."""
 RETRY_MS: Final = 1000
 """Before something is tried again for which the process had too little of something."""
 
@@ -109,7 +114,11 @@ class StorageDriver:
         return asked
 
     def stop(self, broker_epoch: int = -1) -> Promise[None]:
-        """Let what is under way finish, then close all logs cleanly."""
+        """Let what is under way finish, then close all logs cleanly.
+
+        A disk that hangs is not waited for long. The next start finds what an unclean stop leaves
+        there; until this process ends, the directory stays locked.
+        """
         self._is_stopped = True
         self._manager.on_work = lambda: None
         for timer in self._timers.values():
@@ -118,10 +127,16 @@ class StorageDriver:
         return run(self._stop(broker_epoch))
 
     async def _stop(self, broker_epoch: int) -> None:
-        await self.cleaner.stop()
-        while self._under_way:
-            await next(iter(self._under_way.values()))
-        self._manager.stop(broker_epoch)
+        overdue: Promise[None] = Promise()
+        timer = self._scheduler.call_later(STOP_SECONDS, overdue.fulfil, None)
+        await first_of(run(self.cleaner.stop()), overdue)
+        while self._under_way and not overdue.done:
+            await first_of(next(iter(self._under_way.values())), overdue)
+        timer.cancel()
+        hanging = self.cleaner.directories | {path for _, path in self._under_way}
+        if hanging:
+            report.error("log directories do not answer, and are not closed", paths=sorted(hanging))
+        self._manager.stop(broker_epoch, hanging)
 
     # On the loop
 
@@ -403,15 +418,34 @@ class StorageDriver:
         finished: Promise[None] = Promise()
         self._under_way[kind, path] = finished
 
+        def begin() -> None:
+            self._scheduler.run_in_background(work, path).when_done(settled)
+
         def settled(promise: Promise[T]) -> None:
+            try:
+                result = promise.result()
+            except OSError as error:  # no thread can be started: it was not begun
+                if self._is_stopped:
+                    end()
+                else:
+                    report.error("work is done later", kind=kind, path=path, reason=str(error))
+                    self._scheduler.call_later(RETRY_MS / 1000, begin)
+                return
+            except BaseException:
+                end()
+                raise
             del self._under_way[kind, path]
             try:
-                done(promise.result())
+                done(result)
             finally:
                 finished.fulfil(None)
                 self._wake()
 
-        self._scheduler.run_in_background(work, path).when_done(settled)
+        def end() -> None:
+            del self._under_way[kind, path]
+            finished.fulfil(None)
+
+        begin()
 
 
 def _latest(log: Log) -> Log:

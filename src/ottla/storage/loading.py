@@ -6,17 +6,18 @@ directory's logs are opened in the background, some at a time; nobody else knows
 are open, and :meth:`~ottla.storage.manager.LogManager.take_loaded` takes them over on the loop.
 
 A process that has too little of something for a moment tries again: nothing that was opened is
-lost by that, and no directory is to blame.
+lost by that, and no directory is to blame. A disk that does not answer is waited for, and named in
+the broker's log; a stop goes without it.
 """
 
 import errno
 from collections.abc import Callable
 from typing import Final
 
-from ottla.common.environment import Scheduler
+from ottla.common.environment import Cancellable, Scheduler
 from ottla.common.errors import CorruptMessage
 from ottla.common.identifiers import METADATA_TOPIC
-from ottla.common.promise import Promise, run
+from ottla.common.promise import Promise, first_of, run
 from ottla.common.topic_partition import TopicPartition
 from ottla.observability.logging import logger
 from ottla.storage.directories import (
@@ -34,6 +35,10 @@ report = logger(__name__)
 LOGS_PER_STEP: Final = 32
 """Logs that are opened before it is asked whether the broker stops."""
 RETRY_SECONDS: Final = 1.0
+WAITING_SECONDS: Final = 30.0
+"""After which it is told, again and again, which directories are waited for."""
+STOP_SECONDS: Final = 10.0
+"""How long a stop waits for what is under way in a directory."""
 
 OpenLog = Callable[[LogDirectory, str, TopicPartition], Log]
 
@@ -110,24 +115,54 @@ class Loading:
         self._scheduler = scheduler
         self._is_stopped = False
         self._done: Promise[None] | None = None
+        self._under_way: dict[str, DirectoryLoad] = {}
+        self._timer: Cancellable | None = None
 
     def run(self) -> Promise[None]:
         """Fulfilled when all logs are open, or when nothing is done any more after a stop."""
+        self._timer = self._scheduler.call_later(WAITING_SECONDS, self._tell, WAITING_SECONDS)
         self._done = run(self._run())
         return self._done
 
-    async def stop(self) -> None:
-        """Open no more, and wait for what is under way: it may be writing."""
+    async def stop(self) -> set[str]:
+        """Open no more, and wait for what is under way: it may be writing.
+
+        The directories that do not answer: they may still be written to.
+        """
         self._is_stopped = True
         if self._done is not None:
-            await self._done
+            overdue: Promise[None] = Promise()
+            timer = self._scheduler.call_later(STOP_SECONDS, overdue.fulfil, None)
+            await first_of(self._done, overdue)
+            timer.cancel()
+        self._end_telling()
+        return set(self._under_way)
+
+    def _tell(self, waited: float) -> None:
+        """A broker that does not come up must say what it waits for."""
+        for path, load in self._under_way.items():
+            report.warning(
+                "logs are still being opened",
+                directory=path,
+                opened=len(load.logs),
+                seconds=round(waited),
+            )
+        waited += WAITING_SECONDS
+        self._timer = self._scheduler.call_later(WAITING_SECONDS, self._tell, waited)
+
+    def _end_telling(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     async def _run(self) -> None:
         for under_way in [run(self._load(load)) for load in self._loads]:
             await under_way
+        self._end_telling()
 
     async def _load(self, load: DirectoryLoad) -> None:
         path = load.directory.path
+        self._under_way[path] = load
         while not load.is_done and not self._is_stopped:
             try:
                 lacking = await self._scheduler.run_in_background(load.step, path)
@@ -138,3 +173,4 @@ class Loading:
                 pause: Promise[None] = Promise()
                 self._scheduler.call_later(RETRY_SECONDS, pause.fulfil, None)
                 await pause
+        del self._under_way[path]

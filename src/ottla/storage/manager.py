@@ -264,9 +264,11 @@ class LogManager:
         logs[log.topic_partition] = longer
         self._retire(shorter)
 
-    def stop(self, broker_epoch: int = -1) -> None:
-        """Close everything so that the next start is a clean one."""
+    def stop(self, broker_epoch: int = -1, hanging: Collection[str] = ()) -> None:
+        """Close everything but what is ``hanging`` so that the next start is a clean one."""
         for directory in self.online_directories:
+            if directory.path in hanging:
+                continue
             try:
                 self._close_logs(self._logs_in(directory))
                 self._write_checkpoints(directory)
@@ -293,12 +295,13 @@ class LogManager:
         for log in logs:
             log.closed()
 
-    def abandon(self) -> None:
-        """End without writing anything, as a crash does."""
+    def abandon(self, hanging: Collection[str] = ()) -> None:
+        """End without writing anything, as a crash does; what is ``hanging`` stays locked."""
         for log in self.all_logs():
             log.abandon()
-        for directory in self._by_path.values():
-            directory.unlock()
+        for path, directory in self._by_path.items():
+            if path not in hanging:
+                directory.unlock()
 
     # Logs
 
