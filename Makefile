@@ -14,6 +14,8 @@ WHEEL = $$(ls "$(CURDIR)"/dist/ottla-*.whl)
 SOURCES := pyproject.toml setup.py $(shell find src -name '*.py' -o -name '*.kafka' -o -path '*/templates/*')
 VENV41 := .venv-spark41
 READY41 := $(VENV41)/.ready
+VENV_DOCS := .venv-docs
+READY_DOCS := $(VENV_DOCS)/.ready
 JOBS ?= 2
 # One order of tests for one commit, so that a green run stays green; `make test SEED=7` shuffles anew.
 SEED ?= 1
@@ -24,7 +26,7 @@ PYTEST_WHEEL = WHEEL_UNDER_TEST="$(WHEEL)" $(WHEEL_BIN)/python -m pytest $(PYTES
 # The simulator runs the same code, and faster to come by: some of its tests change rules of ours.
 INTERPRETED := tests/simulation
 
-.PHONY: help run test test-all test-spark41 wheel check generate bench bench-quick bench-storage bench-cluster bench-spark compile clean peer fix
+.PHONY: help run test test-all test-spark41 wheel check generate bench bench-quick bench-storage bench-cluster bench-spark compile docs clean peer fix
 
 help: ## what there is to make
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -107,11 +109,21 @@ bench-spark: peer $(WHEEL_READY) ## our source and sink of Spark beside spark-sq
 compile: $(READY) ## the hot modules by mypyc, in place; `make clean` undoes it
 	OTTLA_COMPILE=1 $(BIN)/python setup.py --quiet build_ext --inplace
 
+docs: $(READY_DOCS) ## the documents as a site, in build/site; a broken link fails
+	$(VENV_DOCS)/bin/python tools/docs_site.py
+	$(VENV_DOCS)/bin/mkdocs build --strict --quiet
+	@echo build/site/index.html
+
+$(READY_DOCS): pyproject.toml
+	test -x $(VENV_DOCS)/bin/python || $(PYTHON) -m venv $(VENV_DOCS)
+	$(VENV_DOCS)/bin/python -m pip install --quiet "$$($(VENV_DOCS)/bin/python tools/docs_site.py --requirement)"
+	@touch $@
+
 fix: $(READY) ## let ruff mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean: ## remove what was compiled and cached
-	rm -rf build dist $(WHEEL_VENV) .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf build dist $(WHEEL_VENV) $(VENV_DOCS) .mypy_cache .ruff_cache .import_linter_cache
 	find src -name '*.so' -delete
 	find . -name __pycache__ -type d -not -path './.venv*/*' -prune -exec rm -rf {} +

@@ -14,7 +14,7 @@ from typing import Final
 
 from benchmarks.latency import end_to_end
 from benchmarks.measures import CLEANER, COLD_READERS, CPU_PER_GB, MEMORY_LOADED, Figures, Load
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
+from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,

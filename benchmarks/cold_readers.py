@@ -19,7 +19,7 @@ from typing import Final
 from benchmarks.latency import end_to_end
 from benchmarks.measures import COLD_READERS, Figures, Load
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, NewTopic
 from tools.kafka_peer.broker_process import BrokerProcess, ottla
 from tools.kafka_peer.setup import PROJECT
 

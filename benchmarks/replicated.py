@@ -17,7 +17,7 @@ from benchmarks.measures import (
 )
 from benchmarks.throughput import CLIENT_FLAGS, LINGER_MS, TIMEOUT_SECONDS
 from confluent_kafka import KafkaError, Message, Producer
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, NewTopic
 from tools.kafka_peer.broker_process import cpu_seconds, resident_bytes
 from tools.kafka_peer.cluster_process import REPLICAS, ClusterProcess
 from tools.kafka_peer.peer import run_tool

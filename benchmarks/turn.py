@@ -31,7 +31,7 @@ from benchmarks.throughput import (
     produce_java,
     produce_librdkafka,
 )
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, NewTopic
 from tools.kafka_peer.broker_process import BrokerProcess, Program, resident_bytes
 
 SETTINGS: Final = {

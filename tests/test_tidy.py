@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted(
     path
-    for folder in ("src", "tests", "tools", "benchmarks")
+    for folder in ("src", "tests", "tools", "benchmarks", "examples")
     for path in (ROOT / folder).rglob("*.py")
     if "generated" not in path.parts
 )

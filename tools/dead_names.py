@@ -43,7 +43,6 @@ CALLED_BY_OTHERS: Final = frozenset(
 KEPT: Final = frozenset(
     {
         "connection_count",  # what tests see of a server from outside
-        "disconnect",  # Spark's workers keep connections until they end; tests end them before
         "encode_response_header",  # the peer of a client, in tests
         "error_ms",  # goes into a pipeline's state file with the whole object
         "exposition",  # the page of metrics, which no listener serves yet

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import NewTopic
 from tests.integration.admin import admin_client, eventually
 from tests.integration.processes import COMBINED, SEPARATE, Processes
 

@@ -6,7 +6,7 @@ import confluent_kafka
 import kafka
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
+from confluent_kafka.admin import (
     OffsetSpec,
 )
 from tests.integration.admin import admin_client, create_topic

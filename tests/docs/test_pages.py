@@ -1,0 +1,91 @@
+"""The documents are true: their links lead somewhere, their programs run, their lists are whole."""
+
+import re
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from ottla.client.consumer import Consumer
+from ottla.protocol.api import APIS
+from ottla.testing import Broker
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+)
+CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def links(page: Path) -> Iterator[tuple[Path, str]]:
+    """The file and the heading that each link of a page leads to."""
+    for match in LINK.finditer(CODE.sub("", page.read_text("utf-8"))):
+        target = match[1]
+        if not re.match(r"[a-z]+:", target):
+            path, _, anchor = unquote(target).partition("#")
+            yield (page.parent / path).resolve() if path else page, anchor
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", CODE.sub("", page.read_text("utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target, anchor in links(page):
+        assert target.exists(), f"{page.name} leads to {target}"
+        if anchor:
+            assert anchor in anchors(target), f"{page.name} leads to #{anchor} of {target.name}"
+
+
+def test_every_page_is_reached_from_readme() -> None:
+    reached = {ROOT / "README.md"}
+    todo = list(reached)
+    while todo:
+        for target, _ in links(todo.pop()):
+            if target.suffix == ".md" and target not in reached:
+                reached.add(target)
+                todo.append(target)
+    assert [str(page.relative_to(ROOT)) for page in PAGES if page not in reached] == []
+
+
+def test_five_lines_of_readme_produce_a_record() -> None:
+    page = (ROOT / "README.md").read_text("utf-8")
+    first = re.search(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert first is not None
+    with Broker() as broker:
+        program = first[1].replace("127.0.0.1:9092", broker.bootstrap_servers)
+        subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+        with Consumer(broker.bootstrap_servers) as consumer:
+            consumer.assign(dict.fromkeys(consumer.partitions("events"), 0))
+            ((record,),) = consumer.poll(10_000).values()
+    assert (record.key, record.value) == (b"k", b"hello")
+
+
+def test_the_page_of_requests_is_what_a_broker_serves() -> None:
+    page = (ROOT / "docs" / "reference" / "apis.md").read_text()
+    rows = re.findall(r"^\| (\w+) \| (\d+) \| (\d+)(?: to (\d+))? \|$", page, re.MULTILINE)
+    written = {(name, int(key), int(low), int(high or low)) for name, key, low, high in rows}
+    with Broker() as broker:
+        served = {(APIS[key].name, key, low, high) for key, low, high in api_versions(broker)}
+    assert written == served
+
+
+def api_versions(broker: Broker) -> Iterator[tuple[int, int, int]]:
+    """As the oldest client asks: ApiVersions v0 without a client id."""
+    host, _, port = broker.bootstrap_servers.rpartition(":")
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(struct.pack(">ihhih", 10, 18, 0, 7, -1))
+        with connection.makefile("rb") as answer:
+            (size,) = struct.unpack(">i", answer.read(4))
+            data = answer.read(size)
+    correlation_id, error, count = struct.unpack_from(">ihi", data)
+    assert (correlation_id, error) == (7, 0)
+    return struct.iter_unpack(">hhh", data[10 : 10 + 6 * count])
