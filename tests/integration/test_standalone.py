@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
-from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import NewTopic
 from tests.integration.admin import admin_client
 from tools.kafka_peer.broker_process import BrokerProcess, ottla
 
