@@ -1,7 +1,7 @@
 """Fetch on the hot path: what is read, what waits, what is refused, what a session leaves out."""
 
 import pytest
-from tests.handlers.broker import Broker
+from tests.handlers.broker import Broker, Peer
 from tests.replication.states import lead
 
 from ottla.common.buffers import Answer
@@ -83,10 +83,21 @@ def read(answer: Answer, version: int) -> FetchResponse:
     return from_bytes(FetchResponse, data[9 if version >= 12 else 8 :], version)
 
 
-def start(broker: Broker, request: tuple[FetchRequest, int]) -> "Answer | Promise[Answer]":
+def start(
+    broker: Broker, request: tuple[FetchRequest, int], peer: Peer | None = None
+) -> "Answer | Promise[Answer]":
     message, version = request
     frame = memoryview(bytearray(to_bytes(message, version)))
-    return fetch.answer(frame, 0, version, 77, broker.services)
+    return fetch.answer(frame, 0, version, 77, broker.services, peer)
+
+
+def waits(
+    broker: Broker, request: tuple[FetchRequest, int], peer: Peer | None = None
+) -> Promise[Answer]:
+    answer = start(broker, request, peer)
+    assert isinstance(answer, Promise)
+    assert not answer.done
+    return answer
 
 
 def fetched(broker: Broker, request: tuple[FetchRequest, int]) -> FetchResponse:
@@ -291,6 +302,44 @@ def test_a_session_that_is_not_known_is_refused(
 ) -> None:
     answer = fetched(broker, asked(broker, at(0), session=session))
     assert (answer.error_code, answer.session_id, answer.responses) == (code, 0, [])
+
+
+def test_requests_of_a_session_on_one_connection_are_answered_one_after_the_other(
+    broker: Broker,
+) -> None:
+    """As in Kafka, which reads no further before it has answered: each has its own offsets."""
+    peer = Peer()
+    session_id = fetched(broker, asked(broker, at(3), session=(0, 0))).session_id
+    first = waits(broker, asked(broker, session=(session_id, 1), wait_ms=500), peer)
+    second = waits(broker, asked(broker, at(4), session=(session_id, 2), wait_ms=500), peer)
+    third = waits(broker, asked(broker, session=(session_id, 3), wait_ms=500), peer)
+    broker.produce("t")
+    broker.replicas.waiting.finish_ready()
+    found = only(read(first.result(), 18))
+    assert (found.error_code, found.high_watermark, size(found) > 0) == (0, 4, True)
+    broker.scheduler.run_for(0.3)
+    assert not second.done, "its time begins when the first is answered"
+    broker.produce("t")
+    broker.replicas.waiting.finish_ready()
+    found = only(read(second.result(), 18))
+    assert (found.error_code, found.high_watermark, size(found) > 0) == (0, 5, True)
+    assert size(only(read(third.result(), 18))) > 0
+    session = broker.replicas.fetch_sessions.get(session_id)
+    assert session is not None
+    assert session.unanswered is None, "answers are not kept"
+
+
+def test_a_request_that_another_connection_overtakes_is_refused(broker: Broker) -> None:
+    session_id = fetched(broker, asked(broker, at(3), session=(0, 0))).session_id
+    first = waits(broker, asked(broker, session=(session_id, 1), wait_ms=500), Peer())
+    second = start(broker, asked(broker, at(2), session=(session_id, 2), wait_ms=500), Peer())
+    assert not isinstance(second, Promise)
+    assert size(only(read(second, 18))) > 0
+    broker.produce("t")
+    broker.replicas.waiting.finish_ready()
+    refused = read(first.result(), 18)
+    assert refused.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert (refused.session_id, refused.responses) == (session_id, [])
 
 
 def test_a_session_that_lost_count_is_refused(broker: Broker) -> None:

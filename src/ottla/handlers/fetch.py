@@ -18,6 +18,9 @@ flexible, last fetched epoch; v13 topic ids; v14 and v15 replica state (KIP-903)
 (KIP-951); v17 directory ids (KIP-853); v18 the follower's high watermark (KIP-1166).
 """
 
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from ottla.common.buffers import Answer
@@ -65,6 +68,38 @@ def answer(
     request, _ = from_buffer(FetchRequest, bytes(frame), pos, version, ITEMS_MAX)
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         return _refuse(request, version, correlation_id)
+    session = services.replicas.fetch_sessions.get(request.session_id)
+    if session is None:
+        return _answer(request, version, correlation_id, services, peer)
+    before = session.unanswered_of(peer)
+    if before is None:
+        answered = _answer(request, version, correlation_id, services, peer)
+    else:
+        answer_it = partial(_answer, request, version, correlation_id, services, peer)
+        answered = run(_after(before, answer_it))
+        answered.when_done(session.answered)
+    if isinstance(answered, Promise) and not answered.done:
+        session.unanswered = peer, answered
+    return answered
+
+
+async def _after(
+    before: Promise[Answer], answer_it: Callable[[], Answer | Promise[Answer]]
+) -> Answer:
+    """Look at a request when the one before it is answered, as Kafka does on any connection."""
+    with suppress(Exception):  # its connection hears of it
+        await before
+    answered = answer_it()
+    return await answered if isinstance(answered, Promise) else answered
+
+
+def _answer(
+    request: FetchRequest,
+    version: int,
+    correlation_id: int,
+    services: Services,
+    peer: Peer | None,
+) -> Answer | Promise[Answer]:
     sessions = services.replicas.fetch_sessions
     try:
         context = sessions.open(
@@ -77,7 +112,10 @@ def answer(
     fetch = _Fetch(request, context, version, correlation_id, services, peer)
     fetched, size, refused = fetch.read()
     if fetch.remote:
-        return run(fetch.wait_for_remote(fetched))
+        remote = run(fetch.wait_for_remote(fetched))
+        if context.session is not None:
+            remote.when_done(context.session.answered)
+        return remote
     if size >= request.min_bytes or refused or request.max_wait_ms <= 0 or not context.partitions:
         return fetch.encode(fetched)
     if fetch.has_more():
@@ -87,7 +125,7 @@ def answer(
         request.min_bytes - size,
         fetch.places(),
         request.max_wait_ms,
-        lambda: settle_by(waits, lambda: fetch.encode(fetch.read_again())),
+        lambda: fetch.finish(waits),
     )
     return waits
 
@@ -161,6 +199,12 @@ class _Fetch:
         a partition that was read before.
         """
         return any(log.log_end_offset > end for log, end in self._ends)
+
+    def finish(self, waits: Promise[Answer]) -> None:
+        """Answer a request that has waited."""
+        settle_by(waits, lambda: self.encode(self.read_again()))
+        if self._context.session is not None:
+            self._context.session.answered(waits)
 
     def read_again(self) -> Fetched:
         """What is there now that the request has waited."""
@@ -317,6 +361,14 @@ class _Fetch:
     def encode(self, fetched: Fetched) -> Answer:
         context = self._context
         session = context.session
+        if context.is_overtaken:
+            return encode_fetch_response(
+                self._correlation_id,
+                self._version,
+                [],
+                error_code=int(ErrorCode.INVALID_FETCH_SESSION_EPOCH),
+                session_id=context.session_id,
+            )
         topics: list[tuple[TopicKey, list[FetchedPartition]]] = []
         last: TopicKey | None = None
         for asked, read in fetched:

@@ -10,18 +10,23 @@ Rules:
    smaller. The sessions of followers count for more than any others: theirs are larger than every
    consumer's, and take the place of a consumer's of any age.
 3. A session of which nothing is left ends.
+4. A request that another one of its session overtakes is answered INVALID_FETCH_SESSION_EPOCH. On
+   one connection none overtakes: each is looked at when the one before it is answered.
 """
 
 from typing import TypeAlias
 
+from ottla.common.buffers import Answer
 from ottla.common.chance import Chance
 from ottla.common.errors import (
     FetchSessionIdNotFound,
     FetchSessionTopicIdError,
     InvalidFetchSessionEpoch,
 )
+from ottla.common.promise import Promise
 from ottla.protocol.fetch_response import FetchedPartition
 from ottla.protocol.generated.fetch import FetchRequest
+from ottla.replication.evictable_sessions import EvictableSessions
 
 TopicKey: TypeAlias = str | bytes
 """A name up to version 12, a topic id from 13 on."""
@@ -80,10 +85,12 @@ class FetchSession:
     __slots__ = (
         "created",
         "epoch",
+        "is_over",
         "is_privileged",
         "last_used",
         "partitions",
         "session_id",
+        "unanswered",
         "uses_topic_ids",
     )
 
@@ -97,7 +104,21 @@ class FetchSession:
         self.epoch = INITIAL_EPOCH
         self.created = now
         self.last_used = now
+        self.is_over = False
+        """Whether it has ended, or had to make room; a request that came before may be answered."""
+        self.unanswered: tuple[object, Promise[Answer]] | None = None
+        """The last request that has to wait, and the connection that it came by."""
         self.partitions: dict[tuple[TopicKey, int], FetchedFrom] = {}
+
+    def unanswered_of(self, peer: object) -> Promise[Answer] | None:
+        """The last request that came by a connection, if it is still to be answered."""
+        if self.unanswered is None or self.unanswered[0] is not peer:
+            return None
+        return self.unanswered[1]
+
+    def answered(self, request: Promise[Answer]) -> None:
+        if self.unanswered is not None and self.unanswered[1] is request:
+            self.unanswered = None
 
     def update(self, request: FetchRequest) -> None:
         """Take what a request adds, changes and forgets."""
@@ -141,7 +162,7 @@ def _take_partitions(
 class FetchContext:
     """What one request fetches, and how its answer is cut down to what is new."""
 
-    __slots__ = ("incremental", "partitions", "session")
+    __slots__ = ("_epoch", "incremental", "partitions", "session")
 
     def __init__(
         self,
@@ -153,6 +174,12 @@ class FetchContext:
         self.session = session
         self.partitions = partitions
         self.incremental = incremental
+        self._epoch = NO_SESSION if session is None else session.epoch
+
+    @property
+    def is_overtaken(self) -> bool:
+        """Whether another request of the session has come before this one was answered."""
+        return self.incremental and self.session is not None and self.session.epoch != self._epoch
 
     @property
     def session_id(self) -> int:
@@ -165,10 +192,14 @@ class FetchSessions:
         self.eviction_ms = eviction_ms
         self._chance = chance
         self._sessions: dict[int, FetchSession] = {}
+        self._evictable = EvictableSessions()
         self.evictions = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def get(self, session_id: int) -> FetchSession | None:
+        return self._sessions.get(session_id)
 
     def open(self, request: FetchRequest, *, uses_topic_ids: bool, now: float) -> FetchContext:
         """Find out what ``request`` fetches; ApiError when its session is not what it thinks."""
@@ -184,15 +215,20 @@ class FetchSessions:
             raise FetchSessionTopicIdError
         session.last_used = now
         if request.topics or request.forgotten_topics_data:
+            before = len(session.partitions)
             session.update(request)
+            if len(session.partitions) != before:
+                self._evictable.resized(session)
         if not session.partitions:
-            del self._sessions[session.session_id]
+            self._end(session)
             return FetchContext(None, [], incremental=False)
         session.epoch = 1 if epoch == 0x7FFFFFFF else epoch + 1
         return FetchContext(session, list(session.partitions.values()), incremental=True)
 
     def _full(self, request: FetchRequest, *, uses_topic_ids: bool, now: float) -> FetchContext:
-        self._sessions.pop(request.session_id, None)
+        replaced = self._sessions.get(request.session_id)
+        if replaced is not None:
+            self._end(replaced)
         partitions: dict[tuple[TopicKey, int], FetchedFrom] = {}
         _take_partitions(request, partitions, uses_topic_ids=uses_topic_ids)
         session = None
@@ -200,45 +236,44 @@ class FetchSessions:
             # A follower says its id in one place or the other, by the version of its request.
             is_follower = max(request.replica_id, request.replica_state.replica_id) >= 0
             session = self._begin(
-                (is_follower, len(partitions)), uses_topic_ids=uses_topic_ids, now=now
+                partitions, is_follower=is_follower, uses_topic_ids=uses_topic_ids, now=now
             )
-            if session is not None:
-                session.partitions = partitions
         return FetchContext(session, list(partitions.values()), incremental=False)
 
     def _begin(
-        self, worth: tuple[bool, int], *, uses_topic_ids: bool, now: float
+        self,
+        partitions: dict[tuple[TopicKey, int], FetchedFrom],
+        *,
+        is_follower: bool,
+        uses_topic_ids: bool,
+        now: float,
     ) -> FetchSession | None:
+        worth = is_follower, len(partitions)
         if len(self._sessions) >= self.slots and not self._evict(worth, now):
             return None
         session_id = NO_SESSION
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = 1 + self._chance.below(0x7FFFFFFE)
         session = FetchSession(
-            session_id, uses_topic_ids=uses_topic_ids, is_privileged=worth[0], now=now
+            session_id, uses_topic_ids=uses_topic_ids, is_privileged=is_follower, now=now
         )
         session.epoch = 1
+        session.partitions = partitions
         self._sessions[session_id] = session
+        self._evictable.add(session)
         return session
+
+    def _end(self, session: FetchSession) -> None:
+        del self._sessions[session.session_id]
+        session.is_over = True
+        self._evictable.remove(session)
 
     def _evict(self, worth: tuple[bool, int], now: float) -> bool:
         """Make room, if a session is stale or may go and is worth less; tell whether."""
-        if not self._sessions:
+        session = self._evictable.next(worth, now - self.eviction_ms / 1000)
+        if session is None:
             return False
-        horizon = now - self.eviction_ms / 1000
-        stale = min(self._sessions.values(), key=lambda session: session.last_used)
-        if stale.last_used >= horizon:
-            is_follower = worth[0]
-            evictable = [
-                each
-                for each in self._sessions.values()
-                if each.created < horizon or (is_follower and not each.is_privileged)
-            ]
-            if not evictable:
-                return False
-            stale = min(evictable, key=lambda session: session.worth)
-            if stale.worth >= worth:
-                return False
-        del self._sessions[stale.session_id]
+        assert isinstance(session, FetchSession)
+        self._end(session)
         self.evictions += 1
         return True
