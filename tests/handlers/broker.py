@@ -4,20 +4,21 @@
 so that a test sees what a client would see.
 """
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
-from ottla.common.authorization import Client
+from ottla.common.authorization import Client, EverythingAllowed
 from ottla.common.chance import Chance
-from ottla.common.errors import ApiError, ErrorCode
+from ottla.common.errors import ApiError
 from ottla.common.identifiers import UNASSIGNED_DIRECTORY
-from ottla.common.promise import Promise, run
+from ottla.common.promise import Promise
 from ottla.common.topic_partition import TopicPartition
 from ottla.config.broker import BrokerConfig
 from ottla.config.changes import Resource
 from ottla.config.topic import TopicConfig
 from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.contract import Contract, Handler
 from ottla.metadata.brokers import BrokerImage, Endpoint
 from ottla.metadata.features import FeaturesImage
 from ottla.metadata.image import MetadataImage
@@ -91,6 +92,16 @@ class ProducerIdsInOrder:
 
 class Quorum:
     kraft_version = 1
+
+
+class Mistakes:
+    """Where mistakes of ours are told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def exception(self, message: str, **_fields: object) -> None:
+        self.told.append(message)
 
 
 class ControllerHere:
@@ -190,6 +201,7 @@ class Broker:
         self.log_moves = LogMoves(self.logs, self.replicas, self.scheduler, self.filesystem)
         self.controller = ControllerOnOrder()
         self.auto_topics = AutoTopicsNoted()
+        self.mistakes = Mistakes()
         forwarding = ControllerHere()
         self.services = forwarding.local = Services(
             node_id=NODE_ID,
@@ -209,6 +221,8 @@ class Broker:
             auto_topics=self.auto_topics,
             producer_ids=ProducerIdsInOrder(),
             scheduler=self.scheduler,
+            authorizer=EverythingAllowed(),
+            mistakes=self.mistakes,
         )
         self.set_image(
             offset=55,
@@ -287,19 +301,20 @@ class Broker:
         return RequestContext(version=version, peer=peer or Peer(), now_ms=self.scheduler.wall_ms())
 
     def start(
-        self, handler: ModuleType, request: Message, version: int, peer: Peer | None = None
+        self,
+        handler: ModuleType | Contract,
+        request: Message,
+        version: int,
+        peer: Peer | None = None,
     ) -> Promise[Message]:
-        lowest, highest = handler.VERSIONS
-        assert lowest <= version <= highest
+        contract = _contract(handler)
+        assert contract.lowest <= version <= contract.highest
         asked = from_bytes(type(request), to_bytes(request, version), version)
-        coroutine: Coroutine[Any, None, Message] = handler.handle(
-            asked, self.context(version, peer), self.services
-        )
-        return run(coroutine)
+        return contract.start(asked, self.context(version, peer), self.services)
 
     def ask(
         self,
-        handler: ModuleType,
+        handler: ModuleType | Contract,
         request: Message,
         version: int,
         response: type[R],
@@ -311,7 +326,7 @@ class Broker:
 
     def answer(
         self,
-        handler: ModuleType,
+        handler: ModuleType | Contract,
         request: Message,
         promise: Promise[Message],
         version: int,
@@ -320,19 +335,13 @@ class Broker:
         try:
             answered = promise.result()
         except ApiError as error:
-            answered = self.refused(handler, request, error.code, error.message, response)
+            answered = _contract(handler).refuse(request, error, version)
         assert type(answered) is response
         return from_bytes(response, to_bytes(answered, version), version)
 
-    @staticmethod
-    def refused(
-        handler: ModuleType, request: Message, code: ErrorCode, message: str, response: type[R]
-    ) -> Message:
-        refuse = getattr(handler, "refuse", None)
-        if refuse is not None:
-            return cast("Message", refuse(request, code, message))
-        answer: Any = response()
-        answer.error_code = int(code)
-        if hasattr(answer, "error_message"):
-            answer.error_message = message or None
-        return cast("Message", answer)
+
+def _contract(handler: ModuleType | Contract) -> Handler[Any, Any, Any]:
+    """What a module of an API exports."""
+    contract = handler.HANDLER if isinstance(handler, ModuleType) else handler
+    assert isinstance(contract, Handler)
+    return contract

@@ -10,6 +10,7 @@ from ottla.common.errors import ErrorCode
 from ottla.coordinator.group.service import GROUP_METADATA_TOPIC, GroupService
 from ottla.coordinator.group.settings import GroupSettings
 from ottla.handlers import join_group, offset_commit, sync_group
+from ottla.handlers.contract import Contract
 from ottla.protocol.generated.consumer_protocol_subscription import ConsumerProtocolSubscription
 from ottla.protocol.generated.join_group import (
     JoinGroupRequest,
@@ -59,7 +60,7 @@ class GroupBroker(Broker):
 
     def ask(
         self,
-        handler: ModuleType,
+        handler: ModuleType | Contract,
         request: Message,
         version: int,
         response: type[R],

@@ -1,6 +1,5 @@
 """ApiVersions says what the dispatcher serves, to clients of every age."""
 
-from importlib import import_module
 from importlib.resources import files
 
 import pytest
@@ -8,9 +7,9 @@ from tests.handlers.broker import Broker
 
 from ottla.common.errors import ErrorCode
 from ottla.handlers import api_versions
-from ottla.handlers.dispatch import HANDLERS, served
+from ottla.handlers.table import HANDLERS, load, served
 from ottla.metadata.image import MetadataImage
-from ottla.protocol.api import APIS, ApiKey
+from ottla.protocol.api import APIS, BROKER, CONTROLLER, ApiKey
 from ottla.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.message import from_bytes, to_bytes
 
@@ -28,24 +27,23 @@ def test_the_list_is_the_table_of_the_dispatcher(version: int) -> None:
     assert [api.api_key for api in listed] == served(of_controller=False)
 
 
-@pytest.mark.parametrize("key", sorted(HANDLERS))
-def test_each_handler_serves_the_versions_that_are_advertised(key: ApiKey) -> None:
-    module = import_module(f"ottla.handlers.{HANDLERS[key]}")
-    advertised = api_versions._advertised(key)
-    lowest = 0 if key == ApiKey.PRODUCE else module.VERSIONS[0]
-    assert (advertised.min_version, advertised.max_version) == (lowest, module.VERSIONS[1])
-    assert key == module.KEY
-    api = APIS[key]
-    assert api.lowest_version <= module.VERSIONS[0] <= module.VERSIONS[1] <= api.highest_version
+@pytest.mark.parametrize("of_controller", [False, True])
+def test_each_handler_serves_the_versions_that_are_advertised(of_controller: bool) -> None:
+    for key in served(of_controller=of_controller):
+        contract = load(key, of_controller=of_controller)
+        advertised = api_versions._advertised(key)
+        lowest = 0 if key == ApiKey.PRODUCE else contract.lowest
+        assert (advertised.min_version, advertised.max_version) == (lowest, contract.highest)
+        assert contract.key == key
+        assert (CONTROLLER if of_controller else BROKER) in contract.listeners
 
 
 @pytest.mark.parametrize("key", sorted(HANDLERS))
 def test_each_handler_speaks_of_its_versions(key: ApiKey) -> None:
-    module = import_module(f"ottla.handlers.{HANDLERS[key]}")
     # Of the source: a compiled module has no docstring.
     text = (files("ottla.handlers") / f"{HANDLERS[key]}.py").read_text().split('"""')[1]
     assert f"(key {int(key)})" in text
-    assert f"v{module.VERSIONS[1]}" in text
+    assert f"v{APIS[key].highest_stable_version}" in text
 
 
 def test_produce_is_said_to_begin_at_0() -> None:
@@ -99,7 +97,7 @@ def test_a_client_of_the_past_need_not_say_its_name() -> None:
 
 
 def test_a_client_of_the_future_is_told_which_versions_there_are() -> None:
-    answer = api_versions.unsupported(Broker().services)
+    answer = api_versions.unsupported()
     read = from_bytes(ApiVersionsResponse, to_bytes(answer, 0), 0)
     assert read.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert [(a.api_key, a.min_version, a.max_version) for a in read.api_keys] == [(18, 0, 4)]

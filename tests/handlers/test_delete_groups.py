@@ -3,7 +3,7 @@
 import pytest
 from tests.handlers.groups import GroupBroker
 
-from ottla.common.errors import ErrorCode
+from ottla.common.errors import ApiError, ErrorCode
 from ottla.handlers import delete_groups
 from ottla.protocol.generated.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
@@ -25,5 +25,5 @@ def test_empty_groups_are_deleted_and_each_has_its_answer(version: int) -> None:
 
 def test_a_request_that_fails_as_a_whole_fails_for_each_group() -> None:
     request = DeleteGroupsRequest(groups_names=["a"])
-    refused = delete_groups.refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, "")
+    refused = delete_groups.refuse(request, ApiError(), 0)
     assert [(result.group_id, result.error_code) for result in refused.results] == [("a", -1)]

@@ -3,7 +3,7 @@
 import pytest
 from tests.handlers.groups import GroupBroker
 
-from ottla.common.errors import ErrorCode
+from ottla.common.errors import ApiError, ErrorCode
 from ottla.handlers import describe_groups
 from ottla.protocol.generated.describe_groups import (
     DescribeGroupsRequest,
@@ -47,7 +47,7 @@ def test_operations_are_told_on_request_of_groups_that_are_there() -> None:
 
 def test_a_request_that_fails_as_a_whole_fails_for_each_group() -> None:
     request = DescribeGroupsRequest(groups=["a", "b"])
-    refused = describe_groups.refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, "")
+    refused = describe_groups.refuse(request, ApiError(), 0)
     assert [(group.group_id, group.error_code) for group in refused.groups] == [
         ("a", -1),
         ("b", -1),

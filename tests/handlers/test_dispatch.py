@@ -9,7 +9,8 @@ from ottla.common.buffers import Answer
 from ottla.common.errors import ErrorCode, ProtocolViolation
 from ottla.common.promise import Promise
 from ottla.handlers.context import RequestContext
-from ottla.handlers.dispatch import HANDLERS, REQUEST_BYTES_MAX, Dispatcher
+from ottla.handlers.dispatch import REQUEST_BYTES_MAX, BrokerDispatcher
+from ottla.handlers.table import HANDLERS
 from ottla.protocol.api import APIS, ApiKey
 from ottla.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.generated.create_topics import (
@@ -29,21 +30,11 @@ from ottla.protocol.message import from_bytes, to_bytes
 from ottla.protocol.primitives import ITEMS_MAX, uvarint
 
 
-class Mistakes:
-    """Where mistakes of ours are told."""
-
-    def __init__(self) -> None:
-        self.told: list[str] = []
-
-    def exception(self, message: str, **_fields: object) -> None:
-        self.told.append(message)
-
-
 class Dispatched:
     def __init__(self) -> None:
         self.broker = Broker()
-        self.mistakes = Mistakes()
-        self.dispatcher = Dispatcher(self.broker.services, self.mistakes)
+        self.mistakes = self.broker.mistakes
+        self.dispatcher = BrokerDispatcher(self.broker.services)
 
     def send(self, frame: bytes) -> "Answer | Promise[Answer] | None":
         return self.dispatcher.answer(Peer(), memoryview(bytearray(frame)))

@@ -4,7 +4,7 @@ import pytest
 from tests.handlers.broker import Broker, Peer, registered
 from tests.handlers.groups import GroupBroker
 
-from ottla.common.errors import ErrorCode
+from ottla.common.errors import ApiError, ErrorCode
 from ottla.common.promise import Promise
 from ottla.handlers import find_coordinator
 from ottla.protocol.generated.find_coordinator import (
@@ -108,8 +108,6 @@ def test_versions_1_to_3_carry_a_message_beside_the_code() -> None:
 
 @pytest.mark.parametrize("version", [3, 4])
 def test_a_request_that_fails_as_a_whole_fails_for_each_key(version: int) -> None:
-    refused = find_coordinator.refuse(
-        request_of(version, "g"), ErrorCode.UNKNOWN_SERVER_ERROR, "oh"
-    )
+    refused = find_coordinator.refuse(request_of(version, "g"), ApiError("oh"), version)
     one = refused if version < 4 else refused.coordinators[0]
     assert (one.error_code, one.error_message, one.node_id) == (-1, "oh", -1)

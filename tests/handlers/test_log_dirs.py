@@ -5,7 +5,7 @@ import errno
 import pytest
 from tests.handlers.broker import NODE_ID, PATHS, Broker
 
-from ottla.common.errors import ErrorCode
+from ottla.common.errors import ClusterAuthorizationFailed, ErrorCode
 from ottla.common.topic_partition import TopicPartition
 from ottla.handlers import alter_replica_log_dirs, describe_log_dirs
 from ottla.protocol.generated.alter_replica_log_dirs import (
@@ -291,5 +291,5 @@ def test_a_refusal_reaches_every_partition() -> None:
             )
         ]
     )
-    answer = alter_replica_log_dirs.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "")
+    answer = alter_replica_log_dirs.refuse(request, ClusterAuthorizationFailed(), 0)
     assert [p.error_code for p in answer.results[0].partitions] == [31, 31]

@@ -4,7 +4,7 @@ import pytest
 from tests.handlers.groups import PARTITIONS, GroupBroker
 from tests.replication.states import lead
 
-from ottla.common.errors import ErrorCode
+from ottla.common.errors import ApiError, ErrorCode
 from ottla.coordinator.group.service import GROUP_METADATA_TOPIC
 from ottla.handlers import offset_commit, offset_fetch
 from ottla.metadata.topics import TopicsImage
@@ -134,7 +134,7 @@ def test_offsets_of_a_topic_that_is_gone_have_no_id_to_be_named_by(broker: Group
 
 def test_a_request_that_fails_as_a_whole_fails_for_each_group() -> None:
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g")])
-    refused = offset_fetch.refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, "")
+    refused = offset_fetch.refuse(request, ApiError(), 8)
     assert (refused.error_code, refused.groups[0].error_code) == (-1, -1)
 
 

@@ -4,7 +4,7 @@ import pytest
 from tests.handlers.broker import Broker
 from tests.replication.states import lead
 
-from ottla.common.errors import ErrorCode
+from ottla.common.errors import ClusterAuthorizationFailed, ErrorCode
 from ottla.handlers import delete_records, list_offsets, offset_for_leader_epoch
 from ottla.protocol.generated.delete_records import (
     DeleteRecordsPartition,
@@ -346,10 +346,10 @@ def test_a_refusal_of_the_whole_request_reaches_every_partition(broker: Broker) 
     request = DeleteRecordsRequest(
         topics=[DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition()])]
     )
-    answer = delete_records.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "")
+    answer = delete_records.refuse(request, ClusterAuthorizationFailed(), 0)
     assert answer.topics[0].partitions[0].error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     epochs = OffsetForLeaderEpochRequest(
         topics=[OffsetForLeaderTopic(topic="t", partitions=[OffsetForLeaderPartition()])]
     )
-    refused = offset_for_leader_epoch.refuse(epochs, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "")
+    refused = offset_for_leader_epoch.refuse(epochs, ClusterAuthorizationFailed(), 0)
     assert refused.topics[0].partitions[0].end_offset == -1

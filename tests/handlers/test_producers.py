@@ -3,7 +3,7 @@
 import pytest
 from tests.handlers.broker import Broker
 
-from ottla.common.errors import ErrorCode
+from ottla.common.errors import ApiError, ErrorCode
 from ottla.handlers import describe_producers, init_producer_id
 from ottla.protocol.generated.describe_producers import (
     DescribeProducersRequest,
@@ -105,5 +105,5 @@ def test_what_is_no_name_is_told_why() -> None:
 
 def test_a_refusal_reaches_every_partition() -> None:
     request = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0, 1])])
-    answer = describe_producers.refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, "")
+    answer = describe_producers.refuse(request, ApiError(), 0)
     assert [p.error_code for p in answer.topics[0].partitions] == [-1, -1]

@@ -18,9 +18,10 @@ from ottla.handlers import (
     describe_quorum,
     elect_leaders,
     list_partition_reassignments,
-    unregister_broker,
+    passed_on,
     update_features,
 )
+from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -172,7 +173,7 @@ def test_the_controllers_answer_is_the_answer(
 ) -> None:
     broker = Broker()
     broker.controller.answers.append(answer)
-    version = handler.VERSIONS[1]
+    version = handler.HANDLER.highest
     assert broker.ask(handler, request_, version, type(answer)) == answer
     assert broker.controller.asked == [request_]
 
@@ -182,7 +183,7 @@ def test_the_answer_waits_for_the_controller_but_not_longer_than_the_client(
     handler: ModuleType, request_: Message, answer: Message
 ) -> None:
     broker = Broker()
-    version = handler.VERSIONS[1]
+    version = handler.HANDLER.highest
     promise = broker.start(handler, request_, version)
     broker.scheduler.run_for(0.9)
     assert not promise.done
@@ -197,7 +198,7 @@ def test_an_answer_in_time_leaves_no_timer_behind(
     handler: ModuleType, request_: Message, answer: Message
 ) -> None:
     broker = Broker()
-    version = handler.VERSIONS[1]
+    version = handler.HANDLER.highest
     promise = broker.start(handler, request_, version)
     broker.controller.waiting[0].fulfil(answer)
     assert promise.result() == answer
@@ -211,7 +212,7 @@ def test_a_client_that_gives_no_time_gets_nothing_done(
 ) -> None:
     broker = Broker()
     hasty = within(request_, timeout_ms)
-    refused = broker.ask(handler, hasty, handler.VERSIONS[1], type(answer))
+    refused = broker.ask(handler, hasty, handler.HANDLER.highest, type(answer))
     assert codes(refused) == [ErrorCode.REQUEST_TIMED_OUT]
     assert broker.controller.asked == []
 
@@ -222,7 +223,7 @@ def test_where_kafka_does_not_look_at_the_time_that_a_client_gives_neither_do_we
     handler: ModuleType, request_: Message, answer: Message, timeout_ms: int
 ) -> None:
     broker = Broker()
-    version = handler.VERSIONS[1]
+    version = handler.HANDLER.highest
     promise = broker.start(handler, within(request_, timeout_ms), version)
     broker.scheduler.run_for(2.0)
     broker.controller.waiting[0].fulfil(answer)
@@ -235,7 +236,7 @@ def test_without_a_controller_everything_that_was_named_is_refused(
 ) -> None:
     broker = Broker()
     broker.controller.answers.append(NotController())
-    refused = broker.ask(handler, request_, handler.VERSIONS[1], type(answer))
+    refused = broker.ask(handler, request_, handler.HANDLER.highest, type(answer))
     assert codes(refused) == [ErrorCode.NOT_CONTROLLER]
 
 
@@ -336,10 +337,11 @@ def test_a_refused_reassignment_names_each_partition() -> None:
 
 def test_a_broker_is_forgotten_by_the_controller() -> None:
     broker = Broker()
+    handler = passed_on.HANDLERS[ApiKey.UNREGISTER_BROKER]
     request = UnregisterBrokerRequest(broker_id=7)
     broker.controller.answers += [UnregisterBrokerResponse(), NotController("not here")]
-    done = broker.ask(unregister_broker, request, 0, UnregisterBrokerResponse)
+    done = broker.ask(handler, request, 0, UnregisterBrokerResponse)
     assert done == UnregisterBrokerResponse()
-    refused = broker.ask(unregister_broker, request, 0, UnregisterBrokerResponse)
+    refused = broker.ask(handler, request, 0, UnregisterBrokerResponse)
     assert refused.error_code == ErrorCode.NOT_CONTROLLER
     assert broker.controller.asked == [request, request]

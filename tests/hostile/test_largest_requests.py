@@ -7,7 +7,6 @@ cost is bounded too: an answer that takes more per item is made in turns.
 
 import sys
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from struct import pack, unpack_from
 from types import FrameType
 from typing import Any, Final
@@ -15,7 +14,7 @@ from typing import Any, Final
 import pytest
 from tests.hostile.largest import WIDE, Filled, largest
 
-from ottla.handlers.dispatch import CONTROLLER_HANDLERS, HANDLERS, served
+from ottla.handlers.table import served
 from ottla.protocol.api import APIS, ApiKey
 from ottla.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.generated.incremental_alter_configs import (
@@ -168,8 +167,7 @@ def listed() -> list[tuple[ApiKey, str]]:
 def test_no_list_of_a_request_keeps_others_waiting(
     asked: Asked, key: ApiKey, listener: str
 ) -> None:
-    names = CONTROLLER_HANDLERS if listener == "CONTROLLER" else HANDLERS
-    version = import_module(f"ottla.handlers.{names[key]}").VERSIONS[1]
+    version = APIS[key].highest_stable_version
     for filled in largest(APIS[key], version):
         once = asked.cost(filled, ITEMS, listener)
         twice = asked.cost(filled, 2 * ITEMS, listener)

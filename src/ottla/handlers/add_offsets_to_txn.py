@@ -8,20 +8,20 @@ TRANSACTION_ABORTABLE. Clients of version 2 of transactions do not send it (KIP-
 
 from typing import Final
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.common.errors import ApiError
 from ottla.common.topic_partition import TopicPartition
 from ottla.coordinator.group.service import GROUP_METADATA_TOPIC
 from ottla.coordinator.transaction.service import error_of
 from ottla.coordinator.transaction.shard import AddPartitions
 from ottla.handlers.context import RequestContext, Services
-from ottla.protocol.api import ApiKey
+from ottla.handlers.contract import Handler, by_code
+from ottla.handlers.needs import Whole, group_id, transactional_id
 from ottla.protocol.generated.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
 )
 
-KEY: Final = ApiKey.ADD_OFFSETS_TO_TXN
-VERSIONS: Final = (0, 4)
 FENCED_SINCE: Final = 2
 
 
@@ -42,3 +42,14 @@ async def handle(
         code = error_of(error.code, FENCED_SINCE, context.version)
         return AddOffsetsToTxnResponse(error_code=code)
     return AddOffsetsToTxnResponse()
+
+
+HANDLER: Final = Handler(
+    AddOffsetsToTxnRequest,
+    handle,
+    refuse=by_code(AddOffsetsToTxnResponse),
+    needs=[
+        Whole(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id),
+        Whole(Operation.READ, ResourceType.GROUP, group_id),
+    ],
+)

@@ -10,6 +10,7 @@ for brokers: several transactions, which may be verified only (KIP-890); v5 TRAN
 from collections.abc import Iterable
 from typing import Final
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.common.promise import run
 from ottla.common.topic_partition import TopicPartition
@@ -17,8 +18,9 @@ from ottla.coordinator.transaction.markers import Codes
 from ottla.coordinator.transaction.service import error_of
 from ottla.coordinator.transaction.shard import AddPartitions
 from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.contract import Handler
+from ottla.handlers.needs import ByHandler, Effect, Whole
 from ottla.handlers.partitions import exists
-from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -29,8 +31,6 @@ from ottla.protocol.generated.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 
-KEY: Final = ApiKey.ADD_PARTITIONS_TO_TXN
-VERSIONS: Final = (0, 5)
 FENCED_SINCE: Final = 2
 SEVERAL_SINCE: Final = 4
 
@@ -87,12 +87,12 @@ async def _add(
 
 
 def refuse(
-    request: AddPartitionsToTxnRequest, code: ErrorCode, _message: str
+    request: AddPartitionsToTxnRequest, error: ApiError, _version: int
 ) -> AddPartitionsToTxnResponse:
     partitions = _partitions(request.v3_and_below_topics)
     return AddPartitionsToTxnResponse(
-        error_code=code,
-        results_by_topic_v3_and_below=_results(dict.fromkeys(partitions, code)),
+        error_code=error.code,
+        results_by_topic_v3_and_below=_results(dict.fromkeys(partitions, error.code)),
     )
 
 
@@ -108,3 +108,20 @@ def _results(codes: Codes) -> list[AddPartitionsToTxnTopicResult]:
             AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
         )
     return list(results.values())
+
+
+HANDLER: Final = Handler(
+    AddPartitionsToTxnRequest,
+    handle,
+    refuse=refuse,
+    needs=[
+        Whole(
+            Operation.WRITE,
+            ResourceType.TRANSACTIONAL_ID,
+            lambda request: (request.v3_and_below_transactional_id,),
+            until=SEVERAL_SINCE - 1,
+        ),
+        ByHandler(Operation.WRITE, ResourceType.TOPIC, Effect.EACH, until=SEVERAL_SINCE - 1),
+        Whole(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, since=SEVERAL_SINCE),
+    ],
+)

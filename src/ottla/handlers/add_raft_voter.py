@@ -5,15 +5,22 @@ v1 may be answered as soon as the record is written, for a node that asks on its
 
 from typing import Final
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.handlers.context import ControllerServices, RequestContext
-from ottla.protocol.api import ApiKey
+from ottla.handlers.contract import Handler, by_code
+from ottla.handlers.needs import Whole
 from ottla.protocol.generated.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
-
-KEY: Final = ApiKey.ADD_RAFT_VOTER
-VERSIONS: Final = (0, 1)
 
 
 async def handle(
     request: AddRaftVoterRequest, _: RequestContext, services: ControllerServices
 ) -> AddRaftVoterResponse:
     return await services.controller.voter_changes.add(request)
+
+
+HANDLER: Final = Handler(
+    AddRaftVoterRequest,
+    handle,
+    refuse=by_code(AddRaftVoterResponse),
+    needs=[Whole(Operation.ALTER, ResourceType.CLUSTER)],
+)

@@ -8,6 +8,7 @@ v1 as v0; v2 is flexible.
 
 from typing import Final
 
+from ottla.common import authorization as acl
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.config.changes import Operation, Resource
 from ottla.handlers.config_changes import (
@@ -16,17 +17,15 @@ from ottla.handlers.config_changes import (
     check_names_and_values,
     precheck,
 )
+from ottla.handlers.config_needs import each_of_its_kind
 from ottla.handlers.context import NodeServices, RequestContext
-from ottla.protocol.api import ApiKey
+from ottla.handlers.contract import Handler
 from ottla.protocol.generated.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-
-KEY: Final = ApiKey.ALTER_CONFIGS
-VERSIONS: Final = (0, 2)
 
 
 async def handle(
@@ -75,16 +74,29 @@ def _outcome(
     )
 
 
-def refuse(request: AlterConfigsRequest, code: ErrorCode, message: str) -> AlterConfigsResponse:
+def refuse(request: AlterConfigsRequest, error: ApiError, _version: int) -> AlterConfigsResponse:
     """Each resource that was named gets the error."""
     return AlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(
-                error_code=code,
-                error_message=message or None,
+                error_code=error.code,
+                error_message=error.message or None,
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
             )
             for resource in request.resources
         ]
     )
+
+
+HANDLER: Final = Handler(
+    AlterConfigsRequest,
+    handle,
+    refuse=refuse,
+    needs=each_of_its_kind(
+        acl.Operation.ALTER_CONFIGS,
+        lambda request: request.resources,
+        lambda response: response.responses,
+    ),
+    passed_on=False,
+)

@@ -5,19 +5,18 @@ v1 lets the caller forbid that the number of replicas changes by it (KIP-860).
 
 from typing import Final
 
-from ottla.common.errors import ErrorCode
+from ottla.common.authorization import Operation, ResourceType
+from ottla.common.errors import ApiError
 from ottla.handlers.context import ControllerServices, RequestContext
+from ottla.handlers.contract import Handler, client_timeout_ms
 from ottla.handlers.deadlines import within
-from ottla.protocol.api import ApiKey
+from ottla.handlers.needs import Whole
 from ottla.protocol.generated.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-
-KEY: Final = ApiKey.ALTER_PARTITION_REASSIGNMENTS
-VERSIONS: Final = (0, 1)
 
 
 async def handle(
@@ -35,12 +34,12 @@ async def handle(
 
 
 def refuse(
-    request: AlterPartitionReassignmentsRequest, code: ErrorCode, message: str
+    request: AlterPartitionReassignmentsRequest, error: ApiError, _version: int
 ) -> AlterPartitionReassignmentsResponse:
     """Each partition that was named gets the error, and so does the whole."""
-    text = message or None
+    text = error.message or None
     return AlterPartitionReassignmentsResponse(
-        error_code=code,
+        error_code=error.code,
         error_message=text,
         responses=[
             ReassignableTopicResponse(
@@ -48,7 +47,7 @@ def refuse(
                 partitions=[
                     ReassignablePartitionResponse(
                         partition_index=wanted.partition_index,
-                        error_code=code,
+                        error_code=error.code,
                         error_message=text,
                     )
                     for wanted in topic.partitions
@@ -57,3 +56,12 @@ def refuse(
             for topic in request.topics
         ],
     )
+
+
+HANDLER: Final = Handler(
+    AlterPartitionReassignmentsRequest,
+    handle,
+    refuse=refuse,
+    needs=[Whole(Operation.ALTER, ResourceType.CLUSTER)],
+    timeout_ms=client_timeout_ms,
+)

@@ -8,6 +8,7 @@ v1 is the first that is served; v2 is flexible.
 
 from typing import Final
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.common.errors import (
     ApiError,
     ErrorCode,
@@ -18,8 +19,9 @@ from ottla.common.errors import (
 )
 from ottla.common.topic_partition import TopicPartition
 from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.contract import Handler
+from ottla.handlers.needs import Whole
 from ottla.handlers.partitions import exists
-from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
@@ -27,8 +29,6 @@ from ottla.protocol.generated.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 
-KEY: Final = ApiKey.ALTER_REPLICA_LOG_DIRS
-VERSIONS: Final = (1, 2)
 _FUTURE_NAME_MAX: Final = 255
 _FUTURE_NAME_REST: Final = len("-") + len(".") + 32 + len("-future")
 
@@ -76,7 +76,7 @@ def _move(services: Services, topic_partition: TopicPartition, path: str) -> Non
 
 
 def refuse(
-    request: AlterReplicaLogDirsRequest, code: ErrorCode, _message: str
+    request: AlterReplicaLogDirsRequest, error: ApiError, _version: int
 ) -> AlterReplicaLogDirsResponse:
     """Each partition that was named gets the error."""
     return AlterReplicaLogDirsResponse(
@@ -84,7 +84,7 @@ def refuse(
             AlterReplicaLogDirTopicResult(
                 topic_name=topic.name,
                 partitions=[
-                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=error.code)
                     for index in topic.partitions
                 ],
             )
@@ -92,3 +92,11 @@ def refuse(
             for topic in directory.topics
         ]
     )
+
+
+HANDLER: Final = Handler(
+    AlterReplicaLogDirsRequest,
+    handle,
+    refuse=refuse,
+    needs=[Whole(Operation.ALTER, ResourceType.CLUSTER)],
+)

@@ -1,8 +1,9 @@
 """ApiVersions (key 18): what this broker speaks, and which features the cluster has.
 
 It is the first thing that a client asks, so it must be answered whatever the client is: a version
+from ottla.handlers.contract import Handler, by_code
 from the future gets UNSUPPORTED_VERSION in the form of version 0, with the versions of ApiVersions.
-The list is the table in ``dispatch``, nothing more, and loads none of its modules.
+The list is :mod:`table`, nothing more, and loads none of its modules.
 
 Produce is said to begin at 0, though nothing below 3 is served: librdkafka before 2.11 takes a
 broker without version 0 for one that cannot produce.
@@ -17,7 +18,8 @@ from typing import Final
 
 from ottla.common.errors import ErrorCode, InvalidRequest
 from ottla.handlers.context import NodeServices, RequestContext
-from ottla.handlers.dispatch import served
+from ottla.handlers.contract import Handler, by_code
+from ottla.handlers.table import served
 from ottla.metadata.versions import KRAFT_VERSION, METADATA_VERSION, SUPPORTED_FEATURES
 from ottla.protocol.api import APIS, ApiKey
 from ottla.protocol.generated.api_versions import (
@@ -28,8 +30,6 @@ from ottla.protocol.generated.api_versions import (
     SupportedFeatureKey,
 )
 
-KEY: Final = ApiKey.API_VERSIONS
-VERSIONS: Final = (0, 4)
 _CLIENT_SOFTWARE: Final = 3
 _FEATURES_FROM_ZERO: Final = 4
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", re.ASCII)
@@ -82,8 +82,18 @@ def _add_features(response: ApiVersionsResponse, version: int, services: NodeSer
     ]
 
 
-def unsupported(_: NodeServices) -> ApiVersionsResponse:
+def unsupported() -> ApiVersionsResponse:
     """The answer to a version that we do not know: which versions of this API we do know."""
     return ApiVersionsResponse(
-        error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_advertised(KEY)]
+        error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_advertised(ApiKey.API_VERSIONS)]
     )
+
+
+HANDLER: Final = Handler(
+    ApiVersionsRequest,
+    handle,
+    refuse=by_code(ApiVersionsResponse),
+    needs=[],
+    before_authentication=True,
+    unsupported=unsupported,
+)

@@ -3,23 +3,9 @@
 Without an authorizer everybody may do everything, and the answer is all of them, as in Kafka.
 """
 
-from enum import IntEnum
 from typing import Final
 
-
-class Operation(IntEnum):
-    """Operations by Kafka's numbers; a bit of the answer each."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
+from ottla.common.authorization import Operation
 
 
 def bits(*operations: Operation) -> int:

@@ -6,18 +6,17 @@ In v0 nothing says so.
 
 from typing import Final
 
-from ottla.common.errors import ErrorCode
+from ottla.common.authorization import Operation, ResourceType
+from ottla.common.errors import ApiError, ErrorCode
 from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.contract import Handler
 from ottla.handlers.describe_groups import ON_GROUP
-from ottla.protocol.api import ApiKey
+from ottla.handlers.needs import ByHandler, Each, Effect, itself
 from ottla.protocol.generated.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     DescribedGroup,
 )
-
-KEY: Final = ApiKey.CONSUMER_GROUP_DESCRIBE
-VERSIONS: Final = (0, 1)
 
 
 async def handle(
@@ -32,10 +31,28 @@ async def handle(
 
 
 def refuse(
-    request: ConsumerGroupDescribeRequest, code: ErrorCode, _message: str
+    request: ConsumerGroupDescribeRequest, error: ApiError, _version: int
 ) -> ConsumerGroupDescribeResponse:
     return ConsumerGroupDescribeResponse(
         groups=[
-            DescribedGroup(group_id=group_id, error_code=code) for group_id in request.group_ids
+            DescribedGroup(group_id=group_id, error_code=error.code)
+            for group_id in request.group_ids
         ]
     )
+
+
+HANDLER: Final = Handler(
+    ConsumerGroupDescribeRequest,
+    handle,
+    refuse=refuse,
+    needs=[
+        Each(
+            Operation.DESCRIBE,
+            ResourceType.GROUP,
+            lambda request: request.group_ids,
+            itself,
+            lambda response: response.groups,
+        ),
+        ByHandler(Operation.DESCRIBE, ResourceType.TOPIC, Effect.EACH),
+    ],
+)

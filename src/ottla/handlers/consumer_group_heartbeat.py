@@ -9,16 +9,15 @@ member that has none is given one.
 
 from typing import Final
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.coordinator.group.group import Caller
 from ottla.handlers.context import RequestContext, Services
-from ottla.protocol.api import ApiKey
+from ottla.handlers.contract import Handler, by_code
+from ottla.handlers.needs import Whole, group_id
 from ottla.protocol.generated.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-
-KEY: Final = ApiKey.CONSUMER_GROUP_HEARTBEAT
-VERSIONS: Final = (0, 1)
 
 
 async def handle(
@@ -26,3 +25,18 @@ async def handle(
 ) -> ConsumerGroupHeartbeatResponse:
     caller = Caller(context.version, context.client_id or "", context.client_host)
     return await services.groups.consumer_heartbeat(request, caller)
+
+
+HANDLER: Final = Handler(
+    ConsumerGroupHeartbeatRequest,
+    handle,
+    refuse=by_code(ConsumerGroupHeartbeatResponse),
+    needs=[
+        Whole(Operation.READ, ResourceType.GROUP, group_id),
+        Whole(
+            Operation.DESCRIBE,
+            ResourceType.TOPIC,
+            lambda request: request.subscribed_topic_names or (),
+        ),
+    ],
+)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.common.authorization import ANONYMOUS, Principal
+from ottla.common.authorization import ANONYMOUS, Authorizer, Principal
 from ottla.common.environment import Scheduler
 from ottla.common.promise import Promise
 from ottla.config.changes import Resource
@@ -137,14 +137,22 @@ class Forwarding(Protocol):
         ...
 
 
+class Mistakes(Protocol):
+    """Where mistakes of ours are told."""
+
+    def exception(self, message: str, **fields: object) -> None: ...
+
+
 class NodeServices:
     """What handlers ask on any listener."""
 
     __slots__ = (
+        "authorizer",
         "cluster_id",
         "config",
         "controller",
         "metadata",
+        "mistakes",
         "node_id",
         "raft",
         "scheduler",
@@ -161,6 +169,8 @@ class NodeServices:
         controller: "ControllerClient",
         raft: "RaftDriver",
         scheduler: Scheduler,
+        authorizer: Authorizer,
+        mistakes: Mistakes,
     ) -> None:
         self.node_id = node_id
         self.cluster_id = cluster_id
@@ -173,6 +183,8 @@ class NodeServices:
         self.raft = raft
         """This node's part in the quorum."""
         self.scheduler = scheduler
+        self.authorizer = authorizer
+        self.mistakes = mistakes
 
     def layers(self) -> Layers:
         """The node's settings by their origin: its file, all brokers', its own."""
@@ -229,6 +241,8 @@ class Services(NodeServices):
         auto_topics: AutoTopics,
         producer_ids: ProducerIds,
         scheduler: Scheduler,
+        authorizer: Authorizer,
+        mistakes: Mistakes,
         remote_logs: "RemoteLogs | None" = None,
     ) -> None:
         super().__init__(
@@ -239,6 +253,8 @@ class Services(NodeServices):
             controller=controller,
             raft=raft,
             scheduler=scheduler,
+            authorizer=authorizer,
+            mistakes=mistakes,
         )
         self.forwarding = forwarding
         self.replicas = replicas

@@ -5,18 +5,17 @@ v1 as v0; v2 flexible; v3 THROTTLING_QUOTA_EXCEEDED (KIP-599).
 
 from typing import Final
 
-from ottla.common.errors import ErrorCode
+from ottla.common.authorization import Operation, ResourceType
+from ottla.common.errors import ApiError
 from ottla.handlers.context import ControllerServices, RequestContext
+from ottla.handlers.contract import Handler, Quota, client_timeout_ms
 from ottla.handlers.deadlines import within
-from ottla.protocol.api import ApiKey
+from ottla.handlers.needs import Each, its_name
 from ottla.protocol.generated.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
-
-KEY: Final = ApiKey.CREATE_PARTITIONS
-VERSIONS: Final = (0, 3)
 
 
 async def handle(
@@ -30,12 +29,32 @@ async def handle(
 
 
 def refuse(
-    request: CreatePartitionsRequest, code: ErrorCode, message: str
+    request: CreatePartitionsRequest, error: ApiError, _version: int
 ) -> CreatePartitionsResponse:
     """Each topic that was named gets the error."""
     return CreatePartitionsResponse(
         results=[
-            CreatePartitionsTopicResult(name=name, error_code=code, error_message=message or None)
+            CreatePartitionsTopicResult(
+                name=name, error_code=error.code, error_message=error.message or None
+            )
             for name in dict.fromkeys(topic.name for topic in request.topics)
         ]
     )
+
+
+HANDLER: Final = Handler(
+    CreatePartitionsRequest,
+    handle,
+    refuse=refuse,
+    needs=[
+        Each(
+            Operation.ALTER,
+            ResourceType.TOPIC,
+            lambda request: request.topics,
+            its_name,
+            lambda response: response.results,
+        )
+    ],
+    quota=Quota.CONTROLLER_MUTATION,
+    timeout_ms=client_timeout_ms,
+)

@@ -10,18 +10,17 @@ the default number of partitions and replicas (KIP-464); v5 flexible, the settin
 
 from typing import Final
 
-from ottla.common.errors import ErrorCode
+from ottla.common.authorization import Operation, ResourceType
+from ottla.common.errors import ApiError
 from ottla.handlers.context import ControllerServices, RequestContext
+from ottla.handlers.contract import Handler, Quota, client_timeout_ms
 from ottla.handlers.deadlines import within
-from ottla.protocol.api import ApiKey
+from ottla.handlers.needs import ByHandler, Each, Effect, its_name
 from ottla.protocol.generated.create_topics import (
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-
-KEY: Final = ApiKey.CREATE_TOPICS
-VERSIONS: Final = (2, 7)
 
 
 async def handle(
@@ -37,13 +36,33 @@ async def handle(
     return response
 
 
-def refuse(request: CreateTopicsRequest, code: ErrorCode, message: str) -> CreateTopicsResponse:
+def refuse(request: CreateTopicsRequest, error: ApiError, _version: int) -> CreateTopicsResponse:
     """Each topic that was named gets the error."""
     return CreateTopicsResponse(
         topics=[
             CreatableTopicResult(
-                name=name, error_code=code, error_message=message or None, configs=[]
+                name=name, error_code=error.code, error_message=error.message or None, configs=[]
             )
             for name in dict.fromkeys(topic.name for topic in request.topics)
         ]
     )
+
+
+HANDLER: Final = Handler(
+    CreateTopicsRequest,
+    handle,
+    refuse=refuse,
+    needs=[
+        Each(
+            Operation.CREATE,
+            ResourceType.TOPIC,
+            lambda request: request.topics,
+            its_name,
+            lambda response: response.topics,
+            otherwise=((Operation.CREATE, ResourceType.CLUSTER),),
+        ),
+        ByHandler(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, Effect.HIDDEN),
+    ],
+    quota=Quota.CONTROLLER_MUTATION,
+    timeout_ms=client_timeout_ms,
+)

@@ -5,17 +5,16 @@ v1 is as v0; v2 is flexible.
 
 from typing import Final
 
-from ottla.common.errors import ErrorCode
+from ottla.common.authorization import Operation, ResourceType
+from ottla.common.errors import ApiError
 from ottla.handlers.context import RequestContext, Services
-from ottla.protocol.api import ApiKey
+from ottla.handlers.contract import Handler
+from ottla.handlers.needs import Each, itself
 from ottla.protocol.generated.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
-
-KEY: Final = ApiKey.DELETE_GROUPS
-VERSIONS: Final = (0, 2)
 
 
 async def handle(
@@ -24,10 +23,26 @@ async def handle(
     return DeleteGroupsResponse(results=await services.groups.delete(request.groups_names))
 
 
-def refuse(request: DeleteGroupsRequest, code: ErrorCode, _message: str) -> DeleteGroupsResponse:
+def refuse(request: DeleteGroupsRequest, error: ApiError, _version: int) -> DeleteGroupsResponse:
     return DeleteGroupsResponse(
         results=[
-            DeletableGroupResult(group_id=group_id, error_code=code)
+            DeletableGroupResult(group_id=group_id, error_code=error.code)
             for group_id in request.groups_names
         ]
     )
+
+
+HANDLER: Final = Handler(
+    DeleteGroupsRequest,
+    handle,
+    refuse=refuse,
+    needs=[
+        Each(
+            Operation.DELETE,
+            ResourceType.GROUP,
+            lambda request: request.groups_names,
+            itself,
+            lambda response: response.results,
+        )
+    ],
+)

@@ -10,13 +10,15 @@ v1 as v0; v2 is flexible.
 from functools import partial
 from typing import Final
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.common.environment import Scheduler
-from ottla.common.errors import ApiError, ErrorCode, OffsetOutOfRange, PolicyViolation
+from ottla.common.errors import ApiError, OffsetOutOfRange, PolicyViolation
 from ottla.common.promise import Promise
 from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.contract import Handler
 from ottla.handlers.deadlines import until
+from ottla.handlers.needs import Each, its_name
 from ottla.handlers.partitions import led_partition
-from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -26,8 +28,6 @@ from ottla.protocol.generated.delete_records import (
 from ottla.replication.acknowledgements import settle
 from ottla.replication.partition import Partition
 
-KEY: Final = ApiKey.DELETE_RECORDS
-VERSIONS: Final = (0, 2)
 HIGH_WATERMARK: Final = -1
 _NO_WATERMARK: Final = -1
 
@@ -88,7 +88,7 @@ def _when_deleted(
     return outcome
 
 
-def refuse(request: DeleteRecordsRequest, code: ErrorCode, _message: str) -> DeleteRecordsResponse:
+def refuse(request: DeleteRecordsRequest, error: ApiError, _version: int) -> DeleteRecordsResponse:
     """Each partition that was named gets the error."""
     return DeleteRecordsResponse(
         topics=[
@@ -98,7 +98,7 @@ def refuse(request: DeleteRecordsRequest, code: ErrorCode, _message: str) -> Del
                     DeleteRecordsPartitionResult(
                         partition_index=partition.partition_index,
                         low_watermark=_NO_WATERMARK,
-                        error_code=code,
+                        error_code=error.code,
                     )
                     for partition in topic.partitions
                 ],
@@ -106,3 +106,19 @@ def refuse(request: DeleteRecordsRequest, code: ErrorCode, _message: str) -> Del
             for topic in request.topics
         ]
     )
+
+
+HANDLER: Final = Handler(
+    DeleteRecordsRequest,
+    handle,
+    refuse=refuse,
+    needs=[
+        Each(
+            Operation.DELETE,
+            ResourceType.TOPIC,
+            lambda request: request.topics,
+            its_name,
+            lambda response: response.topics,
+        )
+    ],
+)

@@ -7,10 +7,12 @@ by id (KIP-516).
 
 from typing import Final
 
-from ottla.common.errors import ErrorCode, InvalidRequest, TopicDeletionDisabled
+from ottla.common.authorization import Operation, ResourceType
+from ottla.common.errors import ApiError, InvalidRequest, TopicDeletionDisabled
 from ottla.handlers.context import ControllerServices, RequestContext
+from ottla.handlers.contract import Handler, Quota, client_timeout_ms
 from ottla.handlers.deadlines import within
-from ottla.protocol.api import ApiKey
+from ottla.handlers.needs import ByHandler, Each, Effect, its_name_or_id, itself
 from ottla.protocol.generated.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -18,9 +20,8 @@ from ottla.protocol.generated.delete_topics import (
     DeleteTopicState,
 )
 
-KEY: Final = ApiKey.DELETE_TOPICS
-VERSIONS: Final = (1, 6)
 _DELETION_DISABLED: Final = 3
+_BY_ID: Final = 6
 
 
 async def handle(
@@ -37,7 +38,7 @@ async def handle(
     )
 
 
-def refuse(request: DeleteTopicsRequest, code: ErrorCode, message: str) -> DeleteTopicsResponse:
+def refuse(request: DeleteTopicsRequest, error: ApiError, _version: int) -> DeleteTopicsResponse:
     """Each topic that was named gets the error."""
     named = [DeleteTopicState(name=name) for name in request.topic_names] + request.topics
     return DeleteTopicsResponse(
@@ -45,9 +46,39 @@ def refuse(request: DeleteTopicsRequest, code: ErrorCode, message: str) -> Delet
             DeletableTopicResult(
                 name=topic.name,
                 topic_id=topic.topic_id,
-                error_code=code,
-                error_message=message or None,
+                error_code=error.code,
+                error_message=error.message or None,
             )
             for topic in named
         ]
     )
+
+
+HANDLER: Final = Handler(
+    DeleteTopicsRequest,
+    handle,
+    refuse=refuse,
+    needs=[
+        Each(
+            Operation.DELETE,
+            ResourceType.TOPIC,
+            lambda request: request.topic_names,
+            itself,
+            lambda response: response.responses,
+            otherwise=((Operation.DELETE, ResourceType.CLUSTER),),
+            until=_BY_ID - 1,
+        ),
+        Each(
+            Operation.DELETE,
+            ResourceType.TOPIC,
+            lambda request: request.topics,
+            its_name_or_id,
+            lambda response: response.responses,
+            otherwise=((Operation.DELETE, ResourceType.CLUSTER),),
+            since=_BY_ID,
+        ),
+        ByHandler(Operation.DESCRIBE, ResourceType.TOPIC, Effect.HIDDEN, since=_BY_ID),
+    ],
+    quota=Quota.CONTROLLER_MUTATION,
+    timeout_ms=client_timeout_ms,
+)

@@ -10,19 +10,19 @@ brokers on request (KIP-1073).
 
 from typing import Final
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.common.errors import MismatchedEndpointType, UnsupportedEndpointType
 from ottla.handlers.authorized_operations import NOT_ASKED, ON_CLUSTER
 from ottla.handlers.context import NodeServices, RequestContext
+from ottla.handlers.contract import Handler, by_code
 from ottla.handlers.endpoints import addresses, dialled_host, some_alive_broker
-from ottla.protocol.api import ApiKey
+from ottla.handlers.needs import ByHandler, Effect, Whole
 from ottla.protocol.generated.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
 
-KEY: Final = ApiKey.DESCRIBE_CLUSTER
-VERSIONS: Final = (0, 2)
 _BROKER: Final = 1
 _CONTROLLER: Final = 2
 _KINDS: Final = {_BROKER: "BROKER", _CONTROLLER: "CONTROLLER"}
@@ -77,3 +77,14 @@ def _controllers(context: RequestContext, services: NodeServices) -> DescribeClu
         controller_id=services.raft.node.leader_id,
         brokers=found,
     )
+
+
+HANDLER: Final = Handler(
+    DescribeClusterRequest,
+    handle,
+    refuse=by_code(DescribeClusterResponse),
+    needs=[
+        Whole(Operation.ALTER, ResourceType.CLUSTER, at_controller=True),
+        ByHandler(Operation.DESCRIBE, ResourceType.CLUSTER, Effect.HIDDEN),
+    ],
+)

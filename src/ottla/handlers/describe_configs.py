@@ -13,9 +13,9 @@ v1 is the first that is served, and has synonyms and sources; v2 as v1; v3 types
 from collections.abc import Collection, Mapping
 from typing import Final
 
+from ottla.common import authorization as acl
 from ottla.common.errors import (
     ApiError,
-    ErrorCode,
     InvalidRequest,
     UnknownTopicOrPartition,
 )
@@ -30,10 +30,11 @@ from ottla.config.describe import (
 )
 from ottla.config.layers import Source
 from ottla.controller.topic_names import check_topic_name
+from ottla.handlers.config_needs import each_of_its_kind
 from ottla.handlers.context import NodeServices, RequestContext
+from ottla.handlers.contract import Handler
 from ottla.handlers.loggers import log_levels
 from ottla.handlers.turns import in_turns
-from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -44,8 +45,6 @@ from ottla.protocol.generated.describe_configs import (
 )
 from ottla.protocol.primitives import Writer, compact_count, count
 
-KEY: Final = ApiKey.DESCRIBE_CONFIGS
-VERSIONS: Final = (1, 4)
 AT_ONCE: Final = 20
 """Resources that are described in one turn: a few milliseconds."""
 _THROTTLE_TIME_BYTES: Final = 4
@@ -226,17 +225,29 @@ def _shown(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsReso
 
 
 def refuse(
-    request: DescribeConfigsRequest, code: ErrorCode, message: str
+    request: DescribeConfigsRequest, error: ApiError, _version: int
 ) -> DescribeConfigsResponse:
     """Each resource that was named gets the error."""
     return DescribeConfigsResponse(
         results=[
             DescribeConfigsResult(
-                error_code=code,
-                error_message=message,
+                error_code=error.code,
+                error_message=error.message,
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
             )
             for resource in request.resources
         ]
     )
+
+
+HANDLER: Final = Handler(
+    DescribeConfigsRequest,
+    handle,
+    refuse=refuse,
+    needs=each_of_its_kind(
+        acl.Operation.DESCRIBE_CONFIGS,
+        lambda request: request.resources,
+        lambda response: response.results,
+    ),
+)

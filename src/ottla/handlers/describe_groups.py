@@ -7,18 +7,17 @@ v1.
 
 from typing import Final
 
-from ottla.common.errors import ErrorCode
-from ottla.handlers.authorized_operations import Operation, bits
+from ottla.common.authorization import Operation, ResourceType
+from ottla.common.errors import ApiError, ErrorCode
+from ottla.handlers.authorized_operations import bits
 from ottla.handlers.context import RequestContext, Services
-from ottla.protocol.api import ApiKey
+from ottla.handlers.contract import Handler
+from ottla.handlers.needs import Each, itself
 from ottla.protocol.generated.describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-
-KEY: Final = ApiKey.DESCRIBE_GROUPS
-VERSIONS: Final = (0, 6)
 
 ON_GROUP: Final = bits(
     Operation.READ,
@@ -41,8 +40,26 @@ async def handle(
 
 
 def refuse(
-    request: DescribeGroupsRequest, code: ErrorCode, _message: str
+    request: DescribeGroupsRequest, error: ApiError, _version: int
 ) -> DescribeGroupsResponse:
     return DescribeGroupsResponse(
-        groups=[DescribedGroup(group_id=group_id, error_code=code) for group_id in request.groups]
+        groups=[
+            DescribedGroup(group_id=group_id, error_code=error.code) for group_id in request.groups
+        ]
     )
+
+
+HANDLER: Final = Handler(
+    DescribeGroupsRequest,
+    handle,
+    refuse=refuse,
+    needs=[
+        Each(
+            Operation.DESCRIBE,
+            ResourceType.GROUP,
+            lambda request: request.groups,
+            itself,
+            lambda response: response.groups,
+        )
+    ],
+)

@@ -10,10 +10,12 @@ v1 is the first that is served; v2 flexible; v3 an error for all; v4 the sizes o
 from collections.abc import Iterable
 from typing import Final
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.common.errors import ErrorCode
 from ottla.common.topic_partition import TopicPartition
 from ottla.handlers.context import RequestContext, Services
-from ottla.protocol.api import ApiKey
+from ottla.handlers.contract import Handler, by_code
+from ottla.handlers.needs import Whole
 from ottla.protocol.generated.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -24,8 +26,6 @@ from ottla.protocol.generated.describe_log_dirs import (
 from ottla.storage.directories import LogDirectory
 from ottla.storage.log import Log
 
-KEY: Final = ApiKey.DESCRIBE_LOG_DIRS
-VERSIONS: Final = (1, 5)
 ALL: Final = "*"
 """In ``cordoned.log.dirs``: every directory."""
 
@@ -94,3 +94,11 @@ def _lag(future: Log, services: Services) -> int:
     """What a log that is being moved still lacks."""
     current = services.logs.logs.get(future.topic_partition)
     return 0 if current is None else max(0, current.log_end_offset - future.log_end_offset)
+
+
+HANDLER: Final = Handler(
+    DescribeLogDirsRequest,
+    handle,
+    refuse=by_code(DescribeLogDirsResponse),
+    needs=[Whole(Operation.DESCRIBE, ResourceType.CLUSTER)],
+)

@@ -5,11 +5,13 @@ v0 is the only version.
 
 from typing import Final
 
-from ottla.common.errors import ApiError, ErrorCode, UnknownTopicOrPartition
+from ottla.common.authorization import Operation, ResourceType
+from ottla.common.errors import ApiError, UnknownTopicOrPartition
 from ottla.controller.topic_names import check_topic_name
 from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.contract import Handler
+from ottla.handlers.needs import Each, its_name
 from ottla.handlers.partitions import led_partition
-from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -17,9 +19,6 @@ from ottla.protocol.generated.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-
-KEY: Final = ApiKey.DESCRIBE_PRODUCERS
-VERSIONS: Final = (0, 0)
 
 
 async def handle(
@@ -65,7 +64,7 @@ def _partition(services: Services, topic: str, index: int) -> PartitionResponse:
 
 
 def refuse(
-    request: DescribeProducersRequest, code: ErrorCode, message: str
+    request: DescribeProducersRequest, error: ApiError, _version: int
 ) -> DescribeProducersResponse:
     """Each partition that was named gets the error."""
     return DescribeProducersResponse(
@@ -74,7 +73,9 @@ def refuse(
                 name=topic.name,
                 partitions=[
                     PartitionResponse(
-                        partition_index=index, error_code=code, error_message=message or None
+                        partition_index=index,
+                        error_code=error.code,
+                        error_message=error.message or None,
                     )
                     for index in topic.partition_indexes
                 ],
@@ -82,3 +83,19 @@ def refuse(
             for topic in request.topics
         ]
     )
+
+
+HANDLER: Final = Handler(
+    DescribeProducersRequest,
+    handle,
+    refuse=refuse,
+    needs=[
+        Each(
+            Operation.READ,
+            ResourceType.TOPIC,
+            lambda request: request.topics,
+            its_name,
+            lambda response: response.topics,
+        )
+    ],
+)

@@ -6,16 +6,16 @@ the voters' addresses (KIP-853).
 
 from typing import Final
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.common.identifiers import ZERO_UUID
 from ottla.handlers.context import ControllerServices, RequestContext
-from ottla.protocol.api import ApiKey
+from ottla.handlers.contract import Handler, by_code
+from ottla.handlers.needs import Whole
 from ottla.protocol.generated.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
 )
 
-KEY: Final = ApiKey.DESCRIBE_QUORUM
-VERSIONS: Final = (0, 2)
 _DIRECTORY_IDS: Final = 2
 
 
@@ -30,3 +30,11 @@ async def handle(
                 for replica in partition.current_voters + partition.observers:
                     replica.replica_directory_id = ZERO_UUID
     return response
+
+
+HANDLER: Final = Handler(
+    DescribeQuorumRequest,
+    handle,
+    refuse=by_code(DescribeQuorumResponse),
+    needs=[Whole(Operation.DESCRIBE, ResourceType.CLUSTER)],
+)

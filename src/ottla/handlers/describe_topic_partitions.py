@@ -8,13 +8,15 @@ v0 is the only version.
 
 from typing import Final
 
-from ottla.common.errors import ApiError, ErrorCode, InvalidRequest
+from ottla.common.authorization import Operation, ResourceType
+from ottla.common.errors import ApiError, InvalidRequest
 from ottla.handlers.authorized_operations import ON_TOPIC
 from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.contract import Handler
+from ottla.handlers.needs import Each, Hidden, its_name
 from ottla.handlers.topics import INTERNAL_TOPICS, reason_unknown, show_partition
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.topics import TopicImage
-from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -22,9 +24,6 @@ from ottla.protocol.generated.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-
-KEY: Final = ApiKey.DESCRIBE_TOPIC_PARTITIONS
-VERSIONS: Final = (0, 0)
 
 
 async def handle(
@@ -117,12 +116,34 @@ def _shown(
 
 
 def refuse(
-    request: DescribeTopicPartitionsRequest, code: ErrorCode, _message: str
+    request: DescribeTopicPartitionsRequest, error: ApiError, _version: int
 ) -> DescribeTopicPartitionsResponse:
     """Each topic that was asked for gets the error."""
     return DescribeTopicPartitionsResponse(
         topics=[
-            DescribeTopicPartitionsResponseTopic(error_code=code, name=topic.name)
+            DescribeTopicPartitionsResponseTopic(error_code=error.code, name=topic.name)
             for topic in request.topics
         ]
     )
+
+
+HANDLER: Final = Handler(
+    DescribeTopicPartitionsRequest,
+    handle,
+    refuse=refuse,
+    needs=[
+        Each(
+            Operation.DESCRIBE,
+            ResourceType.TOPIC,
+            lambda request: request.topics,
+            its_name,
+            lambda response: response.topics,
+        ),
+        Hidden(
+            Operation.DESCRIBE,
+            ResourceType.TOPIC,
+            lambda response: [response.topics],
+            lambda item: item.name or "",
+        ),
+    ],
+)

@@ -5,18 +5,17 @@ v0 is the only version.
 
 from typing import Final
 
-from ottla.common.errors import ApiError, ErrorCode
+from ottla.common.authorization import Operation, ResourceType
+from ottla.common.errors import ApiError
 from ottla.handlers.context import RequestContext, Services
-from ottla.protocol.api import ApiKey
+from ottla.handlers.contract import Handler
+from ottla.handlers.needs import Each, Hidden, itself
 from ottla.protocol.generated.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     TopicData,
     TransactionState,
 )
-
-KEY: Final = ApiKey.DESCRIBE_TRANSACTIONS
-VERSIONS: Final = (0, 0)
 
 
 async def handle(
@@ -47,11 +46,33 @@ def _describe(transactional_id: str, services: Services) -> TransactionState:
 
 
 def refuse(
-    request: DescribeTransactionsRequest, code: ErrorCode, _message: str
+    request: DescribeTransactionsRequest, error: ApiError, _version: int
 ) -> DescribeTransactionsResponse:
     return DescribeTransactionsResponse(
         transaction_states=[
-            TransactionState(transactional_id=each, error_code=code)
+            TransactionState(transactional_id=each, error_code=error.code)
             for each in request.transactional_ids
         ]
     )
+
+
+HANDLER: Final = Handler(
+    DescribeTransactionsRequest,
+    handle,
+    refuse=refuse,
+    needs=[
+        Each(
+            Operation.DESCRIBE,
+            ResourceType.TRANSACTIONAL_ID,
+            lambda request: request.transactional_ids,
+            itself,
+            lambda response: response.transaction_states,
+        ),
+        Hidden(
+            Operation.DESCRIBE,
+            ResourceType.TOPIC,
+            lambda response: [state.topics for state in response.transaction_states],
+            lambda item: item.topic,
+        ),
+    ],
+)

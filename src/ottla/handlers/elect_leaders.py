@@ -6,10 +6,12 @@ flexible. Without a list of partitions all are meant.
 
 from typing import Final
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.common.errors import ApiError
 from ottla.handlers.context import ControllerServices, RequestContext
+from ottla.handlers.contract import Handler, client_timeout_ms
 from ottla.handlers.deadlines import within
-from ottla.protocol.api import ApiKey
+from ottla.handlers.needs import Whole
 from ottla.protocol.generated.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -17,26 +19,20 @@ from ottla.protocol.generated.elect_leaders import (
     ReplicaElectionResult,
 )
 
-KEY: Final = ApiKey.ELECT_LEADERS
-VERSIONS: Final = (0, 2)
-
 
 async def handle(
-    request: ElectLeadersRequest, context: RequestContext, services: ControllerServices
+    request: ElectLeadersRequest, _context: RequestContext, services: ControllerServices
 ) -> ElectLeadersResponse:
     if request.topic_partitions == []:
         return ElectLeadersResponse()  # nothing to decide: any controller says so
-    try:
-        return await within(
-            services.scheduler,
-            request.timeout_ms,
-            lambda: services.controller.submit(request),
-        )
-    except ApiError as error:
-        return _refused(request, error, context.version)
+    return await within(
+        services.scheduler,
+        request.timeout_ms,
+        lambda: services.controller.submit(request),
+    )
 
 
-def _refused(request: ElectLeadersRequest, error: ApiError, version: int) -> ElectLeadersResponse:
+def refuse(request: ElectLeadersRequest, error: ApiError, version: int) -> ElectLeadersResponse:
     """Each partition that was named gets the error, and from v1 on so does the whole."""
     return ElectLeadersResponse(
         error_code=error.code if version > 0 else 0,
@@ -55,3 +51,12 @@ def _refused(request: ElectLeadersRequest, error: ApiError, version: int) -> Ele
             for topic in request.topic_partitions or ()
         ],
     )
+
+
+HANDLER: Final = Handler(
+    ElectLeadersRequest,
+    handle,
+    refuse=refuse,
+    needs=[Whole(Operation.ALTER, ResourceType.CLUSTER)],
+    timeout_ms=client_timeout_ms,
+)

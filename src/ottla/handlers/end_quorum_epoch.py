@@ -5,16 +5,15 @@ v1 the successors with their directories, and the leader's addresses (KIP-853).
 
 from typing import Final
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.handlers.context import ControllerServices, RequestContext
-from ottla.protocol.api import ApiKey
+from ottla.handlers.contract import Handler, Quota, by_code
+from ottla.handlers.needs import Whole
 from ottla.protocol.generated.end_quorum_epoch import (
     EndQuorumEpochRequest,
     EndQuorumEpochResponse,
 )
 from ottla.raft.replies import Asker
-
-KEY: Final = ApiKey.END_QUORUM_EPOCH
-VERSIONS: Final = (0, 1)
 
 
 async def handle(
@@ -22,3 +21,12 @@ async def handle(
 ) -> EndQuorumEpochResponse:
     asker = Asker(context.version, context.listener_name)
     return services.controller.quorum.end_quorum_epoch(request, asker)
+
+
+HANDLER: Final = Handler(
+    EndQuorumEpochRequest,
+    handle,
+    refuse=by_code(EndQuorumEpochResponse),
+    needs=[Whole(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)],
+    quota=Quota.EXEMPT,
+)

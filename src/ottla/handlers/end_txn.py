@@ -7,15 +7,15 @@ the epoch to go on with.
 
 from typing import Final
 
-from ottla.common.errors import ApiError, ErrorCode
+from ottla.common.authorization import Operation, ResourceType
+from ottla.common.errors import ApiError
 from ottla.coordinator.transaction.ending import EndTransaction
 from ottla.coordinator.transaction.service import error_of
 from ottla.handlers.context import RequestContext, Services
-from ottla.protocol.api import ApiKey
+from ottla.handlers.contract import Handler, by_code
+from ottla.handlers.needs import Whole, transactional_id
 from ottla.protocol.generated.end_txn import EndTxnRequest, EndTxnResponse
 
-KEY: Final = ApiKey.END_TXN
-VERSIONS: Final = (0, 5)
 FENCED_SINCE: Final = 2
 VERSION_2_SINCE: Final = 5
 
@@ -41,5 +41,13 @@ async def handle(
     return EndTxnResponse(producer_id=producer.producer_id, producer_epoch=producer.epoch)
 
 
-def refuse(_request: EndTxnRequest, code: ErrorCode, _message: str) -> EndTxnResponse:
-    return EndTxnResponse(error_code=code)
+def refuse(_request: EndTxnRequest, error: ApiError, _version: int) -> EndTxnResponse:
+    return EndTxnResponse(error_code=error.code)
+
+
+HANDLER: Final = Handler(
+    EndTxnRequest,
+    handle,
+    refuse=by_code(EndTxnResponse),
+    needs=[Whole(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)],
+)

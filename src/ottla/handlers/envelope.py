@@ -3,7 +3,7 @@
 The broker sends on what it got, header and body as they came, and says whose it is and from where;
 the controller answers that request as if the client had dialled it, and puts the whole answer into
 the envelope's. When it is not the active one, only the envelope's error says so, and the broker
-looks for the one that is. :mod:`dispatch` opens envelopes, because it has all handlers.
+looks for the one that is.
 
 There is v0 only.
 """
@@ -11,8 +11,17 @@ There is v0 only.
 from ipaddress import ip_address
 from typing import Final, NamedTuple, TypeVar
 
-from ottla.common.authorization import Client, Principal
-from ottla.common.errors import ApiError, InvalidRequest, ProtocolViolation
+from ottla.common.authorization import Client, Operation, Principal, ResourceType
+from ottla.common.errors import (
+    ApiError,
+    InvalidRequest,
+    ProtocolViolation,
+    UnsupportedVersion,
+)
+from ottla.handlers.context import ControllerServices, RequestContext
+from ottla.handlers.contract import Handler, Quota, by_code
+from ottla.handlers.needs import Whole
+from ottla.handlers.table import load
 from ottla.protocol.api import APIS, ApiKey
 from ottla.protocol.generated.default_principal_data import DefaultPrincipalData
 from ottla.protocol.generated.envelope import EnvelopeRequest, EnvelopeResponse
@@ -26,10 +35,9 @@ from ottla.protocol.primitives import Writer
 
 R = TypeVar("R", bound=Response)
 
-KEY: Final = ApiKey.ENVELOPE
-VERSIONS: Final = (0, 0)
 _PRINCIPAL_VERSION: Final = 0
 _VERSION_BYTES: Final = 2
+_SIZE_BYTES: Final = 4
 _NO_ADDRESS: Final = bytes((127, 0, 0, 1))
 """For a client that has none, in the same process."""
 
@@ -119,3 +127,40 @@ def _principal(data: bytes | None) -> Principal:
         raise ProtocolViolation("a principal in an unknown form")
     found, _ = from_buffer(DefaultPrincipalData, data, _VERSION_BYTES, _PRINCIPAL_VERSION)
     return Principal(found.type, found.name, found.token_authenticated)
+
+
+async def handle(
+    envelope: EnvelopeRequest, context: RequestContext, services: ControllerServices
+) -> EnvelopeResponse:
+    enclosed = unseal(envelope)
+    inner = RequestContext(
+        version=enclosed.version,
+        correlation_id=enclosed.correlation_id,
+        client_id=enclosed.client_id,
+        principal=enclosed.principal,
+        now=context.now,
+        now_ms=context.now_ms,
+        of_controller=True,
+    )
+    inner.listener_name = context.listener_name
+    inner.peer_host = enclosed.client_host
+    handler = load(enclosed.key, of_controller=True)
+    assert isinstance(handler, Handler)  # no API that is passed on goes the hot way
+    if not handler.lowest <= enclosed.version <= handler.highest:
+        raise UnsupportedVersion
+    try:
+        request = handler.decode(envelope.request_data, enclosed.body_at, enclosed.version)
+        response = await handler.decided(request, inner, services)
+        framed = handler.frame(response, inner, services)
+    except ProtocolViolation as violation:
+        raise InvalidRequest(str(violation)) from violation
+    return EnvelopeResponse(response_data=framed[_SIZE_BYTES:])
+
+
+HANDLER: Final = Handler(
+    EnvelopeRequest,
+    handle,
+    refuse=by_code(EnvelopeResponse),
+    needs=[Whole(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)],
+    quota=Quota.EXEMPT,
+)

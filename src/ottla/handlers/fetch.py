@@ -23,6 +23,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.common.buffers import Answer
 from ottla.common.errors import (
     ApiError,
@@ -33,11 +34,13 @@ from ottla.common.errors import (
 )
 from ottla.common.promise import Promise, run, settle_by
 from ottla.handlers.context import Peer, Services
+from ottla.handlers.contract import HotHandler, Quota
 from ottla.handlers.current_leaders import Leaders
 from ottla.handlers.deadlines import until
+from ottla.handlers.needs import ByHandler, Effect
 from ottla.handlers.partitions import missing
 from ottla.handlers.replica_selection import preferred_read_replica
-from ottla.protocol.api import ApiKey
+from ottla.protocol.api import BROKER
 from ottla.protocol.fetch_response import FetchedPartition, NodeEndpoint, encode_fetch_response
 from ottla.protocol.generated.fetch import FetchRequest
 from ottla.protocol.message import from_buffer
@@ -47,8 +50,6 @@ from ottla.replication.partition import READ_COMMITTED, READ_UNCOMMITTED, Partit
 from ottla.replication.waiting import WaitingAt
 from ottla.storage.log import Log
 
-KEY: Final = ApiKey.FETCH
-VERSIONS: Final = (4, 18)
 _FOLLOWER_READS: Final = 11
 _TOPIC_IDS: Final = 13
 _REPLICA_STATE: Final = 15
@@ -406,3 +407,15 @@ def _refuse(request: FetchRequest, version: int, correlation_id: int) -> Answer:
     return encode_fetch_response(
         correlation_id, version, topics, error_code=code, session_id=request.session_id
     )
+
+
+HANDLER: Final = HotHandler(
+    FetchRequest,
+    answer,
+    needs=[
+        ByHandler(Operation.READ, ResourceType.TOPIC, Effect.EACH),
+        ByHandler(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, Effect.EACH),
+    ],
+    quota=Quota.FETCH,
+    listeners=frozenset({BROKER}),
+)

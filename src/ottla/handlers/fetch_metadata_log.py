@@ -7,13 +7,13 @@ so that it hears of a commit at once (KIP-1166).
 
 from typing import Final
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.handlers.context import ControllerServices, RequestContext
-from ottla.protocol.api import ApiKey
+from ottla.handlers.contract import Handler, Quota, by_code
+from ottla.handlers.needs import Whole
+from ottla.protocol.api import CONTROLLER
 from ottla.protocol.generated.fetch import FetchRequest, FetchResponse
 from ottla.raft.replies import Asker
-
-KEY: Final = ApiKey.FETCH
-VERSIONS: Final = (4, 18)
 
 
 async def handle(
@@ -21,3 +21,13 @@ async def handle(
 ) -> FetchResponse:
     asker = Asker(context.version, context.listener_name)
     return await services.controller.quorum.fetch(request, asker)
+
+
+HANDLER: Final = Handler(
+    FetchRequest,
+    handle,
+    refuse=by_code(FetchResponse),
+    needs=[Whole(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)],
+    quota=Quota.EXEMPT,
+    listeners=frozenset({CONTROLLER}),
+)

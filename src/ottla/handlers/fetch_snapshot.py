@@ -5,13 +5,12 @@ v1 the replica's directory and the leader's address (KIP-853).
 
 from typing import Final
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.handlers.context import ControllerServices, RequestContext
-from ottla.protocol.api import ApiKey
+from ottla.handlers.contract import Handler, Quota, by_code
+from ottla.handlers.needs import Whole
 from ottla.protocol.generated.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from ottla.raft.replies import Asker
-
-KEY: Final = ApiKey.FETCH_SNAPSHOT
-VERSIONS: Final = (0, 1)
 
 
 async def handle(
@@ -19,3 +18,12 @@ async def handle(
 ) -> FetchSnapshotResponse:
     asker = Asker(context.version, context.listener_name)
     return services.controller.quorum.fetch_snapshot(request, asker)
+
+
+HANDLER: Final = Handler(
+    FetchSnapshotRequest,
+    handle,
+    refuse=by_code(FetchSnapshotResponse),
+    needs=[Whole(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)],
+    quota=Quota.EXEMPT,
+)

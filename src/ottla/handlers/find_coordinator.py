@@ -8,28 +8,30 @@ at once (KIP-699); v6 knows share groups, which are not served here. v2 is as v1
 error that others return.
 """
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from ottla.common.errors import ErrorCode
+from ottla.common.authorization import CLUSTER_NAME, Operation, ResourceType
+from ottla.common.errors import ApiError, ErrorCode
 from ottla.coordinator.partitioner import partition_of
 from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.contract import Handler
 from ottla.handlers.endpoints import address_of
+from ottla.handlers.needs import Each, Whole, itself
 from ottla.handlers.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
 
-KEY: Final = ApiKey.FIND_COORDINATOR
-VERSIONS: Final = (0, 6)
-
 GROUP: Final = 0
 TRANSACTION: Final = 1
+SHARE: Final = 2
 _TOPICS: Final = {GROUP: CONSUMER_OFFSETS, TRANSACTION: TRANSACTION_STATE}
 
 SEVERAL_KEYS_FROM: Final = 4
+SHARE_FROM: Final = 6
 _MESSAGES: Final = {
     ErrorCode.NONE: "NONE",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
@@ -75,15 +77,17 @@ async def handle(
 
 
 def refuse(
-    request: FindCoordinatorRequest, code: ErrorCode, message: str
+    request: FindCoordinatorRequest, error: ApiError, _version: int
 ) -> FindCoordinatorResponse:
     if not request.coordinator_keys:
         return FindCoordinatorResponse(
-            error_code=code, error_message=message, node_id=-1, host="", port=-1
+            error_code=error.code, error_message=error.message, node_id=-1, host="", port=-1
         )
     return FindCoordinatorResponse(
         coordinators=[
-            Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=message)
+            Coordinator(
+                key=key, node_id=-1, port=-1, error_code=error.code, error_message=error.message
+            )
             for key in request.coordinator_keys
         ]
     )
@@ -115,3 +119,57 @@ def _find(
             if address is not None:
                 return _Found(ErrorCode.NONE, address.node_id, address.host, address.port)
     return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def _key(request: FindCoordinatorRequest, kind: int) -> Iterable[str]:
+    """The only key of versions that have one, if it is of this kind."""
+    return (request.key,) if request.key_type == kind else ()
+
+
+def _keys(request: FindCoordinatorRequest, kind: int) -> list[str]:
+    return request.coordinator_keys if request.key_type == kind else []
+
+
+HANDLER: Final = Handler(
+    FindCoordinatorRequest,
+    handle,
+    refuse=refuse,
+    needs=[
+        Whole(
+            Operation.DESCRIBE,
+            ResourceType.GROUP,
+            lambda request: _key(request, GROUP),
+            until=SEVERAL_KEYS_FROM - 1,
+        ),
+        Whole(
+            Operation.DESCRIBE,
+            ResourceType.TRANSACTIONAL_ID,
+            lambda request: _key(request, TRANSACTION),
+            until=SEVERAL_KEYS_FROM - 1,
+        ),
+        Each(
+            Operation.DESCRIBE,
+            ResourceType.GROUP,
+            lambda request: _keys(request, GROUP),
+            itself,
+            lambda response: response.coordinators,
+            since=SEVERAL_KEYS_FROM,
+        ),
+        Each(
+            Operation.DESCRIBE,
+            ResourceType.TRANSACTIONAL_ID,
+            lambda request: _keys(request, TRANSACTION),
+            itself,
+            lambda response: response.coordinators,
+            since=SEVERAL_KEYS_FROM,
+        ),
+        Each(
+            Operation.CLUSTER_ACTION,
+            ResourceType.CLUSTER,
+            lambda request: _keys(request, SHARE),
+            lambda _key, _image: CLUSTER_NAME,
+            lambda response: response.coordinators,
+            since=SHARE_FROM,
+        ),
+    ],
+)

@@ -9,15 +9,22 @@ as v1.
 
 from typing import Final
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.handlers.context import RequestContext, Services
-from ottla.protocol.api import ApiKey
+from ottla.handlers.contract import Handler, by_code
+from ottla.handlers.needs import Whole, group_id
 from ottla.protocol.generated.heartbeat import HeartbeatRequest, HeartbeatResponse
-
-KEY: Final = ApiKey.HEARTBEAT
-VERSIONS: Final = (0, 4)
 
 
 async def handle(
     request: HeartbeatRequest, _context: RequestContext, services: Services
 ) -> HeartbeatResponse:
     return await services.groups.heartbeat(request)
+
+
+HANDLER: Final = Handler(
+    HeartbeatRequest,
+    handle,
+    refuse=by_code(HeartbeatResponse),
+    needs=[Whole(Operation.READ, ResourceType.GROUP, group_id)],
+)

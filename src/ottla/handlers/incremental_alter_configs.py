@@ -5,6 +5,7 @@ A setting is set, removed, or, if it is a list, appended to or subtracted from. 
 
 from typing import Final
 
+from ottla.common import authorization as acl
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.config.changes import Resource
 from ottla.handlers.config_changes import (
@@ -13,18 +14,16 @@ from ottla.handlers.config_changes import (
     check_names_and_values,
     precheck,
 )
+from ottla.handlers.config_needs import each_of_its_kind
 from ottla.handlers.context import NodeServices, RequestContext
+from ottla.handlers.contract import Handler
 from ottla.handlers.loggers import change_log_levels
-from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-
-KEY: Final = ApiKey.INCREMENTAL_ALTER_CONFIGS
-VERSIONS: Final = (0, 1)
 
 
 async def handle(
@@ -85,17 +84,30 @@ def _outcome(
 
 
 def refuse(
-    request: IncrementalAlterConfigsRequest, code: ErrorCode, message: str
+    request: IncrementalAlterConfigsRequest, error: ApiError, _version: int
 ) -> IncrementalAlterConfigsResponse:
     """Each resource that was named gets the error."""
     return IncrementalAlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(
-                error_code=code,
-                error_message=message or None,
+                error_code=error.code,
+                error_message=error.message or None,
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
             )
             for resource in request.resources
         ]
     )
+
+
+HANDLER: Final = Handler(
+    IncrementalAlterConfigsRequest,
+    handle,
+    refuse=refuse,
+    needs=each_of_its_kind(
+        acl.Operation.ALTER_CONFIGS,
+        lambda request: request.resources,
+        lambda response: response.responses,
+    ),
+    passed_on=False,
+)

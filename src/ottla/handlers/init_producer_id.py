@@ -9,21 +9,22 @@ PRODUCER_FENCED, which older clients know as INVALID_PRODUCER_EPOCH; v5 transact
 (KIP-890). v6 is not stable in Kafka 4.3, and not served: it is for two-phase commit (KIP-939).
 """
 
+from collections.abc import Iterable
 from typing import Final
 
+from ottla.common.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.common.errors import ApiError, ErrorCode, InvalidRequest
 from ottla.coordinator.transaction.initializing import InitProducerId
 from ottla.coordinator.transaction.metadata import ProducerIdAndEpoch
 from ottla.coordinator.transaction.service import error_of
 from ottla.handlers.context import RequestContext, Services
-from ottla.protocol.api import ApiKey
+from ottla.handlers.contract import Handler
+from ottla.handlers.needs import Whole
 from ottla.protocol.generated.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
 
-KEY: Final = ApiKey.INIT_PRODUCER_ID
-VERSIONS: Final = (0, 5)
 _NO_PRODUCER_ID: Final = -1
 _NO_EPOCH: Final = -1
 FENCED_SINCE: Final = 4
@@ -45,14 +46,41 @@ async def handle(
             InitProducerId(request.transactional_id, request.transaction_timeout_ms, expected)
         )
     except ApiError as error:
-        code = error_of(error.code, FENCED_SINCE, context.version)
-        return refuse(request, code, error.message)
+        return _refused(error_of(error.code, FENCED_SINCE, context.version))
     return InitProducerIdResponse(producer_id=producer.producer_id, producer_epoch=producer.epoch)
 
 
 def refuse(
-    _request: InitProducerIdRequest, code: ErrorCode, _message: str
+    _request: InitProducerIdRequest, error: ApiError, _version: int
 ) -> InitProducerIdResponse:
+    return _refused(error.code)
+
+
+def _refused(code: ErrorCode) -> InitProducerIdResponse:
     return InitProducerIdResponse(
         error_code=code, producer_id=_NO_PRODUCER_ID, producer_epoch=_NO_EPOCH
     )
+
+
+def _transactional_id(request: InitProducerIdRequest) -> Iterable[str]:
+    return () if request.transactional_id is None else (request.transactional_id,)
+
+
+def _cluster_if_idempotent(request: InitProducerIdRequest) -> Iterable[str]:
+    return (CLUSTER_NAME,) if request.transactional_id is None else ()
+
+
+HANDLER: Final = Handler(
+    InitProducerIdRequest,
+    handle,
+    refuse=refuse,
+    needs=[
+        Whole(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, _transactional_id),
+        Whole(
+            Operation.IDEMPOTENT_WRITE,
+            ResourceType.CLUSTER,
+            _cluster_if_idempotent,
+            otherwise=((Operation.WRITE, ResourceType.TOPIC),),
+        ),
+    ],
+)

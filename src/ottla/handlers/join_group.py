@@ -10,13 +10,12 @@ people; v9 lets a leader skip the assignment (KIP-814). v3 is as v2.
 
 from typing import Final
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.coordinator.group.group import Caller
 from ottla.handlers.context import RequestContext, Services
-from ottla.protocol.api import ApiKey
+from ottla.handlers.contract import Handler, by_code
+from ottla.handlers.needs import Whole, group_id
 from ottla.protocol.generated.join_group import JoinGroupRequest, JoinGroupResponse
-
-KEY: Final = ApiKey.JOIN_GROUP
-VERSIONS: Final = (0, 9)
 
 _REBALANCE_TIMEOUT_FROM: Final = 1
 _NULL_PROTOCOL_NAME_FROM: Final = 7
@@ -32,3 +31,11 @@ async def handle(
     if response.protocol_name is None and context.version < _NULL_PROTOCOL_NAME_FROM:
         response.protocol_name = ""
     return response
+
+
+HANDLER: Final = Handler(
+    JoinGroupRequest,
+    handle,
+    refuse=by_code(JoinGroupResponse),
+    needs=[Whole(Operation.READ, ResourceType.GROUP, group_id)],
+)

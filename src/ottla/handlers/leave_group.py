@@ -7,18 +7,17 @@ there is one member, and its error is that of the whole. v2 is as v1.
 
 from typing import Final
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.common.errors import ErrorCode, UnknownMemberId
 from ottla.handlers.context import RequestContext, Services
-from ottla.protocol.api import ApiKey
+from ottla.handlers.contract import Handler, by_code
+from ottla.handlers.needs import Whole, group_id
 from ottla.protocol.generated.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberIdentity,
     MemberResponse,
 )
-
-KEY: Final = ApiKey.LEAVE_GROUP
-VERSIONS: Final = (0, 5)
 
 _SEVERAL_MEMBERS_FROM: Final = 3
 
@@ -43,3 +42,11 @@ def _unknown(member: MemberIdentity) -> MemberResponse:
         group_instance_id=member.group_instance_id,
         error_code=ErrorCode.UNKNOWN_MEMBER_ID,
     )
+
+
+HANDLER: Final = Handler(
+    LeaveGroupRequest,
+    handle,
+    refuse=by_code(LeaveGroupResponse),
+    needs=[Whole(Operation.READ, ResourceType.GROUP, group_id)],
+)

@@ -7,19 +7,19 @@ takes the kinds that are wanted; none at all is every kind.
 from collections.abc import Iterable
 from typing import Final
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.common.errors import UnsupportedVersion
 from ottla.config.changes import Resource
 from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.contract import Handler, by_code
+from ottla.handlers.needs import Whole
 from ottla.metadata.image import MetadataImage
-from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
 
-KEY: Final = ApiKey.LIST_CONFIG_RESOURCES
-VERSIONS: Final = (0, 1)
 LISTED: Final = (
     Resource.GROUP,
     Resource.CLIENT_METRICS,
@@ -56,3 +56,11 @@ def _names(kind: Resource, image: MetadataImage) -> Iterable[str]:
             return [str(node_id) for node_id in sorted(image.brokers)]
         case _:
             return sorted(name for resource, name in image.configs if resource == kind)
+
+
+HANDLER: Final = Handler(
+    ListConfigResourcesRequest,
+    handle,
+    refuse=by_code(ListConfigResourcesResponse),
+    needs=[Whole(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)],
+)

@@ -6,12 +6,11 @@ v1 adds the throttle time; v3 is flexible; v4 filters by and shows states (KIP-5
 
 from typing import Final
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.handlers.context import RequestContext, Services
-from ottla.protocol.api import ApiKey
+from ottla.handlers.contract import Handler, by_code
+from ottla.handlers.needs import Hidden
 from ottla.protocol.generated.list_groups import ListGroupsRequest, ListGroupsResponse
-
-KEY: Final = ApiKey.LIST_GROUPS
-VERSIONS: Final = (0, 5)
 
 
 async def handle(
@@ -19,3 +18,19 @@ async def handle(
 ) -> ListGroupsResponse:
     groups = services.groups.list_groups(request.states_filter, request.types_filter)
     return ListGroupsResponse(groups=groups)
+
+
+HANDLER: Final = Handler(
+    ListGroupsRequest,
+    handle,
+    refuse=by_code(ListGroupsResponse),
+    needs=[
+        Hidden(
+            Operation.DESCRIBE,
+            ResourceType.GROUP,
+            lambda response: [response.groups],
+            lambda item: item.group_id,
+            otherwise=((Operation.DESCRIBE, ResourceType.CLUSTER),),
+        )
+    ],
+)

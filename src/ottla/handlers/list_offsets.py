@@ -24,6 +24,7 @@ v1 is the first that is served; v2 isolation level and throttle time; v3 as v2; 
 from collections import Counter
 from typing import Final, NamedTuple
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.common.errors import (
     ApiError,
     ErrorCode,
@@ -33,9 +34,10 @@ from ottla.common.errors import (
 )
 from ottla.common.promise import Promise, fulfilled, run
 from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.contract import Handler
 from ottla.handlers.deadlines import within
+from ottla.handlers.needs import Each, its_name
 from ottla.handlers.partitions import led_partition
-from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -47,8 +49,6 @@ from ottla.replication.partition import READ_COMMITTED, READ_UNCOMMITTED, Partit
 from ottla.storage.log import Log
 from ottla.storage.time_search import TimestampAndOffset
 
-KEY: Final = ApiKey.LIST_OFFSETS
-VERSIONS: Final = (1, 11)
 LATEST: Final = -1
 EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
@@ -133,7 +133,7 @@ def _code(error: ApiError, version: int) -> ErrorCode:
 
 
 def _check_timestamp(timestamp: int, version: int) -> None:
-    if timestamp < 0 and version < _SINCE.get(timestamp, VERSIONS[1] + 1):
+    if timestamp < 0 and version < _SINCE.get(timestamp, version + 1):
         raise UnsupportedVersion
 
 
@@ -247,7 +247,7 @@ def _earliest_epoch(partition: Partition) -> int:
     return first.epoch if first is not None and known else NOTHING
 
 
-def refuse(request: ListOffsetsRequest, code: ErrorCode, _message: str) -> ListOffsetsResponse:
+def refuse(request: ListOffsetsRequest, error: ApiError, _version: int) -> ListOffsetsResponse:
     """Each partition that was asked for gets the error."""
     return ListOffsetsResponse(
         topics=[
@@ -255,7 +255,7 @@ def refuse(request: ListOffsetsRequest, code: ErrorCode, _message: str) -> ListO
                 name=topic.name,
                 partitions=[
                     ListOffsetsPartitionResponse(
-                        partition_index=asked.partition_index, error_code=code
+                        partition_index=asked.partition_index, error_code=error.code
                     )
                     for asked in topic.partitions
                 ],
@@ -263,3 +263,19 @@ def refuse(request: ListOffsetsRequest, code: ErrorCode, _message: str) -> ListO
             for topic in request.topics
         ]
     )
+
+
+HANDLER: Final = Handler(
+    ListOffsetsRequest,
+    handle,
+    refuse=refuse,
+    needs=[
+        Each(
+            Operation.DESCRIBE,
+            ResourceType.TOPIC,
+            lambda request: request.topics,
+            its_name,
+            lambda response: response.topics,
+        )
+    ],
+)

@@ -6,18 +6,17 @@ the request's timeout, however short.
 
 from typing import Final
 
-from ottla.common.errors import ErrorCode
+from ottla.common.authorization import Operation, ResourceType
+from ottla.common.errors import ApiError
 from ottla.handlers.context import ControllerServices, RequestContext
-from ottla.protocol.api import ApiKey
+from ottla.handlers.contract import Handler
+from ottla.handlers.needs import Whole
 from ottla.protocol.generated.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
-
-KEY: Final = ApiKey.LIST_PARTITION_REASSIGNMENTS
-VERSIONS: Final = (0, 0)
 
 
 async def handle(
@@ -31,12 +30,12 @@ async def handle(
 
 
 def refuse(
-    request: ListPartitionReassignmentsRequest, code: ErrorCode, message: str
+    request: ListPartitionReassignmentsRequest, error: ApiError, _version: int
 ) -> ListPartitionReassignmentsResponse:
     """The error is of the whole; the partitions that were named are named again."""
     return ListPartitionReassignmentsResponse(
-        error_code=code,
-        error_message=message or None,
+        error_code=error.code,
+        error_message=error.message or None,
         topics=[
             OngoingTopicReassignment(
                 name=topic.name,
@@ -48,3 +47,11 @@ def refuse(
             for topic in request.topics or ()
         ],
     )
+
+
+HANDLER: Final = Handler(
+    ListPartitionReassignmentsRequest,
+    handle,
+    refuse=refuse,
+    needs=[Whole(Operation.DESCRIBE, ResourceType.CLUSTER)],
+)

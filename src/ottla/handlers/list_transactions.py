@@ -7,19 +7,18 @@ expression (KIP-1152).
 from collections.abc import Callable
 from typing import Final
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.coordinator.group.regex.matcher import Matcher
 from ottla.coordinator.transaction.listing import Filters
 from ottla.coordinator.transaction.state import TransactionState, state_of
 from ottla.handlers.context import RequestContext, Services
-from ottla.protocol.api import ApiKey
+from ottla.handlers.contract import Handler, by_code
+from ottla.handlers.needs import Hidden
 from ottla.protocol.generated.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
 from ottla.protocol.generated.list_transactions import TransactionState as ListedTransaction
-
-KEY: Final = ApiKey.LIST_TRANSACTIONS
-VERSIONS: Final = (0, 2)
 
 
 async def handle(
@@ -57,3 +56,18 @@ def _matcher(pattern: str | None) -> Callable[[str], bool] | None:
     if not pattern:
         return None
     return Matcher(pattern).matches
+
+
+HANDLER: Final = Handler(
+    ListTransactionsRequest,
+    handle,
+    refuse=by_code(ListTransactionsResponse),
+    needs=[
+        Hidden(
+            Operation.DESCRIBE,
+            ResourceType.TRANSACTIONAL_ID,
+            lambda response: [response.transaction_states],
+            lambda item: item.transactional_id,
+        )
+    ],
+)

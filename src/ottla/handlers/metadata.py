@@ -13,15 +13,17 @@ cluster (DescribeCluster has them); v12 topic ids in the request (KIP-516); v13 
 
 from typing import Final
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.common.errors import ApiError, ErrorCode, InvalidRequest
 from ottla.common.identifiers import ZERO_UUID
 from ottla.handlers.authorized_operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
 from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.contract import Handler
 from ottla.handlers.endpoints import addresses, some_alive_broker
+from ottla.handlers.needs import ByHandler, Effect
 from ottla.handlers.topics import INTERNAL_TOPICS, distinct, reason_unknown, show_partition
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.topics import TopicImage
-from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -31,8 +33,6 @@ from ottla.protocol.generated.metadata import (
     MetadataResponseTopic,
 )
 
-KEY: Final = ApiKey.METADATA
-VERSIONS: Final = (0, 13)
 _LISTENER_ERRORS: Final = 6
 _TOPIC_IDS: Final = 12
 
@@ -160,13 +160,33 @@ def _shown(
     )
 
 
-def refuse(request: MetadataRequest, code: ErrorCode, _message: str) -> MetadataResponse:
+def refuse(request: MetadataRequest, error: ApiError, _version: int) -> MetadataResponse:
     """Each topic that was asked for gets the error; v13 has it once more for all."""
     return MetadataResponse(
         controller_id=-1,
-        error_code=code,
+        error_code=error.code,
         topics=[
-            MetadataResponseTopic(error_code=code, name=topic.name or "", topic_id=topic.topic_id)
+            MetadataResponseTopic(
+                error_code=error.code, name=topic.name or "", topic_id=topic.topic_id
+            )
             for topic in request.topics or ()
         ],
     )
+
+
+HANDLER: Final = Handler(
+    MetadataRequest,
+    handle,
+    refuse=refuse,
+    needs=[
+        ByHandler(Operation.DESCRIBE, ResourceType.TOPIC, Effect.EACH),
+        ByHandler(Operation.DESCRIBE, ResourceType.TOPIC, Effect.HIDDEN),
+        ByHandler(
+            Operation.CREATE,
+            ResourceType.TOPIC,
+            Effect.EACH,
+            otherwise=((Operation.CREATE, ResourceType.CLUSTER),),
+        ),
+        ByHandler(Operation.DESCRIBE, ResourceType.CLUSTER, Effect.HIDDEN, since=8, until=10),
+    ],
+)

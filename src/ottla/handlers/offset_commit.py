@@ -11,10 +11,12 @@ retention time.
 from collections.abc import Iterable
 from typing import Final
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.contract import Handler
+from ottla.handlers.needs import Each, Whole, group_id, its_name_or_id
 from ottla.metadata.topics import TopicImage, TopicsImage
-from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -23,9 +25,6 @@ from ottla.protocol.generated.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-
-KEY: Final = ApiKey.OFFSET_COMMIT
-VERSIONS: Final = (2, 10)
 
 TOPIC_IDS_FROM: Final = 10
 
@@ -40,16 +39,16 @@ async def handle(
         try:
             committed = await services.groups.commit_offsets(request, context.version)
         except ApiError as error:
-            committed = refuse(request, error.code, error.message)
+            committed = refuse(request, error, context.version)
         for topic in committed.topics:
             answers.of(topic.name, topic.topic_id).partitions += topic.partitions
     return answers.response
 
 
-def refuse(request: OffsetCommitRequest, code: ErrorCode, _message: str) -> OffsetCommitResponse:
+def refuse(request: OffsetCommitRequest, error: ApiError, _version: int) -> OffsetCommitResponse:
     answers = _Answers()
     for topic in request.topics:
-        answers.refuse(topic, topic.partitions, code)
+        answers.refuse(topic, topic.partitions, error.code)
     return answers.response
 
 
@@ -117,3 +116,20 @@ def _split(
         exists = partition.partition_index in image.partitions
         (present if exists else missing).append(partition)
     return present, missing
+
+
+HANDLER: Final = Handler(
+    OffsetCommitRequest,
+    handle,
+    refuse=refuse,
+    needs=[
+        Whole(Operation.READ, ResourceType.GROUP, group_id),
+        Each(
+            Operation.READ,
+            ResourceType.TOPIC,
+            lambda request: request.topics,
+            its_name_or_id,
+            lambda response: response.topics,
+        ),
+    ],
+)

@@ -6,19 +6,18 @@ is only v0.
 
 from typing import Final
 
-from ottla.common.errors import ErrorCode
+from ottla.common.authorization import Operation, ResourceType
+from ottla.common.errors import ApiError, ErrorCode
 from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.contract import Handler, by_code
+from ottla.handlers.needs import Each, Whole, group_id, its_name
 from ottla.metadata.topics import TopicsImage
-from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-
-KEY: Final = ApiKey.OFFSET_DELETE
-VERSIONS: Final = (0, 0)
 
 
 async def handle(
@@ -64,3 +63,41 @@ def _take_unknown(
             known.append(topic)
     request.topics = known
     return refused
+
+
+def _refuse_partitions(
+    request: OffsetDeleteRequest, error: ApiError, _version: int
+) -> OffsetDeleteResponse:
+    """Each partition that was named gets the error."""
+    return OffsetDeleteResponse(
+        topics=[
+            OffsetDeleteResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetDeleteResponsePartition(
+                        partition_index=each.partition_index, error_code=error.code
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+HANDLER: Final = Handler(
+    OffsetDeleteRequest,
+    handle,
+    refuse=by_code(OffsetDeleteResponse),
+    needs=[
+        Whole(Operation.DELETE, ResourceType.GROUP, group_id),
+        Each(
+            Operation.READ,
+            ResourceType.TOPIC,
+            lambda request: request.topics,
+            its_name,
+            lambda response: response.topics,
+            refuse=_refuse_partitions,
+        ),
+    ],
+)

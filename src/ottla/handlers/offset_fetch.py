@@ -11,14 +11,16 @@ In v1 an error stands with each partition.
 
 from typing import Final
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.common.identifiers import ZERO_UUID
 from ottla.common.promise import run
 from ottla.coordinator.group.records import OffsetAndMetadata
 from ottla.coordinator.group.service import OffsetsAsked, OffsetsFound
 from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.contract import Handler
+from ottla.handlers.needs import ByHandler, Each, Effect, Whole, group_id
 from ottla.metadata.topics import TopicsImage
-from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -30,9 +32,6 @@ from ottla.protocol.generated.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-
-KEY: Final = ApiKey.OFFSET_FETCH
-VERSIONS: Final = (1, 10)
 
 NO_OFFSET: Final = -1
 TOP_LEVEL_ERROR_FROM: Final = 2
@@ -63,11 +62,15 @@ async def handle(
     return OffsetFetchResponse(groups=answers)
 
 
-def refuse(request: OffsetFetchRequest, code: ErrorCode, _message: str) -> OffsetFetchResponse:
+def refuse(request: OffsetFetchRequest, error: ApiError, version: int) -> OffsetFetchResponse:
+    if version < SEVERAL_GROUPS_FROM:
+        only = _only_group(request)
+        refused = OffsetFetchResponseGroup(group_id=only.group_id, error_code=error.code)
+        return _of_one_group(only, refused, version)
     return OffsetFetchResponse(
-        error_code=code,
+        error_code=error.code,
         groups=[
-            OffsetFetchResponseGroup(group_id=group.group_id, error_code=code)
+            OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
             for group in request.groups
         ],
     )
@@ -188,3 +191,23 @@ def _of_one_group(
         for topic in answer.topics
     ]
     return OffsetFetchResponse(topics=topics, error_code=answer.error_code)
+
+
+HANDLER: Final = Handler(
+    OffsetFetchRequest,
+    handle,
+    refuse=refuse,
+    needs=[
+        Whole(Operation.DESCRIBE, ResourceType.GROUP, group_id, until=SEVERAL_GROUPS_FROM - 1),
+        Each(
+            Operation.DESCRIBE,
+            ResourceType.GROUP,
+            lambda request: request.groups,
+            lambda group, _: group.group_id,
+            lambda response: response.groups,
+            since=SEVERAL_GROUPS_FROM,
+        ),
+        ByHandler(Operation.DESCRIBE, ResourceType.TOPIC, Effect.EACH),
+        ByHandler(Operation.DESCRIBE, ResourceType.TOPIC, Effect.HIDDEN),
+    ],
+)

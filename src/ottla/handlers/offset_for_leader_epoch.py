@@ -9,10 +9,12 @@ is flexible.
 
 from typing import Final
 
-from ottla.common.errors import ApiError, ErrorCode
+from ottla.common.authorization import Operation, ResourceType
+from ottla.common.errors import ApiError
 from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.contract import Handler
+from ottla.handlers.needs import Each, its_topic
 from ottla.handlers.partitions import led_partition
-from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -20,9 +22,6 @@ from ottla.protocol.generated.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-
-KEY: Final = ApiKey.OFFSET_FOR_LEADER_EPOCH
-VERSIONS: Final = (2, 4)
 
 
 async def handle(
@@ -51,7 +50,7 @@ def _end(services: Services, topic: str, asked: OffsetForLeaderPartition) -> Epo
 
 
 def refuse(
-    request: OffsetForLeaderEpochRequest, code: ErrorCode, _message: str
+    request: OffsetForLeaderEpochRequest, error: ApiError, _version: int
 ) -> OffsetForLeaderEpochResponse:
     """Each partition that was asked for gets the error."""
     return OffsetForLeaderEpochResponse(
@@ -59,10 +58,27 @@ def refuse(
             OffsetForLeaderTopicResult(
                 topic=topic.topic,
                 partitions=[
-                    EpochEndOffset(error_code=code, partition=asked.partition)
+                    EpochEndOffset(error_code=error.code, partition=asked.partition)
                     for asked in topic.partitions
                 ],
             )
             for topic in request.topics
         ]
     )
+
+
+HANDLER: Final = Handler(
+    OffsetForLeaderEpochRequest,
+    handle,
+    refuse=refuse,
+    needs=[
+        Each(
+            Operation.DESCRIBE,
+            ResourceType.TOPIC,
+            lambda request: request.topics,
+            its_topic,
+            lambda response: response.topics,
+            otherwise=((Operation.CLUSTER_ACTION, ResourceType.CLUSTER),),
+        )
+    ],
+)

@@ -11,6 +11,7 @@ v11 and v12 transactions of version 2 (KIP-890); v13 topic ids (KIP-516).
 from functools import partial
 from typing import Final
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.common.buffers import Answer
 from ottla.common.errors import ApiError
 from ottla.common.promise import Promise
@@ -20,7 +21,9 @@ from ottla.handlers.acknowledged_produce import (
     unacknowledged,
 )
 from ottla.handlers.context import Peer, Services
+from ottla.handlers.contract import HotHandler, Quota
 from ottla.handlers.current_leaders import Leaders
+from ottla.handlers.needs import ByHandler, Effect
 from ottla.handlers.partitions import missing
 from ottla.handlers.produce_outcomes import (
     Outcomes,
@@ -31,14 +34,12 @@ from ottla.handlers.produce_outcomes import (
     reason,
 )
 from ottla.handlers.transactional_produce import Verified, when_verified
-from ottla.protocol.api import ApiKey
+from ottla.protocol.generated.produce import ProduceRequest
 from ottla.protocol.produce_request import ProduceView, read_produce_request
 from ottla.protocol.produce_response import Appended, encode_appended
 from ottla.records.batch import MAGIC, TRANSACTIONAL_BIT
 from ottla.records.validation import ZSTD_FROM_PRODUCE_VERSION, refuse_zstd
 
-KEY: Final = ApiKey.PRODUCE
-VERSIONS: Final = (3, 13)
 _MAGIC: Final = 16
 _ATTRIBUTES: Final = 22
 """Where they stand in a batch; of the attributes, the lower byte."""
@@ -126,3 +127,14 @@ def _append(
             pending or [], unflushed or [], finish_it, services, request, refused=refused
         )
     return finish_it(refused=refused)
+
+
+HANDLER: Final = HotHandler(
+    ProduceRequest,
+    answer,
+    needs=[
+        ByHandler(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, Effect.EACH),
+        ByHandler(Operation.WRITE, ResourceType.TOPIC, Effect.EACH),
+    ],
+    quota=Quota.PRODUCE,
+)

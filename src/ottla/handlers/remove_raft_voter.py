@@ -5,18 +5,25 @@ v0 is the only version.
 
 from typing import Final
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.handlers.context import ControllerServices, RequestContext
-from ottla.protocol.api import ApiKey
+from ottla.handlers.contract import Handler, by_code
+from ottla.handlers.needs import Whole
 from ottla.protocol.generated.remove_raft_voter import (
     RemoveRaftVoterRequest,
     RemoveRaftVoterResponse,
 )
-
-KEY: Final = ApiKey.REMOVE_RAFT_VOTER
-VERSIONS: Final = (0, 0)
 
 
 async def handle(
     request: RemoveRaftVoterRequest, _: RequestContext, services: ControllerServices
 ) -> RemoveRaftVoterResponse:
     return await services.controller.voter_changes.remove(request)
+
+
+HANDLER: Final = Handler(
+    RemoveRaftVoterRequest,
+    handle,
+    refuse=by_code(RemoveRaftVoterResponse),
+    needs=[Whole(Operation.ALTER, ResourceType.CLUSTER)],
+)

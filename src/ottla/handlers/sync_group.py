@@ -8,13 +8,12 @@ names protocol type and name, which must then be there (KIP-559). v2 is as v1.
 
 from typing import Final
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.common.errors import InconsistentGroupProtocol
 from ottla.handlers.context import RequestContext, Services
-from ottla.protocol.api import ApiKey
+from ottla.handlers.contract import Handler, by_code
+from ottla.handlers.needs import Whole, group_id
 from ottla.protocol.generated.sync_group import SyncGroupRequest, SyncGroupResponse
-
-KEY: Final = ApiKey.SYNC_GROUP
-VERSIONS: Final = (0, 5)
 
 _PROTOCOL_FROM: Final = 5
 
@@ -26,3 +25,11 @@ async def handle(
     if context.version >= _PROTOCOL_FROM and not has_protocol:
         raise InconsistentGroupProtocol
     return await services.groups.sync(request)
+
+
+HANDLER: Final = Handler(
+    SyncGroupRequest,
+    handle,
+    refuse=by_code(SyncGroupResponse),
+    needs=[Whole(Operation.READ, ResourceType.GROUP, group_id)],
+)

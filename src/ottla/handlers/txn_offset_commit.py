@@ -7,10 +7,12 @@ transactions: the partition of the group is added to the transaction by the way 
 
 from typing import Final
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.handlers.context import RequestContext, Services
+from ottla.handlers.contract import Handler
+from ottla.handlers.needs import Each, Whole, group_id, its_name, transactional_id
 from ottla.handlers.partitions import exists
-from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -19,9 +21,6 @@ from ottla.protocol.generated.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-
-KEY: Final = ApiKey.TXN_OFFSET_COMMIT
-VERSIONS: Final = (0, 5)
 
 
 async def handle(
@@ -48,7 +47,7 @@ async def handle(
     try:
         committed = await services.groups.commit_transactional_offsets(request, context.version)
     except ApiError as error:
-        committed = refuse(request, error.code, error.message)
+        committed = refuse(request, error, context.version)
     for answered in committed.topics:
         _add(response, answers, answered)
     return response
@@ -68,9 +67,9 @@ def _add(
 
 
 def refuse(
-    request: TxnOffsetCommitRequest, code: ErrorCode, _message: str
+    request: TxnOffsetCommitRequest, error: ApiError, _version: int
 ) -> TxnOffsetCommitResponse:
-    return TxnOffsetCommitResponse(topics=[_refused(topic, code) for topic in request.topics])
+    return TxnOffsetCommitResponse(topics=[_refused(topic, error.code) for topic in request.topics])
 
 
 def _refused(topic: TxnOffsetCommitRequestTopic, code: ErrorCode) -> TxnOffsetCommitResponseTopic:
@@ -83,3 +82,21 @@ def _refused(topic: TxnOffsetCommitRequestTopic, code: ErrorCode) -> TxnOffsetCo
             for partition in topic.partitions
         ],
     )
+
+
+HANDLER: Final = Handler(
+    TxnOffsetCommitRequest,
+    handle,
+    refuse=refuse,
+    needs=[
+        Whole(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id),
+        Whole(Operation.READ, ResourceType.GROUP, group_id),
+        Each(
+            Operation.READ,
+            ResourceType.TOPIC,
+            lambda request: request.topics,
+            its_name,
+            lambda response: response.topics,
+        ),
+    ],
+)

@@ -7,15 +7,15 @@ not look at the request's timeout, however short.
 
 from typing import Final
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.handlers.context import ControllerServices, RequestContext
-from ottla.protocol.api import ApiKey
+from ottla.handlers.contract import Handler, by_code
+from ottla.handlers.needs import Whole
 from ottla.protocol.generated.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
 
-KEY: Final = ApiKey.UPDATE_FEATURES
-VERSIONS: Final = (0, 2)
 _SAFE_DOWNGRADE: Final = 2
 
 
@@ -29,3 +29,11 @@ async def handle(
     response = await services.controller.submit(request)
     response.error_message = response.error_message or None
     return response
+
+
+HANDLER: Final = Handler(
+    UpdateFeaturesRequest,
+    handle,
+    refuse=by_code(UpdateFeaturesResponse),
+    needs=[Whole(Operation.ALTER, ResourceType.CLUSTER)],
+)

@@ -5,18 +5,26 @@ v0 is the only version.
 
 from typing import Final
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.handlers.context import ControllerServices, RequestContext
-from ottla.protocol.api import ApiKey
+from ottla.handlers.contract import Handler, Quota, by_code
+from ottla.handlers.needs import Whole
 from ottla.protocol.generated.update_raft_voter import (
     UpdateRaftVoterRequest,
     UpdateRaftVoterResponse,
 )
-
-KEY: Final = ApiKey.UPDATE_RAFT_VOTER
-VERSIONS: Final = (0, 0)
 
 
 async def handle(
     request: UpdateRaftVoterRequest, context: RequestContext, services: ControllerServices
 ) -> UpdateRaftVoterResponse:
     return services.controller.voter_changes.update(request, context.listener_name)
+
+
+HANDLER: Final = Handler(
+    UpdateRaftVoterRequest,
+    handle,
+    refuse=by_code(UpdateRaftVoterResponse),
+    needs=[Whole(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)],
+    quota=Quota.EXEMPT,
+)

@@ -5,13 +5,12 @@ v1 the directories of both sides and the leader's address (KIP-853); v2 the pre-
 
 from typing import Final
 
+from ottla.common.authorization import Operation, ResourceType
 from ottla.handlers.context import ControllerServices, RequestContext
-from ottla.protocol.api import ApiKey
+from ottla.handlers.contract import Handler, Quota, by_code
+from ottla.handlers.needs import Whole
 from ottla.protocol.generated.vote import VoteRequest, VoteResponse
 from ottla.raft.replies import Asker
-
-KEY: Final = ApiKey.VOTE
-VERSIONS: Final = (0, 2)
 
 
 async def handle(
@@ -19,3 +18,12 @@ async def handle(
 ) -> VoteResponse:
     asker = Asker(context.version, context.listener_name)
     return services.controller.quorum.vote(request, asker)
+
+
+HANDLER: Final = Handler(
+    VoteRequest,
+    handle,
+    refuse=by_code(VoteResponse),
+    needs=[Whole(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)],
+    quota=Quota.EXEMPT,
+)

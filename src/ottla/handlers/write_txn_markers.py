@@ -9,12 +9,14 @@ epoch of a marker is held to be a new one (KIP-1228).
 
 from typing import Final
 
-from ottla.common.errors import ErrorCode
+from ottla.common.authorization import Operation, ResourceType
+from ottla.common.errors import ApiError
 from ottla.common.topic_partition import TopicPartition
 from ottla.coordinator.outside import EndTransactionMarker
 from ottla.coordinator.transaction.markers import Codes
 from ottla.handlers.context import RequestContext, Services
-from ottla.protocol.api import ApiKey
+from ottla.handlers.contract import Handler, Quota
+from ottla.handlers.needs import Whole
 from ottla.protocol.generated.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -23,9 +25,6 @@ from ottla.protocol.generated.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-
-KEY: Final = ApiKey.WRITE_TXN_MARKERS
-VERSIONS: Final = (1, 2)
 
 
 async def handle(
@@ -51,11 +50,11 @@ def _marker(asked: WritableTxnMarker) -> EndTransactionMarker:
 
 
 def refuse(
-    request: WriteTxnMarkersRequest, code: ErrorCode, _message: str
+    request: WriteTxnMarkersRequest, error: ApiError, _version: int
 ) -> WriteTxnMarkersResponse:
     return WriteTxnMarkersResponse(
         markers=[
-            _result(asked.producer_id, dict.fromkeys(_partitions(asked), code))
+            _result(asked.producer_id, dict.fromkeys(_partitions(asked), error.code))
             for asked in request.markers
         ]
     )
@@ -74,3 +73,18 @@ def _result(producer_id: int, codes: Codes) -> WritableTxnMarkerResult:
             WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
         )
     return WritableTxnMarkerResult(producer_id=producer_id, topics=list(topics.values()))
+
+
+HANDLER: Final = Handler(
+    WriteTxnMarkersRequest,
+    handle,
+    refuse=refuse,
+    needs=[
+        Whole(
+            Operation.ALTER,
+            ResourceType.CLUSTER,
+            otherwise=((Operation.CLUSTER_ACTION, ResourceType.CLUSTER),),
+        )
+    ],
+    quota=Quota.EXEMPT,
+)

@@ -20,7 +20,7 @@ from ottla.coordinator.transaction.service import TransactionOutside, Transactio
 from ottla.coordinator.transaction.settings import TransactionSettings
 from ottla.coordinator.transaction.verification import TransactionVerification
 from ottla.handlers.context import Services
-from ottla.handlers.dispatch import Dispatcher
+from ottla.handlers.dispatch import BrokerDispatcher
 from ottla.metadata.versions import TRANSACTION_VERSION
 from ottla.observability.logging import logger
 from ottla.raft.driver import RaftDriver
@@ -212,6 +212,8 @@ class BrokerServer:
             ),
             producer_ids=producer_ids,
             scheduler=self._scheduler,
+            authorizer=self._around.authorizer,
+            mistakes=log,
         )
 
     def _is_alone(self) -> bool:
@@ -352,7 +354,7 @@ class BrokerServer:
         await self._lifecycle.register(request, lambda: run(self._load()))
 
     def serve(self) -> None:
-        answer = Dispatcher(self._services, log).answer
+        answer = BrokerDispatcher(self._services).answer
         self._server.start(dict.fromkeys(self.ports, answer), self.replicas.waiting.finish_ready)
 
     # What changes

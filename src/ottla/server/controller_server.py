@@ -11,7 +11,7 @@ from ottla.common.promise import Promise
 from ottla.controller.bootstrap import controller_endpoints, registration_request
 from ottla.controller.driver import ControllerDriver
 from ottla.handlers.context import ControllerServices
-from ottla.handlers.dispatch import Dispatcher
+from ottla.handlers.dispatch import ControllerDispatcher
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.versions import controller_registration_supported
@@ -55,6 +55,8 @@ class ControllerServer:
             controller=self.driver,
             raft=self.driver.raft,
             scheduler=around.scheduler,
+            authorizer=around.authorizer,
+            mistakes=log,
         )
         self._channel = around.controller_channel("registration", REGISTRATION_TIMEOUT_MS / 1000)
         self._active = RemoteController(
@@ -69,7 +71,7 @@ class ControllerServer:
 
     def start(self) -> Promise[None]:
         """Serve, and join the quorum; fulfilled when it is known what is committed."""
-        answer = Dispatcher(self.services, log).answer
+        answer = ControllerDispatcher(self.services).answer
         self._server.start(dict.fromkeys(self.ports, answer), lambda: None)
         started = self.driver.start(self.ports)
         started.when_done(lambda _: self._begin_to_register())

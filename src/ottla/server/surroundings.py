@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from errno import EADDRINUSE
 
+from ottla.common.authorization import Authorizer, EverythingAllowed
 from ottla.common.chance import Chance
 from ottla.common.environment import Scheduler
 from ottla.config.broker import BrokerConfig
@@ -37,6 +38,8 @@ class Surroundings:
     """Called when the node must end."""
     metrics: Registry = field(default_factory=Registry)
     """All that is counted in this node, by Kafka's names."""
+    authorizer: Authorizer = field(default_factory=EverythingAllowed)
+    """Says what clients may do."""
     cluster_id: str = ""
     """Known once the directories are locked and read."""
 

@@ -1,0 +1,51 @@
+"""What may be done with settings: the topic's, the group's, and all else is the cluster's."""
+
+from collections.abc import Callable
+from typing import Final, Protocol, TypeVar
+
+from ottla.common.authorization import CLUSTER_NAME, Operation, ResourceType
+from ottla.config.changes import Resource
+from ottla.handlers.needs import Each, Need
+from ottla.metadata.image import MetadataImage
+from ottla.protocol.message import Message, Response
+
+_CLUSTERS: Final = frozenset({Resource.BROKER, Resource.BROKER_LOGGER, Resource.CLIENT_METRICS})
+
+
+class Configured(Protocol):
+    """A resource as requests about settings name it."""
+
+    @property
+    def resource_type(self) -> int: ...
+
+    @property
+    def resource_name(self) -> str: ...
+
+
+Q = TypeVar("Q", bound=Message)
+R = TypeVar("R", bound=Response)
+I = TypeVar("I", bound=Configured)  # noqa: E741 - an item
+J = TypeVar("J")
+
+
+def each_of_its_kind(
+    operation: Operation, items: Callable[[Q], list[I]], answers: Callable[[R], list[J]]
+) -> list[Need[Q, R]]:
+    """``operation`` is needed on each resource that the request names."""
+    return [
+        Each(operation, ResourceType.TOPIC, items, _topic, answers),
+        Each(operation, ResourceType.GROUP, items, _group, answers),
+        Each(operation, ResourceType.CLUSTER, items, _cluster, answers),
+    ]
+
+
+def _topic(item: Configured, _image: MetadataImage) -> str | None:
+    return item.resource_name if item.resource_type == Resource.TOPIC else None
+
+
+def _group(item: Configured, _image: MetadataImage) -> str | None:
+    return item.resource_name if item.resource_type == Resource.GROUP else None
+
+
+def _cluster(item: Configured, _image: MetadataImage) -> str | None:
+    return CLUSTER_NAME if item.resource_type in _CLUSTERS else None

@@ -1,0 +1,275 @@
+"""The contract of an API: what it is asked, what it needs, how it answers and how it refuses.
+
+Each API exports one :class:`Handler`; mypy holds its functions to the request and the response of
+the schema. :mod:`dispatch` finds the handler of a frame and lets it answer; there is no other way.
+
+A request that raises an :class:`ApiError` is answered by ``refuse``. Anything else that is raised
+is our mistake: it is logged, and the client hears UNKNOWN_SERVER_ERROR.
+"""
+
+from collections.abc import Callable, Coroutine, Sequence
+from enum import Enum
+from struct import Struct
+from typing import Final, Generic, Never, Protocol, TypeVar, cast
+
+from ottla.common.buffers import Answer
+from ottla.common.errors import ApiError, NotController, ProtocolViolation
+from ottla.common.promise import Promise, run
+from ottla.handlers.context import NodeServices, Peer, RequestContext, Services
+from ottla.handlers.needs import Each, Hidden, Need, Whole
+from ottla.protocol.api import APIS, ApiKey
+from ottla.protocol.message import (
+    CodedResponse,
+    ExplainedResponse,
+    Message,
+    RequestClass,
+    Response,
+    from_buffer,
+)
+from ottla.protocol.primitives import ITEMS_MAX, Writer
+
+C = TypeVar("C", bound=CodedResponse)
+Q = TypeVar("Q", bound=Message)
+R = TypeVar("R", bound=Response)
+S_contra = TypeVar("S_contra", bound=NodeServices, contravariant=True)
+
+HotPath = Callable[[memoryview, int, int, int, Services, Peer], "Answer | Promise[Answer] | None"]
+"""Frame, where its body begins, version, correlation id, services, who asks."""
+
+_PREFIX: Final = Struct(">ii")
+_FLEXIBLE_PREFIX: Final = Struct(">iiB")
+_NEVER: Final = 1 << 15
+
+
+class Quota(Enum):
+    """What a request counts against, by Kafka's names."""
+
+    REQUEST = "request_percentage"
+    PRODUCE = "producer_byte_rate"
+    FETCH = "consumer_byte_rate"
+    CONTROLLER_MUTATION = "controller_mutation_rate"
+    EXEMPT = ""
+    """Nothing: nodes ask each other so."""
+
+
+class Contract:
+    """What an API says of itself, whatever its request is."""
+
+    def __init__(
+        self,
+        key: int,
+        needs: Sequence[Need[Never, Never]],
+        quota: Quota,
+        listeners: frozenset[str] | None,
+        *,
+        before_authentication: bool = False,
+    ) -> None:
+        api = APIS[key]
+        self.key: ApiKey = api.key
+        self.name = api.name
+        self.lowest, self.highest = api.lowest_version, api.highest_stable_version
+        """Whatever is stable in the schema is served."""
+        self.flexible_from = api.flexible_from
+        self.listeners = api.listeners if listeners is None else listeners
+        self.needs = tuple(needs)
+        self.quota = quota
+        self.before_authentication = before_authentication
+        """Whether it is answered to a client that has not said yet who it is."""
+
+    def answer_unsupported(self, context: RequestContext, _services: NodeServices) -> Answer:
+        """The answer to a request in a version that is not served."""
+        raise ProtocolViolation(f"{self.name} in the unknown version {context.version}")
+
+
+class HotHandler(Contract):
+    """Produce or Fetch: ``answer`` works in the frame, and asks for its needs by itself."""
+
+    def __init__(
+        self,
+        request: RequestClass[Q, R],
+        answer: HotPath,
+        *,
+        needs: Sequence[Need[Q, R]],
+        quota: Quota,
+        listeners: frozenset[str] | None = None,
+    ) -> None:
+        super().__init__(request.API_KEY, needs, quota, listeners)
+        self.answer = answer
+
+
+class Handler(Contract, Generic[Q, R, S_contra]):
+    """An API. Its ``handle`` is stepped at once; unless it waits, it never becomes a task.
+
+    ``refuse`` shapes the answer to a request that is refused as a whole. ``passed_on`` says whether
+    a broker leaves it to the controller, as the schema has it unless said otherwise; ``timeout_ms``
+    reads how long the client waits for that. ``unsupported`` is what a client of an unknown version
+    hears in the form of version 0; other APIs end its connection.
+    """
+
+    def __init__(
+        self,
+        request: RequestClass[Q, R],
+        handle: Callable[[Q, RequestContext, S_contra], Coroutine[object, None, R]],
+        *,
+        refuse: Callable[[Q, ApiError, int], R],
+        needs: Sequence[Need[Q, R]],
+        quota: Quota = Quota.REQUEST,
+        listeners: frozenset[str] | None = None,
+        before_authentication: bool = False,
+        passed_on: bool | None = None,
+        timeout_ms: Callable[[Q], int] | None = None,
+        unsupported: Callable[[], R] | None = None,
+    ) -> None:
+        super().__init__(
+            request.API_KEY,
+            needs,
+            quota,
+            listeners,
+            before_authentication=before_authentication,
+        )
+        api = APIS[request.API_KEY]
+        # As RequestClass has it, the class makes Q; that it is a class, no protocol can say.
+        self.request = cast("type[Q]", request)
+        self.response = request.RESPONSE
+        self.handle = handle
+        self.refuse = refuse
+        self.is_passed_on = api.forwardable if passed_on is None else passed_on
+        self.timeout_ms = timeout_ms
+        self._unsupported = unsupported
+        self._wholes = [need for need in needs if isinstance(need, Whole)]
+        self._eaches = [need for need in needs if isinstance(need, Each)]
+        self._hidden = [need for need in needs if isinstance(need, Hidden)]
+        is_first = api.key == ApiKey.API_VERSIONS
+        self._flexible_header_from = _NEVER if is_first else api.flexible_from
+
+    def decode(self, data: bytes, pos: int, version: int) -> Q:
+        # Bytes behind the request are not looked at, as in Kafka: librdkafka sends some.
+        return from_buffer(self.request, data, pos, version, ITEMS_MAX)[0]
+
+    def answer(
+        self, frame: memoryview, pos: int, context: RequestContext, services: S_contra
+    ) -> "Answer | Promise[Answer]":
+        """The answer to a request whose body begins at ``pos``."""
+        request = self.decode(bytes(frame), pos, context.version)
+        handled = self.start(request, context, services)
+        if handled.done:
+            return self.frame(self._outcome(request, context, services, handled), context, services)
+        answer: Promise[Answer] = Promise()
+
+        def settle(done: Promise[R]) -> None:
+            # Whatever goes wrong here concerns this client, not the one who kept the promise.
+            try:
+                response = self._outcome(request, context, services, done)
+                framed = self.frame(response, context, services)
+            except ProtocolViolation as violation:
+                answer.fail(violation)
+            else:
+                answer.fulfil(framed)
+
+        handled.when_done(settle)
+        return answer
+
+    async def decided(self, request: Q, context: RequestContext, services: S_contra) -> R:
+        """The response or refusal; NotController when another controller must be asked."""
+        handled = self.start(request, context, services)
+        try:
+            return await handled
+        except NotController:
+            raise
+        except Exception:  # noqa: BLE001 - it becomes an answer
+            return self._outcome(request, context, services, handled)
+
+    def answer_unsupported(self, context: RequestContext, services: NodeServices) -> Answer:
+        if self._unsupported is None:
+            return super().answer_unsupported(context, services)
+        context.version = 0
+        return self.frame(self._unsupported(), context, services)
+
+    # What the client may do
+
+    def start(self, request: Q, context: RequestContext, services: S_contra) -> Promise[R]:
+        """Handle the request as far as its client may ask for it."""
+        authorizer = services.authorizer
+        for need in self._wholes:
+            if not need.is_met(request, context, authorizer):
+                refused: Promise[R] = Promise()
+                refused.fail(need.refusal())
+                return refused
+        if self._hidden:
+            return run(self._handled_in_part(request, context, services))
+        if self._eaches:
+            image = services.metadata.image
+            for each in self._eaches:
+                if not each.is_met(request, context, authorizer, image):
+                    return run(self._handled_in_part(request, context, services))
+        return run(self.handle(request, context, services))
+
+    async def _handled_in_part(self, request: Q, context: RequestContext, services: S_contra) -> R:
+        """What is denied is refused or hidden; the rest is handled, if there is any."""
+        authorizer, image = services.authorizer, services.metadata.image
+        additions = []
+        is_left = True
+        for each in self._eaches:
+            if not each.is_met(request, context, authorizer, image):
+                add = each.take_denied(request, context, authorizer, image, self.refuse)
+                additions.append(add)
+                is_left = is_left and each.is_left(request)
+        if is_left:
+            response = await self.handle(request, context, services)
+        else:
+            response = self.response()
+        for need in self._hidden:
+            need.hide(response, context, authorizer)
+        for add in additions:
+            add(response)
+        return response
+
+    # What the client hears
+
+    def _outcome(
+        self, request: Q, context: RequestContext, services: S_contra, handled: Promise[R]
+    ) -> R:
+        try:
+            return handled.result()
+        except ApiError as refusal:
+            return self.refuse(request, refusal, context.version)
+        except Exception:  # noqa: BLE001 - told below, and the answer says so
+            # A mistake of ours: the client hears of it, and its other requests go on.
+            services.mistakes.exception("a request failed", api=self.name)
+            mistake = ApiError("The server experienced an unexpected error")
+            return self.refuse(request, mistake, context.version)
+
+    def frame(self, response: R, context: RequestContext, services: NodeServices) -> bytes:
+        """The response as it goes over the wire: length, header, body."""
+        out = Writer()
+        try:
+            response.encode(out, context.version)
+        except ValueError as error:
+            # Our mistake; but a client that got no answer would wait, and all its others with it.
+            services.mistakes.exception("an answer has no form", api=self.name)
+            raise ProtocolViolation(f"{self.name}: {error}") from error
+        body = out.getvalue()
+        if context.version >= self._flexible_header_from:
+            return _FLEXIBLE_PREFIX.pack(len(body) + 5, context.correlation_id, 0) + body
+        return _PREFIX.pack(len(body) + 4, context.correlation_id) + body
+
+
+def by_code(response: type[C]) -> Callable[[object, ApiError, int], C]:
+    """Refuse with nothing but the code, and the reason where there is a place for it."""
+
+    def refuse(_request: object, error: ApiError, _version: int) -> C:
+        refused = response()
+        refused.error_code = int(error.code)
+        if isinstance(refused, ExplainedResponse):
+            refused.error_message = error.message or None
+        return refused
+
+    return refuse
+
+
+class _Timed(Protocol):
+    timeout_ms: int
+
+
+def client_timeout_ms(request: _Timed) -> int:
+    return request.timeout_ms

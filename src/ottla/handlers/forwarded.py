@@ -1,0 +1,63 @@
+"""What a broker leaves to the controller (KIP-590).
+
+It is handled here while the controller of this process is the active one; else the frame goes to
+the active one in an envelope, and its answer comes back as it is.
+"""
+
+from contextlib import suppress
+from typing import Final, Generic, TypeVar
+
+from ottla.common.buffers import Answer
+from ottla.common.errors import ApiError, NotController
+from ottla.common.promise import Promise, run
+from ottla.handlers.context import ControllerServices, RequestContext, Services
+from ottla.handlers.contract import Handler
+from ottla.protocol.message import Message, Response
+
+Q = TypeVar("Q", bound=Message)
+R = TypeVar("R", bound=Response)
+
+_TURNS_MAX: Final = 10
+"""How often the active controller may come and go while one request looks for it."""
+
+
+class Forwarded(Generic[Q, R]):
+    """An API of the controller, as a broker serves it."""
+
+    def __init__(self, handler: Handler[Q, R, ControllerServices]) -> None:
+        self._handler = handler
+
+    def answer(
+        self, frame: memoryview, pos: int, context: RequestContext, services: Services
+    ) -> "Answer | Promise[Answer]":
+        data = bytes(frame)
+        request = self._handler.decode(data, pos, context.version)
+        answer = run(self._answered(data, request, context, services))
+        return answer.result() if answer.done else answer
+
+    async def _answered(
+        self, data: bytes, request: Q, context: RequestContext, services: Services
+    ) -> Answer:
+        handler, forwarding = self._handler, services.forwarding
+        refusal: ApiError = NotController()
+        for _ in range(_TURNS_MAX):
+            local = forwarding.local
+            if local is not None:
+                with suppress(NotController):
+                    response = await handler.decided(request, context, local)
+                    return handler.frame(response, context, services)
+            try:
+                answered = await forwarding.forward(data, context, self._timeout_ms(request))
+            except NotController:
+                continue  # it is here by now
+            except ApiError as error:
+                refusal = error
+                break
+            return len(answered).to_bytes(4, "big") + answered
+        return handler.frame(handler.refuse(request, refusal, context.version), context, services)
+
+    def _timeout_ms(self, request: Q) -> int | None:
+        """How long the client waits; what no time at all means, the controller says."""
+        read = self._handler.timeout_ms
+        timeout_ms = 0 if read is None else read(request)
+        return timeout_ms if timeout_ms > 0 else None
