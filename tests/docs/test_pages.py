@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from tools import docs_site
 
 from ottla.client.consumer import Consumer
 from ottla.protocol.api import APIS
@@ -54,6 +55,20 @@ def test_every_page_is_reached_from_readme() -> None:
                 reached.add(target)
                 todo.append(target)
     assert [str(page.relative_to(ROOT)) for page in PAGES if page not in reached] == []
+
+
+def test_the_site_has_every_page_and_names_those_that_there_are() -> None:
+    named = set(re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
+    made = {"docs/reference/packages.md"}
+    assert named == {str(page.relative_to(ROOT)) for page in PAGES} | made
+
+
+def test_the_page_of_packages_says_what_imports_what() -> None:
+    page = docs_site.packages_page()
+    (row,) = re.findall(r"^\| `raft` \|.*\|(.*)\|(.*)\|$", page, re.MULTILINE)
+    assert "`storage`" in row[0]
+    assert "`controller`" in row[1]
+    assert "`raft`" not in row[0]
 
 
 def test_five_lines_of_readme_produce_a_record() -> None:

@@ -1,6 +1,7 @@
-"""A small blocking client: for the command line, for tests, and later for Spark.
+"""A small blocking client: for the command line, for Spark, for the demo and for tests.
 
-Called by ``cli``, ``testing`` and tests; calls ``protocol`` and ``records``. Counterpart in Apache
-Kafka: ``clients`` (producer, consumer, admin). Invariant: every wait has a deadline, every buffer a
-bound, and a caller that fails to reach a broker is told what was tried.
+Counterpart in Apache Kafka: ``clients`` (producer, consumer, admin).
+
+Invariant: every wait has a deadline, every buffer a bound, and a caller that fails to reach a
+broker is told what was tried.
 """

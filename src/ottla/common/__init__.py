@@ -1,5 +1,6 @@
 """Values that every package speaks of.
 
-Called by everything; calls nothing of ours. Counterpart in Apache Kafka: ``clients/common`` and
-``server-common``. Invariant: nothing here does I/O, keeps a clock or draws lots by itself.
+Counterpart in Apache Kafka: ``clients/common`` and ``server-common``.
+
+Invariant: nothing here does I/O, keeps a clock or draws lots by itself.
 """

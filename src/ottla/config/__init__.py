@@ -1,6 +1,7 @@
-"""Every setting once: its name, type, default, range, scope and meaning; and which value wins.
+"""Every config key once: its name, type, default, range, scope and meaning; and which value wins.
 
-Called by everybody; calls only ``common``. Counterpart in Apache Kafka: ConfigDef, KafkaConfig,
-LogConfig, GroupConfig, DynamicBrokerConfig, ConfigHelper. Invariant: a set of settings never
-changes; a change makes a new one.
+Counterpart in Apache Kafka: ConfigDef, KafkaConfig, LogConfig, GroupConfig, DynamicBrokerConfig,
+ConfigHelper.
+
+Invariant: a set of settings never changes; a change makes a new one.
 """

@@ -1,6 +1,6 @@
 """The controller of the cluster: requests in, metadata records and answers out.
 
-Called by server and handlers; calls raft, metadata, config. Counterpart in Apache Kafka:
-``metadata/controller`` (QuorumController and its managers).
+Counterpart in Apache Kafka: ``metadata/controller`` (QuorumController and its managers).
+
 Invariant: state changes only by replaying records, and an answer leaves only after its commit.
 """

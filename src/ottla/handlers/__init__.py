@@ -1,6 +1,7 @@
-"""One module per API, which exports its contract: ask one service, shape the answer.
+"""One module per API, which exports its contract: ask one service, shape the response.
 
-Called by ``server`` through :mod:`ottla.handlers.dispatch`; calls the services it is given.
-Counterpart in Apache Kafka: ``KafkaApis`` and ``ControllerApis``. Invariant: what ApiVersions
-advertises is exactly what ``table`` has.
+``dispatch`` is the way in; handlers ask the services that they are given. Counterpart in Apache
+Kafka: ``KafkaApis`` and ``ControllerApis``.
+
+Invariant: what ApiVersions advertises is exactly what ``table`` has.
 """

@@ -1,6 +1,6 @@
 """The quorum that keeps the metadata log: votes, epochs, the high watermark, snapshots.
 
-Called by controller and server; calls storage, metadata, records. Counterpart in Apache Kafka:
-``raft`` (KafkaRaftClient, QuorumState).
+Counterpart in Apache Kafka: ``raft`` (KafkaRaftClient, QuorumState).
+
 Invariant: what is committed was synced to disk by a majority of the voters, and stays.
 """

@@ -1,6 +1,6 @@
 """Record batches: reading, making, checking and compressing them.
 
-Called by storage, raft, coordinators and client; calls only ``common``. Counterpart in Apache
-Kafka: ``clients/common/record`` and ``LogValidator``. Invariant: no length in a batch is believed
-before it is compared with the bytes that are there.
+Counterpart in Apache Kafka: ``clients/common/record`` and ``LogValidator``.
+
+Invariant: no length in a batch is believed before it is compared with the bytes that are there.
 """

@@ -1,7 +1,8 @@
-"""The partitions of this broker: what is appended, what may be read, who waits for it; and what is
+"""The partitions of this broker: what is appended, what may be read, what waits for it; and what is
 fetched of those that other brokers lead.
 
-Called by ``handlers``; calls ``storage``. Counterpart in Apache Kafka: ``ReplicaManager``,
-``Partition``, ``FetchManager``, the purgatories. Invariant: a client never sees a record at or
-above the high watermark, nor at or above the last stable offset under read_committed.
+Counterpart in Apache Kafka: ``ReplicaManager``, ``Partition``, ``FetchManager``, the purgatories.
+
+Invariant: a client never sees a record at or above the high watermark, nor at or above the last
+stable offset under read_committed.
 """

@@ -1,6 +1,7 @@
 """The composition root: a node of the cluster, put together from the packages below.
 
-Called by ``cli``, ``testing`` and ``simulation``; wires everything. Counterpart in Apache Kafka:
-``KafkaRaftServer``, ``BrokerServer``, ``ControllerServer``. Invariant: nothing below this package
-knows which environment (operating system or simulator) it runs in.
+Counterpart in Apache Kafka: ``KafkaRaftServer``, ``BrokerServer``, ``ControllerServer``.
+
+Invariant: nothing below this package knows which environment (operating system or simulator) it
+runs in.
 """

@@ -1,7 +1,7 @@
 """Topics as Spark tables and back: a data source in Python, its jobs and its pipelines.
 
-Called by Spark, through ``pyspark_ottla``, and by ``cli``; calls ``client``, ``tiered`` and
-``records``; executors import nothing of the server. Counterpart in the Apache world: the
-spark-sql-kafka connector, whose options, schema and offsets are kept. Invariant: what a query
-returns is exactly what a consumer of the same offsets would get.
+Executors import nothing of the server. Counterpart in the Apache world: the spark-sql-kafka
+connector, whose options, schema and offsets are kept.
+
+Invariant: what a query returns is exactly what a consumer of the same offsets would get.
 """

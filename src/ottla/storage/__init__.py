@@ -1,6 +1,7 @@
 """The log on disk: segments, indexes, producer state, checkpoints, and the recovery of them.
 
-Called by replication, raft, server and the command line; calls ``records``, ``config`` and
-``common``. Counterpart in Apache Kafka: ``storage/internals/log``. Invariant: the recovery point
-never passes a byte that was not synced, and what stands before it is never changed.
+Counterpart in Apache Kafka: ``storage/internals/log``.
+
+Invariant: the recovery point never passes a byte that was not synced, and what stands before it is
+never changed.
 """

@@ -1,8 +1,8 @@
 """For users and for us: an embedded broker, a cluster, pytest fixtures, and a disk in memory.
 
-Called by tests, ours and other people's, and by the simulator; calls ``server`` and what is below.
-Counterpart in Apache Kafka: ``test-common`` and ``MockTime``. Invariant: what passes here is the
-real server code; only time, network and disk are stood in for.
+Counterpart in Apache Kafka: ``test-common`` and ``MockTime``.
+
+Invariant: what passes here is the real server code; only time, network and disk are stood in for.
 """
 
 from typing import TYPE_CHECKING

@@ -1,5 +1,6 @@
 """Jobs on the log itself: each maps a function over segments or ranges, on Spark or right here.
 
-Called by ``cli``; calls the readers of ``ottla.spark`` and, for the remote tier, ``tiered``.
-Counterpart in Apache Kafka: none. Invariant: a task may be run twice, and leaves what one run does.
+Counterpart in Apache Kafka: none.
+
+Invariant: a task may be run twice, and leaves what one run does.
 """

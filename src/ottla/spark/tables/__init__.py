@@ -1,7 +1,7 @@
 """Tables that streaming queries write exactly once: Parquet, Delta and Iceberg.
 
-Called by the pipelines, by the job that exports topics, and by Spark for streams over a table;
-calls Spark, Arrow and, where they are asked for, deltalake and pyiceberg. Data files are written
-by the executors out of Arrow; the driver commits them. Counterpart in Apache Kafka: none.
+Data files are written by the executors out of Arrow; the driver commits them. Counterpart in Apache
+Kafka: none.
+
 Invariant: a batch of a writer is in a table once or not at all; readers see committed files only.
 """

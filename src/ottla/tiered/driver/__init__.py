@@ -1,6 +1,6 @@
 """Where tiered storage meets threads, disks and object stores.
 
-Called by ``server``; calls the operating system and obstore, and the cores beside it.
 Counterpart in Apache Kafka: ``RemoteLogManager`` and implementations of ``RemoteStorageManager``.
+
 Invariant: nothing here decides; what is copied, read or removed is said by a core.
 """

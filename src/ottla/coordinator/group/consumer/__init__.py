@@ -1,7 +1,7 @@
 """Consumer groups (KIP-848): the coordinator assigns, and each member goes at its own pace.
 
-Called by ``group.shard``; calls the assignors, the regular expressions, and the timers and metadata
-that it was given. Counterpart in Apache Kafka: ConsumerGroup, CurrentAssignmentBuilder,
-TargetAssignmentBuilder, and the consumer half of GroupMetadataManager.
+Counterpart in Apache Kafka: ConsumerGroup, CurrentAssignmentBuilder, TargetAssignmentBuilder, and
+the consumer half of GroupMetadataManager.
+
 Invariant: a partition is given to a member only when nobody else owns it.
 """
