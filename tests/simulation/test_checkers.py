@@ -19,9 +19,11 @@ from ottla.simulation.history import (
     Isolation,
     Operation,
     Outcome,
+    Policy,
     Poll,
     ReadAll,
     Send,
+    UseTopic,
     from_lines,
     to_lines,
 )
@@ -380,3 +382,25 @@ def test_a_history_survives_its_lines(seed: int) -> None:
 def test_a_line_that_is_no_operation_is_refused(line: str) -> None:
     with pytest.raises(ValueError):
         list(from_lines([line]))
+
+
+def test_what_an_unclean_election_may_lose_is_no_anomaly_and_what_nobody_sent_is_one() -> None:
+    clock = iter(range(1_000))
+    history = History(lambda: float(next(clock)))
+    history.add(UseTopic(process="admin", topic="t"))
+    sent = history.begin(Send(process="p", topic="t", partition=0, value="a", offset=0))
+    history.end(sent)
+    read = ReadAll(
+        process="r",
+        topic="t",
+        partition=0,
+        isolation=Isolation.UNCOMMITTED,
+        log_start=0,
+        log_end=1,
+        records=[(0, None, "b")],
+    )
+    history.add(read)
+    kinds = {anomaly.kind for anomaly in check(history)}
+    assert kinds == {"lost-write", "unsent-read"}
+    history.add(UseTopic(process="admin", topic="t", policy=Policy.LOSE))
+    assert {anomaly.kind for anomaly in check(history)} == {"unsent-read"}

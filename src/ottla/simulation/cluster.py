@@ -100,6 +100,8 @@ class SimulatedCluster:
         self.violations: list[Anomaly] = []
         self.clocks_were_skewed = False
         """Whether the wall clock of some node was set wrong at some time."""
+        self.lost: set[str] = set()
+        """Topics that have had an unclean election."""
         self.groups_may_go = "offsets.retention.check.interval.ms" in (settings or {})
         """Whether a group without members and offsets goes within a run."""
         self.remote = SharedStore(self.part("remote store"))

@@ -60,6 +60,11 @@ class World(Protocol):
     def clocks_were_skewed(self) -> bool: ...
 
     @property
+    def lost(self) -> set[str]:
+        """Topics that have had an unclean election."""
+        ...
+
+    @property
     def groups_may_go(self) -> bool:
         """Whether a group without members and offsets goes within a run."""
         ...

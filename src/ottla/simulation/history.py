@@ -34,6 +34,8 @@ class Policy(StrEnum):
     EXPIRE = "expire"
     """Retention and DeleteRecords move the log start offset."""
     COMPACT = "compact"
+    LOSE = "lose"
+    """A leader was elected uncleanly: anything may be gone, or stand elsewhere."""
 
 
 Read = tuple[int, str | None, str | None]

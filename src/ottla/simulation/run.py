@@ -18,6 +18,7 @@ from typing import Final
 
 from ottla.common.chance import Chance
 from ottla.common.promise import Promise, run
+from ottla.config.metadata_topic import REMOTE_LOG_METADATA
 from ottla.simulation.checkers import coordinators
 from ottla.simulation.checkers.facts import Anomaly
 from ottla.simulation.checkers.metadata import MetadataChecker
@@ -207,6 +208,8 @@ class Run:
     def _check_tier(self) -> None:
         """What was left behind in the store goes when its time has come."""
         tier = self.tier
+        if REMOTE_LOG_METADATA in self.cluster.lost:
+            return  # nobody knows what there was in it
         self._until(lambda: tier.unrest() is None, LIVENESS_SECONDS, lambda: tier.unrest() or "")
         tier.check_starts(TieredRecords.NAME)
 

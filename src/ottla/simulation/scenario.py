@@ -15,6 +15,7 @@ from ottla.simulation.faults import KINDS, RARE
 from ottla.simulation.node import DIRECTORY
 from ottla.simulation.tier import draw_tier
 from ottla.simulation.workloads.administration import Administration
+from ottla.simulation.workloads.lossy import LossyRecords
 from ottla.simulation.workloads.mix import ALL, KINDS_MAX, SETTINGS
 from ottla.simulation.workloads.records import CompactedRecords, Records
 
@@ -91,6 +92,7 @@ def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) ->
         # It changes things, and says nothing of records.
         workloads = (*workloads, Records.NAME)
     tier = draw_tier(seed)
+    unclean = _unclean(seed)
     cleaner = {"log.cleaner.enable": "true" if COMPACTED in workloads else "false"}
     return Scenario(
         name=name,
@@ -99,7 +101,7 @@ def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) ->
         roles="separate" if chance.below(4) == 0 else "combined",
         static_quorum=static,
         clock_rates=(0.99, 1.01) if chance.below(2) else (1.0, 1.0),
-        workloads=(*workloads, *tier.workloads),
+        workloads=(*workloads, *tier.workloads, *unclean),
         leisure=chance.choose((4.0, 8.0, 16.0)),
         settings={
             **SETTINGS,
@@ -111,6 +113,7 @@ def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) ->
             **_logs(seed),
             **_connections(seed),
             **tier.settings,
+            **({"unclean.leader.election.interval.ms": "3000"} if unclean else {}),
         },
         features={"eligible.leader.replicas.version": int(chance.below(4) > 0 or is_lossy)},
         brokers=chance.choose(BROKERS) if Administration.NAME in workloads else BROKERS[0],
@@ -138,6 +141,12 @@ def _directories(seed: int) -> dict[str, str]:
 def _loses_indexes(seed: int) -> bool:
     chance = Chance(int.from_bytes(f"{seed}/indexes".encode()))
     return chance.below(4) == 0
+
+
+def _unclean(seed: int) -> tuple[str, ...]:
+    """An eighth of all have a topic too whose leaders may be elected uncleanly."""
+    chance = Chance(int.from_bytes(f"{seed}/unclean".encode()))
+    return (LossyRecords.NAME,) if chance.below(8) == 0 else ()
 
 
 def _later_faults(seed: int) -> tuple[str, ...]:

@@ -6,7 +6,12 @@ from typing import Final, NamedTuple
 
 from ottla.common.chance import Chance
 from ottla.simulation.remote_store import MOODS
-from ottla.simulation.workloads.tiered import ExpiringTieredRecords, TieredRecords
+from ottla.simulation.workloads.lossy import LossyTier
+from ottla.simulation.workloads.tiered import (
+    ChangingTieredRecords,
+    ExpiringTieredRecords,
+    TieredRecords,
+)
 
 ONE_IN: Final = 4
 _METADATA: Final = "rlmm.config.remote.log.metadata"
@@ -23,7 +28,8 @@ def draw_tier(seed: int) -> Tier:
     """A quarter of all seeds have a remote store.
 
     Its metadata is read in small pieces, and brokers that come back soon lead again: what they do
-    not know yet is what they may be wrong about.
+    not know yet is what they may be wrong about. In half of these an administrator changes what is
+    in the store; in a quarter its metadata may be lost by unclean elections.
     """
     chance = Chance(int.from_bytes(f"{seed}/tier".encode()))
     if chance.below(ONE_IN):
@@ -49,4 +55,10 @@ def draw_tier(seed: int) -> Tier:
     }
     settings = {key: str(chance.choose(values)) for key, values in choices.items()}
     settings["remote.log.storage.system.enable"] = "true"
-    return Tier(workloads, settings, chance.choose(tuple(MOODS)))
+    store = chance.choose(tuple(MOODS))
+    more = Chance(int.from_bytes(f"{seed}/more of the tier".encode()))
+    if more.below(2) == 0:
+        workloads = (*workloads, ChangingTieredRecords.NAME)
+    if more.below(4) == 0:
+        workloads = (*workloads, LossyTier.NAME)
+    return Tier(workloads, settings, store)

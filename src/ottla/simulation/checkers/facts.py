@@ -19,6 +19,7 @@ from ottla.simulation.history import (
     Outcome,
     Policy,
     Poll,
+    Read,
     ReadAll,
     Send,
     UseTopic,
@@ -60,8 +61,26 @@ class Facts:
         self.commits: list[CommitOffset] = []
         self.fetches: list[FetchOffset] = []
         self.copies: list[Copy] = []
-        for operation in history:
-            self._sort(operation)
+        self.lossy_reads: list[tuple[Place, Read]] = []
+        """Of topics with unclean elections, of which nothing more is promised."""
+        operations = list(history)
+        self._lossy = {
+            each.topic
+            for each in operations
+            if isinstance(each, UseTopic) and each.policy is Policy.LOSE
+        }
+        for operation in operations:
+            if self._lossy and getattr(operation, "topic", None) in self._lossy:
+                self._sort_lossy(operation)
+            else:
+                self._sort(operation)
+
+    def _sort_lossy(self, operation: Operation) -> None:
+        if isinstance(operation, Send) and operation.value is not None:
+            self.by_value[operation.value] = operation
+        elif isinstance(operation, Poll | ReadAll):
+            place = Place(operation.topic, operation.partition)
+            self.lossy_reads += [(place, record) for record in operation.records]
 
     def _sort(self, operation: Operation) -> None:
         match operation:

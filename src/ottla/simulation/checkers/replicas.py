@@ -9,17 +9,20 @@
 - What is committed is on the disk of each member of the ISR that had to flush it.
 - No log is synced on the loop of a node that serves: a disk may take seconds for it.
 
-Topics that are compacted are left out where bytes are compared, unless no cleaner runs: each
-replica cleans for itself.
+Of a partition that has had an unclean election nothing is promised but one leader per epoch, and
+that replicas are equal at rest. Topics that are compacted are left out where bytes are compared,
+unless no cleaner runs: each replica cleans for itself.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.common.topic_partition import TopicPartition
+from ottla.config.changes import Resource
 from ottla.config.metadata_topic import REMOTE_LOG_METADATA
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
+from ottla.metadata.topics import NO_LEADER
 from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
 from ottla.simulation.checkers.committed import CommittedLog, read_between
@@ -28,6 +31,8 @@ from ottla.simulation.node import SimulatedNode
 from ottla.storage.directories import LogDirFailed
 from ottla.storage.log import Log
 from ottla.storage.segment import LOG_SUFFIX
+
+UNCLEAN: Final = "unclean.leader.election.enable"
 
 
 class Key(NamedTuple):
@@ -51,10 +56,12 @@ class _Replica:
 
 
 class _Node:
-    __slots__ = ("all", "is_changed", "node", "replicas", "scheduler", "steps", "written")
+    __slots__ = ("all", "is_changed", "lost", "node", "replicas", "scheduler", "steps", "written")
 
-    def __init__(self, node: SimulatedNode) -> None:
+    def __init__(self, node: SimulatedNode, lost: set[Key]) -> None:
         self.node = node
+        self.lost = lost
+        """Partitions that have had an unclean election."""
         self.scheduler = node.scheduler
         self.is_changed = True
         self.steps = -1
@@ -71,8 +78,18 @@ class _Node:
             self.all = None if self.node.node is None else self.node.node.replicas
         return self.all is not None and self.all.has_unmade
 
-    def image_changed(self, _image: MetadataImage, _delta: MetadataDelta) -> None:
+    def image_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
         self.is_changed = True
+        for topic_id, topic in delta.topics.changed.items():
+            if image.configs_of(Resource.TOPIC, topic.name).get(UNCLEAN) != "true":
+                continue
+            for index, state in topic.changed.items():
+                before = topic.before(index)
+                if before is None or state.leader in (NO_LEADER, before.leader):
+                    continue
+                if state.leader not in (*before.isr, *before.elr):
+                    self.lost.add(Key(topic_id, index))
+                    self.node.cluster.lost.add(topic.name)
 
     def file_changed(self, operation: str, path: str) -> None:
         if "/__cluster" in path:
@@ -95,6 +112,7 @@ class ReplicaChecker:
         self._nodes: dict[int, _Node] = {}
         self._committed: dict[Key, CommittedLog] = {}
         self._leaders: dict[tuple[Key, int], int] = {}
+        self._lost: set[Key] = set()
         self._cleans = any(node.config.log_cleaner_enable for node in cluster.brokers)
         cluster.on_start.append(self._started)
         cluster.before_end.append(self._look_again)
@@ -103,7 +121,7 @@ class ReplicaChecker:
 
     def _started(self, node: SimulatedNode) -> None:
         if node.config.is_broker:
-            watched = self._nodes[node.node_id] = _Node(node)
+            watched = self._nodes[node.node_id] = _Node(node, self._lost)
             node.files.after = watched.file_changed
             node.metadata.on_image(watched.image_changed)
 
@@ -153,7 +171,10 @@ class ReplicaChecker:
         committed = self._committed.setdefault(key, CommittedLog(name))
         if log.log_end_offset < replica.end_offset:
             replica.checked_to = min(replica.checked_to, log.log_end_offset)
-        if partition.is_leader:
+        if key in self._lost:
+            if partition.is_leader:
+                self._check_one_leader(node, key, partition.leader_epoch, name)
+        elif partition.is_leader:
             self._check_leader(node, key, replica, committed)
         elif replica.is_leader:
             # It may have committed something in this very step, before it heard of its end.
@@ -161,7 +182,8 @@ class ReplicaChecker:
         elif log.high_watermark > committed.end_offset:
             what = f"{node} follows with {log.high_watermark}, {committed.end_offset} is committed"
             self._cluster.violation("follower-high-watermark", f"{name}: {what}")
-        self._compare(node, replica, committed, log.high_watermark)
+        if key not in self._lost:
+            self._compare(node, replica, committed, log.high_watermark)
         replica.end_offset = log.log_end_offset
         replica.high_watermark = log.high_watermark
         replica.leader_epoch = partition.leader_epoch
@@ -174,10 +196,7 @@ class ReplicaChecker:
         partition, log = replica.partition, replica.log
         epoch = partition.leader_epoch
         if not replica.is_leader or epoch != replica.leader_epoch:
-            leader = self._leaders.setdefault((key, epoch), node.node_id)
-            if leader != node.node_id:
-                what = f"nodes {leader} and {node.node_id} lead at epoch {epoch}"
-                self._cluster.violation("one-leader", f"{committed.name}: {what}")
+            self._check_one_leader(node, key, epoch, committed.name)
             self._check_complete(node, replica, committed)
         elif log.high_watermark < replica.high_watermark:
             what = f"{node} has gone back to {log.high_watermark} from {replica.high_watermark}"
@@ -185,6 +204,12 @@ class ReplicaChecker:
         if log.high_watermark > committed.end_offset:
             self._check_isr(key, partition, log.high_watermark)
             self._commit(node, log, committed, epoch)
+
+    def _check_one_leader(self, node: SimulatedNode, key: Key, epoch: int, name: str) -> None:
+        leader = self._leaders.setdefault((key, epoch), node.node_id)
+        if leader != node.node_id:
+            what = f"nodes {leader} and {node.node_id} lead at epoch {epoch}"
+            self._cluster.violation("one-leader", f"{name}: {what}")
 
     def _commit(self, node: SimulatedNode, log: Log, committed: CommittedLog, epoch: int) -> None:
         if log.high_watermark > committed.end_offset:

@@ -1,6 +1,7 @@
 """What becomes of records that were sent: kept, once, in order, and the same for everybody."""
 
 from collections.abc import Iterator
+from itertools import chain
 
 from ottla.simulation.checkers.facts import Anomaly, Facts, Place
 from ottla.simulation.history import Isolation, Outcome, Policy, Read, Send
@@ -71,7 +72,7 @@ def duplicates(facts: Facts) -> Iterator[Anomaly]:
 def unsent_reads(facts: Facts) -> Iterator[Anomaly]:
     """Nobody reads what nobody sent, or what was refused for sure."""
     told: set[str] = set()
-    for place, (offset, _, value) in _reads(facts):
+    for place, (offset, _, value) in chain(_reads(facts), facts.lossy_reads):
         if value is None or value in told:
             continue
         send = facts.by_value.get(value)

@@ -9,6 +9,7 @@ from ottla.simulation.history import History
 from ottla.simulation.workloads.administration import Administration
 from ottla.simulation.workloads.copies import Copies
 from ottla.simulation.workloads.groups import Groups
+from ottla.simulation.workloads.lossy import LossyRecords
 from ottla.simulation.workloads.records import CompactedRecords, ExpiringRecords, Records
 from ottla.simulation.workloads.tiered import TIERED
 from ottla.simulation.workloads.transactions import Transactions
@@ -52,7 +53,7 @@ class Mix:
         if names is None:
             names = _draw(world.part("mix"))
         world.note(f"workloads: {', '.join(names)}")
-        kinds = {**ALL, **TIERED}
+        kinds: dict[str, type[Workload]] = {**ALL, **TIERED, LossyRecords.NAME: LossyRecords}
         self.workloads = [kinds[name](world, history) for name in names]
 
     async def prepare(self) -> None:
