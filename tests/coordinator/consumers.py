@@ -116,7 +116,9 @@ class Consumer:
             generation_id=self.epoch if epoch is None else epoch,
             topic_id=self.coordinator.cluster.image.topics.by_name["topic"].topic_id,
         )
-        promise = run(self.coordinator.service.commit_offsets(request, 9))
+        promise = run(
+            self.coordinator.scheduler.turn, self.coordinator.service.commit_offsets(request, 9)
+        )
         self.coordinator.turn()
         try:
             response = promise.result()

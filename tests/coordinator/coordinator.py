@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from tests.coordinator.memory_log import MemoryLog
+from tests.turns import TURN, virtual_time
 
 from ottla.common.chance import Chance
 from ottla.common.errors import ApiError, ErrorCode
@@ -43,7 +44,6 @@ from ottla.protocol.generated.sync_group import (
     SyncGroupResponse,
 )
 from ottla.protocol.message import to_bytes
-from ottla.simulation.scheduler import SimulatedScheduler
 
 T = TypeVar("T")
 
@@ -104,14 +104,14 @@ class AllOpen:
         producer_epoch: int,
         api_version: int,
     ) -> Promise[Verification | None]:
-        return fulfilled(None)
+        return fulfilled(TURN, None)
 
 
 class Coordinator:
     def __init__(self, settings: GroupSettings | None = None, log: MemoryLog | None = None) -> None:
         self.settings = settings or GroupSettings()
         self.log = log or MemoryLog()
-        self.scheduler = SimulatedScheduler(Chance(7))
+        self.scheduler = virtual_time(7)
         self.chance = Chance(11)
         self.cluster = Cluster()
         self.service = self._start()
@@ -133,7 +133,7 @@ class Coordinator:
     def crash(self) -> None:
         """Forget everything but the log, and load it again."""
         now = self.scheduler.now
-        self.scheduler = SimulatedScheduler(Chance(7))
+        self.scheduler = virtual_time(7)
         self.scheduler.now = now
         self.log.forget_waiting()
         self.service = self._start()
@@ -159,7 +159,7 @@ class Coordinator:
 
     def ask(self, coroutine: Coroutine[Any, None, T]) -> T:
         """The answer, which must come within this turn."""
-        promise = run(coroutine)
+        promise = run(self.scheduler.turn, coroutine)
         self.turn()
         return promise.result()
 
@@ -234,7 +234,7 @@ class Coordinator:
             metadata=metadata,
             retention_ms=retention_ms,
         )
-        return run(self.service.commit_offsets(request, version))
+        return run(self.scheduler.turn, self.service.commit_offsets(request, version))
 
     def committed(
         self, group_id: str = GROUP, topic: str = "topic", partition: int = 0

@@ -3,6 +3,8 @@
 from collections import defaultdict
 from collections.abc import Collection
 
+from tests.turns import TURN
+
 from ottla.common.errors import ApiError
 from ottla.common.promise import Promise
 from ottla.common.topic_partition import TopicPartition
@@ -63,7 +65,7 @@ class MemoryLog:
         verification: Verification | None = None,
         transaction_version: int = 0,
     ) -> Promise[int]:
-        promise: Promise[int] = Promise()
+        promise: Promise[int] = Promise(TURN)
         if self.refuse is not None:
             promise.fail(self.refuse)
             return promise

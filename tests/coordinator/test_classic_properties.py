@@ -68,7 +68,7 @@ class Client(Member):
                 member_id=self.member_id,
                 group_instance_id=self.instance_id,
             )
-            beat = run(self.service.heartbeat(request))
+            beat = run(self.coordinator.scheduler.turn, self.service.heartbeat(request))
             if beat.done:
                 try:
                     self.on_error(beat.result().error_code)
@@ -184,7 +184,7 @@ class ClassicGroups(RuleBasedStateMachine):
                 member_id=client.member_id, group_instance_id=client.instance_id
             )
             request = LeaveGroupRequest(group_id=GROUP, members=[member])
-            run(self.coordinator.service.leave(request))
+            run(self.coordinator.scheduler.turn, self.coordinator.service.leave(request))
             self.coordinator.turn()
             client.restart()
 

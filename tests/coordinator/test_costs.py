@@ -111,7 +111,7 @@ def busy_coordinator(
     request.topics[0].partitions = [
         OffsetCommitRequestPartition(partition_index=index) for index in range(offsets)
     ]
-    run(coordinator.service.commit_offsets(request, 9))
+    run(coordinator.scheduler.turn, coordinator.service.commit_offsets(request, 9))
     for number in range(transactions):
         commit = TxnOffsetCommitRequest(
             group_id=f"other-{number}",
@@ -177,7 +177,10 @@ def test_a_walk_that_is_longer_than_the_interval_of_checks_comes_to_its_end() ->
     here = coordinator.service.partition_for(GROUP)
     names = (f"last-{number}" for number in range(1_000))
     last = next(name for name in names if coordinator.service.partition_for(name) == here)
-    run(coordinator.service.commit_offsets(coordinator.commit_request(1, group_id=last), 9))
+    run(
+        coordinator.scheduler.turn,
+        coordinator.service.commit_offsets(coordinator.commit_request(1, group_id=last), 9),
+    )
     call_later = coordinator.scheduler.call_later
     coordinator.scheduler.call_later = (  # type: ignore[method-assign]
         lambda seconds, call, *args: call_later(max(seconds, 0.002), call, *args)
@@ -187,7 +190,7 @@ def test_a_walk_that_is_longer_than_the_interval_of_checks_comes_to_its_end() ->
     again.topics[0].partitions = [
         OffsetCommitRequestPartition(partition_index=index) for index in range(3 * SLICE)
     ]
-    run(coordinator.service.commit_offsets(again, 9))
+    run(coordinator.scheduler.turn, coordinator.service.commit_offsets(again, 9))
     assert coordinator.group(last) is not None
     coordinator.wait(0.3)
     assert coordinator.group() is not None

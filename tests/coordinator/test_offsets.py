@@ -151,7 +151,8 @@ def test_an_offset_is_found_only_when_it_is_committed_to_the_log(
     assert not waiting.done
     assert coordinator.committed() == 1
     stable = run(
-        coordinator.service.fetch_offsets(GROUP, [("topic", bytes(16), [0])], require_stable=True)
+        coordinator.scheduler.turn,
+        coordinator.service.fetch_offsets(GROUP, [("topic", bytes(16), [0])], require_stable=True),
     )
     assert not stable.done, "a request for stable offsets waits for the newest"
     coordinator.commit_log()
@@ -166,7 +167,8 @@ def test_a_commit_that_cannot_be_written_changes_nothing(coordinator: Coordinato
     coordinator.log.refuse = NotEnoughReplicas()
     refused = coordinator.commit_offset(2)
     stable = run(
-        coordinator.service.fetch_offsets(GROUP, [("topic", bytes(16), [0])], require_stable=True)
+        coordinator.scheduler.turn,
+        coordinator.service.fetch_offsets(GROUP, [("topic", bytes(16), [0])], require_stable=True),
     )
     coordinator.turn()
     assert code_of(refused) == ErrorCode.COORDINATOR_NOT_AVAILABLE

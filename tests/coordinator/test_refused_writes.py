@@ -144,7 +144,10 @@ def test_who_joins_a_group_that_goes_back_to_its_kind_is_told(coordinator: Coord
         consumer.beat()
     coordinator.log.hold = True
     leaving = consumer.request(-1)
-    run(coordinator.service.consumer_heartbeat(leaving, Caller(1, "client", "/127.0.0.1")))
+    run(
+        coordinator.scheduler.turn,
+        coordinator.service.consumer_heartbeat(leaving, Caller(1, "client", "/127.0.0.1")),
+    )
     coordinator.turn()
     joined = one.send_join()
     assert not joined.done

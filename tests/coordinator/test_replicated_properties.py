@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.coordinator.memory_log import compacted
 from tests.coordinator.test_runtime import TOPIC, Number, NumberFormat, Numbers
+from tests.turns import TURN
 
 from ottla.common.chance import Chance
 from ottla.common.errors import (
@@ -126,7 +127,7 @@ class Replica:
         verification: Verification | None = None,
         transaction_version: int = 0,
     ) -> Promise[int]:
-        promise: Promise[int] = Promise()
+        promise: Promise[int] = Promise(TURN)
         if self.epoch < 0:
             promise.fail(NotLeaderOrFollower())
             return promise

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import pytest
 from tests.coordinator.memory_log import MemoryLog
 from tests.observability.lines import lines
+from tests.turns import virtual_time
 
-from ottla.common.chance import Chance
 from ottla.common.errors import (
     ApiError,
     CoordinatorLoadInProgress,
@@ -33,7 +33,6 @@ from ottla.coordinator.shard import Outcome
 from ottla.coordinator.timeline import Timeline, TimelineDict
 from ottla.coordinator.timers import Timers
 from ottla.records.control import transaction_marker_batch
-from ottla.simulation.scheduler import SimulatedScheduler
 
 TOPIC = "__numbers"
 
@@ -92,7 +91,7 @@ class Numbers:
 class World:
     def __init__(self, batch_bytes: int = 1 << 16, load_bytes: int = 1 << 16) -> None:
         self.log = MemoryLog()
-        self.scheduler = SimulatedScheduler(Chance(1))
+        self.scheduler = virtual_time(1)
         self.shards: list[Numbers] = []
         surroundings = Surroundings(
             writer=self.log,

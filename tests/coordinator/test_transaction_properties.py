@@ -112,7 +112,7 @@ class Client:
             except ApiError as error:
                 self.refused(error.code)
 
-        promise = run(work)
+        promise = run(self.world.cluster.scheduler.turn, work)
         self.world.expect(promise)
         promise.when_done(heard)
 
@@ -254,14 +254,14 @@ class Transactions(RuleBasedStateMachine):
 
     def network(self) -> Promise[None]:
         """The way from the coordinator to the leader of a partition."""
-        arrives: Promise[None] = Promise()
+        arrives: Promise[None] = Promise(self.cluster.scheduler.turn)
         self.on_the_way.append(arrives)
         if not self.slow:
             self.deliver()
         return arrives
 
     def marker_network(self) -> Promise[None]:
-        arrives: Promise[None] = Promise()
+        arrives: Promise[None] = Promise(self.cluster.scheduler.turn)
         self.late_markers.append(arrives)
         if not self.late:
             self.deliver_markers()
@@ -304,7 +304,7 @@ class Transactions(RuleBasedStateMachine):
             return
         late = past[max(-1 - back, -len(past))]
         before = self.cluster.latest()
-        self.expect(run(self.cluster.service.end(late)))
+        self.expect(run(self.cluster.scheduler.turn, self.cluster.service.end(late)))
         self.turn()
         if before is None or before.producer == (late.producer_id, late.producer_epoch):
             return
@@ -351,7 +351,9 @@ class Transactions(RuleBasedStateMachine):
         self.cluster.log.hold = True
         for number in range(IN_FLIGHT_MAX + 10):
             request = InitProducerId(f"other-{number}", TIMEOUT_MS, None)
-            self.expect(run(self.cluster.service.init_producer_id(request)))
+            self.expect(
+                run(self.cluster.scheduler.turn, self.cluster.service.init_producer_id(request))
+            )
             self.turn()
         self.crowd = IN_FLIGHT_MAX
         self.time_passes(11.0)

@@ -88,7 +88,7 @@ class World:
         return self.coordinator.log
 
     def pass_by(self, seconds: float) -> Promise[None]:
-        over: Promise[None] = Promise()
+        over: Promise[None] = Promise(self.coordinator.scheduler.turn)
         self.coordinator.scheduler.call_later(seconds, over.fulfil, None)
         return over
 
@@ -100,7 +100,7 @@ class World:
         The client hears it in the next turn, as over a network.
         """
         since = self.coordinator.scheduler.now
-        heard: Promise[T] = Promise()
+        heard: Promise[T] = Promise(self.coordinator.scheduler.turn)
 
         def came(done: Promise[T]) -> None:
             del self.promised[promise]
@@ -192,7 +192,13 @@ class World:
         name = self.chance.choose((*GROUPS, "simple"))
         asked = [("topic", bytes(16), [0, 1])]
         service = self.coordinator.service
-        self.ask("fetch", run(service.fetch_offsets(name, asked, require_stable=True)))
+        self.ask(
+            "fetch",
+            run(
+                self.coordinator.scheduler.turn,
+                service.fetch_offsets(name, asked, require_stable=True),
+            ),
+        )
 
     def begin_transaction(self) -> None:
         self.transactions += 1
@@ -207,12 +213,19 @@ class World:
             ],
         )
         service = self.coordinator.service
-        self.ask("offsets", run(service.commit_transactional_offsets(request, 5)))
+        self.ask(
+            "offsets",
+            run(self.coordinator.scheduler.turn, service.commit_transactional_offsets(request, 5)),
+        )
         self.open_transactions[number] = service.partition_for("simple")
 
     def end_transactions(self) -> None:
         for number, partition in self.open_transactions.items():
-            self.ask("marker", run(self._end(number, partition)), within=None)
+            self.ask(
+                "marker",
+                run(self.coordinator.scheduler.turn, self._end(number, partition)),
+                within=None,
+            )
         self.open_transactions = {}
 
     async def _end(self, number: int, partition: int) -> None:
@@ -288,12 +301,14 @@ class Life:
         self.number = number
         self.is_alive = True
         self._goes_on = True
-        run(self._live()).when_done(lambda done: done.result())
+        run(self.world.coordinator.scheduler.turn, self._live()).when_done(
+            lambda done: done.result()
+        )
 
     def end(self, *, leaves: bool) -> None:
         self.is_alive = self._goes_on = False
         if leaves:
-            self.world.ask("leave", run(self.leave()))
+            self.world.ask("leave", run(self.world.coordinator.scheduler.turn, self.leave()))
 
     def stop(self) -> None:
         """The test is over."""
@@ -333,7 +348,10 @@ class ConsumerLife(Life):
     def _send(self, epoch: int) -> Promise[ConsumerGroupHeartbeatResponse]:
         service, caller = self.world.coordinator.service, Caller(1, "client", "/127.0.0.1")
         request = self.consumer.request(epoch, full=True)
-        return self.world.ask("beat", run(service.consumer_heartbeat(request, caller)))
+        return self.world.ask(
+            "beat",
+            run(self.world.coordinator.scheduler.turn, service.consumer_heartbeat(request, caller)),
+        )
 
     async def step(self) -> None:
         answer = await self._send(self.consumer.epoch)
@@ -373,7 +391,9 @@ class ClassicLife(Life):
             member_id=self.member.member_id,
         )
         service = self.world.coordinator.service
-        answer = await self.world.ask("heartbeat", run(service.heartbeat(request)))
+        answer = await self.world.ask(
+            "heartbeat", run(self.world.coordinator.scheduler.turn, service.heartbeat(request))
+        )
         if answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
             self.has_joined = False
 

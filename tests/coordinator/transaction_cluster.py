@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from tests.coordinator.memory_log import MemoryLog
 from tests.replication.states import lead
+from tests.turns import TURN, virtual_time
 
-from ottla.common.chance import Chance
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.common.promise import Promise, fulfilled, run
 from ottla.common.topic_partition import TopicPartition
@@ -24,7 +24,6 @@ from ottla.records.batch import batches, read_header
 from ottla.records.control import transaction_marker_batch
 from ottla.records.record import iterate
 from ottla.replication.partition import Partition
-from ottla.simulation.scheduler import SimulatedScheduler
 from ottla.storage.log import Log
 from ottla.testing.files import MemoryFilesystem
 
@@ -49,21 +48,21 @@ class ProducerIdsInOrder:
 
     def next(self) -> Promise[int]:
         self.last += 1
-        return fulfilled(self.last)
+        return fulfilled(TURN, self.last)
 
 
 class Cluster:
     """A coordinator whose log may fail, and partitions that are really there."""
 
     def __init__(self) -> None:
-        self.scheduler = SimulatedScheduler(Chance(7))
+        self.scheduler = virtual_time(7)
         self.log = MemoryLog()
         self.producer_ids = ProducerIdsInOrder()
         self.filesystem = MemoryFilesystem()
         self.filesystem.make_directory("d")
         self.partitions = [self._partition(index) for index in range(PARTITIONS)]
         self.down: set[int] = set()
-        self.travel: Callable[[], Promise[None]] = lambda: fulfilled(None)
+        self.travel: Callable[[], Promise[None]] = lambda: fulfilled(self.scheduler.turn, None)
         """The way of markers to the leaders of partitions."""
         self.leader_epoch = 0
         self.start()
@@ -100,14 +99,14 @@ class Cluster:
 
     def ask(self, coroutine: Coroutine[Any, None, T]) -> T:
         """The answer, which must come within this turn."""
-        promise = run(coroutine)
+        promise = run(self.scheduler.turn, coroutine)
         self.scheduler.run_for(0)
         return promise.result()
 
     def crash(self) -> None:
         """Forget everything but the log; what it did not commit may be gone with its leader."""
         now = self.scheduler.now
-        self.scheduler = SimulatedScheduler(Chance(7))
+        self.scheduler = virtual_time(7)
         self.scheduler.now = now
         self.log.forget_waiting()
         self.leader_epoch += 1
@@ -116,7 +115,7 @@ class Cluster:
     def send(
         self, marker: EndTransactionMarker, partitions: tuple[TopicPartition, ...]
     ) -> Promise[Codes]:
-        return run(self._send(marker, partitions))
+        return run(self.scheduler.turn, self._send(marker, partitions))
 
     async def _send(
         self, marker: EndTransactionMarker, partitions: tuple[TopicPartition, ...]

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
+from tests.turns import TURN, virtual_time
+
 from ottla.common.authorization import Client, EverythingAllowed
 from ottla.common.chance import Chance
 from ottla.common.errors import ApiError
@@ -29,7 +31,6 @@ from ottla.records.record import Record
 from ottla.replication.log_moves import LogMoves
 from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
-from ottla.simulation.scheduler import SimulatedScheduler
 from ottla.storage.log import Log
 from ottla.storage.manager import LogManager
 from ottla.testing.files import MemoryFilesystem
@@ -72,11 +73,11 @@ class AutoTopicsNoted:
 
     def create(self, names: list[str]) -> Promise[dict[str, int]]:
         self.names += names
-        return Promise()
+        return Promise(TURN)
 
     def ensure_internal(self, name: str) -> Promise[int]:
         self.names.append(name)
-        return Promise()
+        return Promise(TURN)
 
 
 class ProducerIdsInOrder:
@@ -84,7 +85,7 @@ class ProducerIdsInOrder:
         self._next = 4000
 
     def next(self) -> Promise[int]:
-        promise: Promise[int] = Promise()
+        promise: Promise[int] = Promise(TURN)
         self._next += 1
         promise.fulfil(self._next)
         return promise
@@ -126,7 +127,7 @@ class ControllerOnOrder:
 
     def submit(self, request: Message, _client: Client | None = None) -> Promise[Message]:
         self.asked.append(request)
-        promise: Promise[Message] = Promise()
+        promise: Promise[Message] = Promise(TURN)
         if not self.answers:
             self.waiting.append(promise)
             return promise
@@ -168,7 +169,7 @@ def topic_id_of(name: str) -> bytes:
 
 class Broker:
     def __init__(self, properties: Mapping[str, str] | None = None) -> None:
-        self.scheduler = SimulatedScheduler(Chance(5))
+        self.scheduler = virtual_time(5)
         self.filesystem = MemoryFilesystem()
         self.filesystem.make_directory("/data")
         self.config = BrokerConfig.from_properties(

@@ -4,6 +4,7 @@ from struct import pack
 
 import pytest
 from tests.handlers.broker import Broker, Peer
+from tests.turns import TURN
 
 from ottla.common.buffers import Answer
 from ottla.common.errors import ErrorCode, ProtocolViolation
@@ -162,7 +163,7 @@ class ControllerElsewhere:
         self, _request: bytes, _context: RequestContext, timeout_ms: int | None
     ) -> Promise[bytes]:
         self.timeouts.append(timeout_ms)
-        return Promise()
+        return Promise(TURN)
 
 
 def test_a_request_goes_to_the_controller_with_the_time_that_its_client_gives_it() -> None:

@@ -3,6 +3,7 @@
 import pytest
 from tests.handlers.broker import Broker, Peer, registered
 from tests.handlers.groups import GroupBroker
+from tests.turns import TURN
 
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.common.promise import Promise
@@ -53,7 +54,7 @@ class TopicsOnRequest:
         raise AssertionError(names)
 
     def ensure_internal(self, name: str) -> Promise[int]:
-        return self.asked.setdefault(name, Promise())
+        return self.asked.setdefault(name, Promise(TURN))
 
 
 @pytest.mark.parametrize(

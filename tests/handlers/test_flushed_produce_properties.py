@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.handlers.broker import Broker, Peer, registered
 from tests.replication.states import lead
+from tests.turns import TURN
 
 from ottla.common.promise import Promise
 from ottla.handlers import produce
@@ -100,7 +101,7 @@ class FlushedProduce(RuleBasedStateMachine):
         self.waiting: list[Sent] = []
 
     def _flush(self, log: Log) -> Promise[None]:
-        asked: Promise[None] = Promise()
+        asked: Promise[None] = Promise(TURN)
         self.flushes.append((log, asked))
         return asked
 

@@ -5,6 +5,7 @@ from tests.handlers.broker import Broker
 from tests.handlers.test_fetch import asked, at, only, read, size, start
 from tests.handlers.test_offsets import listed
 from tests.replication.states import lead
+from tests.turns import TURN
 
 from ottla.common.errors import ApiError, CorruptMessage, ErrorCode
 from ottla.common.promise import Promise, fulfilled
@@ -46,8 +47,8 @@ class Shelf:
                 end = header.last_offset + 1
         data = RemoteData(records, end, [(7, offset)] if read_committed else [])
         if self.at_once:
-            return fulfilled(data)
-        promise: Promise[RemoteData] = Promise()
+            return fulfilled(TURN, data)
+        promise: Promise[RemoteData] = Promise(TURN)
         self.waiting.append((promise, data))
         return promise
 
@@ -58,9 +59,9 @@ class Shelf:
             for record in iterate(self._data, start_at):
                 in_range = start_offset <= record.offset < log.local_log_start_offset
                 if in_range and record.timestamp >= timestamp:
-                    return fulfilled(TimestampAndOffset(record.timestamp, record.offset, 3))
+                    return fulfilled(TURN, TimestampAndOffset(record.timestamp, record.offset, 3))
         nothing: TimestampAndOffset | None = None
-        return fulfilled(nothing)
+        return fulfilled(TURN, nothing)
 
 
 @pytest.fixture

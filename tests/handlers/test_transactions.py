@@ -4,6 +4,7 @@ import pytest
 from tests.handlers.transactions import ID, V1, V2, Producer, TransactionBroker
 from tests.observability.lines import lines
 from tests.replication.states import lead
+from tests.turns import TURN
 
 from ottla.common.errors import ErrorCode
 from ottla.common.promise import Promise
@@ -191,7 +192,7 @@ class SilentCoordinators:
     """A coordinator that takes every question and answers none."""
 
     async def add_partitions(self, _request: AddPartitions) -> Codes:
-        return await Promise()
+        return await Promise(TURN)
 
     verify_partitions = add_partitions
 
@@ -265,7 +266,7 @@ def test_a_transactional_batch_waits_for_its_flush_in_the_background(
     flushes: list[Promise[None]] = []
 
     def flush(_log: Log) -> Promise[None]:
-        flushes.append(Promise())
+        flushes.append(Promise(TURN))
         return flushes[-1]
 
     broker.replicas.surroundings.flush = flush

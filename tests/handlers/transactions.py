@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from tests.handlers.broker import Peer
 from tests.handlers.groups import GroupBroker
+from tests.turns import TURN
 
 from ottla.common.errors import ErrorCode
 from ottla.common.promise import Promise
@@ -153,7 +154,7 @@ class TransactionBroker(GroupBroker):
         frame = bytearray(to_bytes(request, version))
         answer = produce.answer(memoryview(frame), 0, version, 1, self.services, self.peer)
         frame[:] = bytes(len(frame))  # the connection has read on
-        promise: Promise[bytes] = Promise()
+        promise: Promise[bytes] = Promise(TURN)
         if isinstance(answer, Promise):
             answer.when_done(lambda done: promise.fulfil(bytes(done.result())))  # type: ignore[arg-type]
         else:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.raft.quorums import Notes, settings
+from tests.turns import TURN
 from tools.kafka_peer.broker_process import BrokerProcess, apache_kafka, free_ports
 from tools.kafka_peer.peer import run_tool
 
@@ -64,7 +65,7 @@ class OurNode:
         self.notes = Notes()
         self.directory = directory
         self._scheduler = LoopScheduler(loop)
-        network = LoopNetwork(loop)
+        network = LoopNetwork(loop, self._scheduler.turn)
         self._server = SocketServer(network, self._scheduler, _limits())
         (port,) = free_ports(1)
         self._server.listen("CONTROLLER", "127.0.0.1", port)
@@ -112,7 +113,7 @@ class OurNode:
         header, pos = decode_request_header(data, 0)
         key, version = header.request_api_key, header.request_api_version
         request, _pos = from_buffer(APIS[key].request_class(), data, pos, version)
-        framed: Promise[Any] = Promise()
+        framed: Promise[Any] = Promise(TURN)
         self._handle(key, request, Asker(version, "CONTROLLER")).when_done(
             lambda done: framed.fulfil(
                 frame_response(done.result(), key, version, header.correlation_id)
@@ -122,7 +123,7 @@ class OurNode:
 
     def _handle(self, key: int, request: Any, asker: Asker) -> Promise[Any]:
         if key == ApiKey.API_VERSIONS:
-            return fulfilled(self._versions())
+            return fulfilled(TURN, self._versions())
         if key == ApiKey.FETCH:
             return self.service.fetch(request, asker)
         handlers: dict[int, Callable[[Any, Asker], Message]] = {
@@ -131,7 +132,7 @@ class OurNode:
             ApiKey.END_QUORUM_EPOCH: self.service.end_quorum_epoch,
             ApiKey.FETCH_SNAPSHOT: self.service.fetch_snapshot,
         }
-        return fulfilled(handlers[key](request, asker))
+        return fulfilled(TURN, handlers[key](request, asker))
 
     def _versions(self) -> ApiVersionsResponse:
         keys = [

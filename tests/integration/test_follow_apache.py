@@ -93,7 +93,7 @@ async def follow(cluster: ClusterProcess, directory: Path) -> None:
     loop = asyncio.get_running_loop()
     scheduler = LoopScheduler(loop)
     client = NodeClient(
-        LoopNetwork(loop),
+        LoopNetwork(loop, scheduler.turn),
         scheduler,
         "127.0.0.1",
         cluster.brokers[LEADER].port,

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.network.memory_network import UNLIMITED, MemoryNetwork, MemorySocket
+from tests.turns import TURN
 
 from ottla.common.buffers import Answer, Region
 from ottla.common.chance import Chance
@@ -234,7 +235,7 @@ def test_answers_leave_in_the_order_of_their_requests(
         number = body[0]
         if number in immediate:
             return echo(body)
-        promises[number] = Promise()
+        promises[number] = Promise(TURN)
         return promises[number]
 
     broker = Broker(answering)
@@ -246,7 +247,7 @@ def test_answers_leave_in_the_order_of_their_requests(
 
 
 def test_an_answer_that_is_done_early_waits_for_the_one_before_it() -> None:
-    first: Promise[Answer] = Promise()
+    first: Promise[Answer] = Promise(TURN)
     broker = Broker(lambda body: first if body == b"slow" else echo(body))
     broker.receive(frame(b"slow") + frame(b"fast"))
     assert broker.sent == b""
@@ -255,7 +256,7 @@ def test_an_answer_that_is_done_early_waits_for_the_one_before_it() -> None:
 
 
 def test_an_answer_for_a_connection_that_is_gone_is_dropped() -> None:
-    promise: Promise[Answer] = Promise()
+    promise: Promise[Answer] = Promise(TURN)
     broker = Broker(lambda _: promise)
     broker.receive(frame(b"x"))
     broker.connection.close()
@@ -332,7 +333,7 @@ def test_a_connection_with_too_many_unanswered_requests_is_not_read_from() -> No
     promises: list[Promise[Answer]] = []
 
     def answering(_: bytes) -> Promise[Answer]:
-        promises.append(Promise())
+        promises.append(Promise(TURN))
         return promises[-1]
 
     broker = Broker(answering)
@@ -412,7 +413,7 @@ def test_a_frame_that_finds_no_memory_waits_and_is_read_when_there_is_some() -> 
 
 def test_a_request_that_is_held_without_room_for_more_ends_the_reading() -> None:
     """Until it is let go, though its answer may be owed for long."""
-    promise: Promise[Answer] = Promise()
+    promise: Promise[Answer] = Promise(TURN)
 
     def answering(body: bytes) -> Answer | Promise[Answer]:
         if body != b"held":
@@ -433,7 +434,7 @@ def test_a_request_that_is_held_without_room_for_more_ends_the_reading() -> None
 
 
 def test_an_answer_that_leaves_does_not_wake_a_connection_that_waits_for_memory() -> None:
-    promise: Promise[Answer] = Promise()
+    promise: Promise[Answer] = Promise(TURN)
     broker = Broker(lambda body: promise if body == b"slow" else echo(body))
     broker.memory.refusing = True
     broker.receive(frame(b"slow") + frame(b"no room")[:7])
@@ -449,7 +450,7 @@ def test_memory_does_not_wake_a_connection_that_owes_too_many_answers() -> None:
     promises: list[Promise[Answer]] = []
 
     def answering(_: bytes) -> Promise[Answer]:
-        promises.append(Promise())
+        promises.append(Promise(TURN))
         return promises[-1]
 
     broker = Broker(answering)
@@ -532,7 +533,7 @@ def test_a_peer_that_goes_in_the_middle_of_a_frame_gives_its_memory_back() -> No
 
 
 def test_a_broken_socket_ends_the_connection_once() -> None:
-    promise: Promise[Answer] = Promise()
+    promise: Promise[Answer] = Promise(TURN)
     broker = Broker(lambda _: promise)
     broker.receive(frame(b"x"))
     broker.socket.broken = True
@@ -567,7 +568,7 @@ def test_nothing_is_read_after_the_frame_that_ended_the_connection() -> None:
 
 
 def test_a_connection_waits_for_us_until_the_answer_is_its_own_to_read() -> None:
-    promise: Promise[Answer] = Promise()
+    promise: Promise[Answer] = Promise(TURN)
     broker = Broker(lambda _: promise)
     waits = [broker.connection.waits_for_us]
     broker.receive(frame(b"x"))
@@ -585,7 +586,7 @@ def test_an_answer_that_fails_ends_its_connection_and_nobody_elses(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """What waits behind it would wait for ever; what is told behind it must be told."""
-    promise: Promise[Answer] = Promise()
+    promise: Promise[Answer] = Promise(TURN)
     broker = Broker(lambda _: promise)
     broker.receive(frame(b"x") + frame(b"behind it"))
     heard: list[bool] = []

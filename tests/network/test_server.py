@@ -4,6 +4,7 @@ from struct import pack
 
 import pytest
 from tests.network.memory_network import MemoryNetwork, MemorySocket
+from tests.turns import TURN
 
 from ottla.common.buffers import Answer
 from ottla.common.chance import Chance
@@ -40,7 +41,7 @@ class Listener:
         self.scheduler = SimulatedScheduler(Chance(1))
         self.network = MemoryNetwork()
         self.requests: list[bytes] = []
-        self.pending: Promise[Answer] = Promise()
+        self.pending: Promise[Answer] = Promise(TURN)
         self.server = SocketServer(
             self.network,
             self.scheduler,

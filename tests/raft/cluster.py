@@ -19,6 +19,7 @@ from ottla.common.chance import Chance
 from ottla.common.environment import Cancellable
 from ottla.common.errors import ApiError, InvalidUpdateVersion
 from ottla.common.promise import Promise
+from ottla.common.turn import Turn
 from ottla.metadata.snapshot import container
 from ottla.protocol.api import APIS
 from ottla.protocol.generated.add_raft_voter import AddRaftVoterRequest
@@ -79,6 +80,7 @@ class MortalScheduler:
         self._cluster = cluster
         self._scheduler = cluster.scheduler
         self.is_alive = True
+        self.turn = Turn(self.call_soon)
 
     def monotonic(self) -> float:
         return self._scheduler.now
@@ -94,11 +96,11 @@ class MortalScheduler:
 
     def _run(self, callback: Callable[..., Any], *args: Any) -> None:
         if self.is_alive:
-            callback(*args)
+            self.turn.run(callback, *args)
 
     def run_in_background(self, work: Callable[[], T], lane: str = "") -> Promise[T]:
         """What a node has not finished when it dies, it has not done."""
-        promise: Promise[T] = Promise()
+        promise: Promise[T] = Promise(self.turn)
 
         def finish(done: Promise[T | None]) -> None:
             if not self.is_alive:
@@ -212,7 +214,7 @@ class Node:
 
     def answer(self, request: Message, version: int) -> Promise[Message]:
         asker = Asker(version, "CONTROLLER")
-        promise: Promise[Message] = Promise()
+        promise: Promise[Message] = Promise(self.scheduler.turn)
         try:
             answered = self._answer(request, asker)
         except ApiError as error:
@@ -256,7 +258,7 @@ class Wire:
 
     def send(self, destination: Destination, request: Request[R]) -> Promise[R]:
         cluster, sender = self._cluster, self._node
-        promise: Promise[R] = Promise()
+        promise: Promise[R] = Promise(sender.scheduler.turn)
         api = APIS[request.API_KEY]
         version = api.highest_stable_version
         is_older = cluster.chance.below(4) == 0 and cluster.has_older_versions

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import TypeVar
 
+from tests.turns import TURN
+
 from ottla.common.chance import Chance
 from ottla.common.promise import Promise
 from ottla.config.broker import BrokerConfig
@@ -102,7 +104,7 @@ class Silence:
     """A channel to nodes that never answer."""
 
     def send(self, destination: Destination, request: Request[R]) -> Promise[R]:
-        return Promise()
+        return Promise(TURN)
 
 
 class Quorum:

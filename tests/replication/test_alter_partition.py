@@ -3,8 +3,8 @@
 import pytest
 from tests.replication.led import TOPIC_ID, Led, Registered
 from tests.replication.states import state
+from tests.turns import TURN, virtual_time
 
-from ottla.common.chance import Chance
 from ottla.common.errors import ApiError, ErrorCode, NotController
 from ottla.common.promise import Promise
 from ottla.protocol.generated.alter_partition import (
@@ -16,7 +16,6 @@ from ottla.protocol.generated.alter_partition import (
 from ottla.protocol.message import from_bytes, to_bytes
 from ottla.replication.alter_partition import PARTITIONS_MAX, AlterPartitions
 from ottla.replication.partition import Partition
-from ottla.simulation.scheduler import SimulatedScheduler
 
 DECIDED_BY_METADATA = [
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -40,7 +39,7 @@ class Controller:
         if self.mistakes:
             self.mistakes -= 1
             raise KeyError("a mistake")
-        answer: Promise[AlterPartitionResponse] = Promise()
+        answer: Promise[AlterPartitionResponse] = Promise(TURN)
         again = from_bytes(AlterPartitionRequest, to_bytes(request, 3), 3)
         self.asked.append((again, answer))
         return answer
@@ -71,7 +70,7 @@ class Controller:
 class World:
     def __init__(self) -> None:
         self.led = Led(isr=(1,))
-        self.scheduler = SimulatedScheduler(Chance(1))
+        self.scheduler = virtual_time(1)
         self.controller = Controller()
         self.manager = AlterPartitions(
             self.controller, self.scheduler, node_id=1, broker_epoch=lambda: 101

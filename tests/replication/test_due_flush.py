@@ -5,6 +5,7 @@ from tests.replication.states import lead
 from tests.replication.test_fetching import asked
 from tests.replication.test_log_moves import B, Moving
 from tests.storage import logs
+from tests.turns import TURN
 
 from ottla.common.errors import ApiError, NotLeaderOrFollower
 from ottla.common.promise import Promise
@@ -27,7 +28,7 @@ class Disk:
         self.asked: list[tuple[Log, Promise[None]]] = []
 
     def _flush(self, log: Log) -> Promise[None]:
-        self.asked.append((log, Promise()))
+        self.asked.append((log, Promise(TURN)))
         return self.asked[-1][1]
 
     def partition(self, node_id: int = 1, **settings: object) -> Partition:
@@ -215,7 +216,7 @@ def test_a_log_takes_the_others_place_when_it_is_as_safe() -> None:
     moving.log.flush(logs.NOW)
     moving.moves.move(logs.TOPIC, B)
     while not moving.manager.future_logs[logs.TOPIC].recovery_point:
-        moving.clock.turn()
+        moving.clock.run_due()
         moving.clock.run_background()
     logs.append(moving.log, b"second")
     moving.log.flush(logs.NOW)

@@ -6,8 +6,8 @@ from typing import TypeVar
 from tests.replication.followers import SETTINGS
 from tests.replication.states import state
 from tests.storage import logs
+from tests.turns import TURN, virtual_time
 
-from ottla.common.chance import Chance
 from ottla.common.promise import Promise
 from ottla.common.topic_partition import TopicPartition
 from ottla.observability.metrics import Meter, Registry
@@ -18,7 +18,6 @@ from ottla.replication import metrics
 from ottla.replication.fetchers import Fetchers
 from ottla.replication.partition import Partition
 from ottla.replication.quota import ReplicationQuota
-from ottla.simulation.scheduler import SimulatedScheduler
 from ottla.storage.log import Log
 from ottla.testing.files import MemoryFilesystem
 
@@ -41,7 +40,7 @@ class Channel:
         self, node_id: int, request: Message, _read: Callable[[memoryview, int, int], T]
     ) -> Promise[T]:
         assert isinstance(request, FetchRequest)
-        promise: Promise[T] = Promise()
+        promise: Promise[T] = Promise(TURN)
 
         def settle(answer: FetchAnswer | OSError) -> None:
             if isinstance(answer, OSError):
@@ -61,7 +60,7 @@ class Channel:
 
 class World:
     def __init__(self, per_leader: int = 1) -> None:
-        self.scheduler = SimulatedScheduler(Chance(1))
+        self.scheduler = virtual_time(1)
         self.channels: list[Channel] = []
         self.epoch = 9
         self.files = MemoryFilesystem()

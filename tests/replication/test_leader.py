@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 from tests.replication.led import LAG, Led, Registered
+from tests.turns import TURN
 
 from ottla.common.errors import (
     ApiError,
@@ -511,7 +512,7 @@ def test_the_low_watermark_is_that_of_the_replicas_that_are_alive() -> None:
 
 
 def deleted(led: Led, offset: int) -> Promise[None]:
-    promise: Promise[None] = Promise()
+    promise: Promise[None] = Promise(TURN)
     led.partition.when_deleted(offset, partial(settle, promise), lambda: promise.done)
     return promise
 

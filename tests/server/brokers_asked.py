@@ -2,6 +2,8 @@
 
 from typing import Any, NamedTuple, TypeVar
 
+from tests.turns import TURN
+
 from ottla.common.promise import Promise
 from ottla.metadata.brokers import BrokerImage
 from ottla.metadata.image import MetadataImage
@@ -24,7 +26,7 @@ class BrokersAsked:
         self.asked: list[Asked] = []
 
     def send(self, node_id: int, request: Request[R]) -> Promise[R]:
-        answer: Promise[R] = Promise()
+        answer: Promise[R] = Promise(TURN)
         self.asked.append(Asked(node_id, request, answer))
         return answer
 

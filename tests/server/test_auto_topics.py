@@ -2,6 +2,7 @@
 
 import pytest
 from tests.observability.lines import lines
+from tests.turns import TURN
 
 from ottla.common.errors import ErrorCode, InvalidConfig, NotController
 from ottla.common.promise import Promise
@@ -27,7 +28,7 @@ class ControllerThatWaits:
 
     def submit(self, request: CreateTopicsRequest) -> Promise[CreateTopicsResponse]:
         self.requests.append(request)
-        promise: Promise[CreateTopicsResponse] = Promise()
+        promise: Promise[CreateTopicsResponse] = Promise(TURN)
         self._promises.append(promise)
         if self.at_once is not None:
             self.answer(self.at_once)
@@ -77,7 +78,7 @@ class Topics:
         self.alone = False
         config = configured(**settings)
         self.auto = ControllerAutoTopics(
-            self.controller, Metadata(), lambda: config, lambda: self.alone
+            self.controller, Metadata(), lambda: config, lambda: self.alone, TURN
         )
 
 

@@ -6,14 +6,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.server.brokers_asked import BrokersAsked
+from tests.turns import virtual_time
 
-from ottla.common.chance import Chance
 from ottla.protocol.generated.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
 from ottla.server.broker_batches import WAITING_MAX, BrokerBatches
-from ottla.simulation.scheduler import SimulatedScheduler
 
 NODES = (1, 2)
 Question = tuple[str, int]
@@ -21,7 +20,7 @@ Question = tuple[str, int]
 
 class World:
     def __init__(self) -> None:
-        self.scheduler = SimulatedScheduler(Chance(3))
+        self.scheduler = virtual_time(3)
         self.channel = BrokersAsked()
         self.answered: list[tuple[Question, bool]] = []
         self.batches = BrokerBatches[Question, FindCoordinatorResponse](

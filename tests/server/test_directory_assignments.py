@@ -1,5 +1,7 @@
 """The controller learns where partitions lie: what differs, once, and again if it was not heard."""
 
+from tests.turns import TURN, virtual_time
+
 from ottla.common.chance import Chance
 from ottla.common.errors import ErrorCode, NotController
 from ottla.common.identifiers import UNASSIGNED_DIRECTORY
@@ -20,7 +22,6 @@ from ottla.protocol.generated.assign_replicas_to_dirs import (
 from ottla.protocol.generated.metadata_records import PartitionRecord, TopicRecord
 from ottla.replication.partition import Partition
 from ottla.server.directory_assignments import RETRY_SECONDS, DirectoryAssignments
-from ottla.simulation.scheduler import SimulatedScheduler
 from ottla.storage.checkpoints import META_PROPERTIES, MetaProperties
 from ottla.storage.manager import LogManager
 from ottla.testing.files import MemoryFilesystem
@@ -39,7 +40,7 @@ class ControllerThatListens:
 
     def submit(self, request: AssignReplicasToDirsRequest) -> Promise[AssignReplicasToDirsResponse]:
         self.requests.append(request)
-        self._promises.append(Promise())
+        self._promises.append(Promise(TURN))
         return self._promises[-1]
 
     def answer(self, code: ErrorCode = ErrorCode.NONE) -> None:
@@ -75,7 +76,7 @@ class Broker:
     """Two directories with ids, and a topic of three partitions in them."""
 
     def __init__(self) -> None:
-        self.scheduler = SimulatedScheduler(Chance(1))
+        self.scheduler = virtual_time(1)
         filesystem = MemoryFilesystem()
         for path, directory_id in DIRECTORIES.items():
             filesystem.make_directory(path)

@@ -4,6 +4,7 @@ import pytest
 from tests.handlers.broker import NODE_ID
 from tests.handlers.groups import GroupBroker
 from tests.replication.states import lead
+from tests.turns import TURN
 
 from ottla.common.errors import (
     ApiError,
@@ -51,12 +52,12 @@ class ReplicatedBroker(GroupBroker):
         request = OffsetCommitRequest(
             group_id=GROUP, topics=[OffsetCommitRequestTopic(name="t", partitions=[asked])]
         )
-        answer = run(self.groups.commit_offsets(request, 9))
+        answer = run(TURN, self.groups.commit_offsets(request, 9))
         self.scheduler.run_for(0)
         return answer
 
     def committed(self, *, require_stable: bool = False) -> Promise[int | None]:
-        return run(self._committed(require_stable))
+        return run(TURN, self._committed(require_stable))
 
     async def _committed(self, require_stable: bool) -> int | None:
         asked = [("t", bytes(16), [0])]
@@ -178,7 +179,7 @@ class Markers:
             partition = TopicPartition(topic, 0)
             return (await self._markers.send(MARKER, (partition,)))[partition]
 
-        return run(write())
+        return run(TURN, write())
 
 
 @pytest.mark.parametrize("topic", ["t", GROUP_METADATA_TOPIC])

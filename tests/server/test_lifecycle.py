@@ -6,9 +6,9 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.turns import TURN, virtual_time
 
 from ottla.common.authorization import Client
-from ottla.common.chance import Chance
 from ottla.common.errors import (
     ApiError,
     BrokerIdNotRegistered,
@@ -93,7 +93,7 @@ class Controller:
         return self._answered(response)
 
     def _answered(self, response: R, refusal: ApiError | None = None) -> Promise[R]:
-        promise: Promise[R] = Promise()
+        promise: Promise[R] = Promise(TURN)
         self.under_way += 1
         refusal = RequestTimedOut() if self.is_silent else refusal or self.refusal
 
@@ -114,7 +114,7 @@ class Metadata:
 
 class Broker:
     def __init__(self) -> None:
-        self.scheduler = SimulatedScheduler(Chance(1))
+        self.scheduler = virtual_time(1)
         self.controller = Controller(self.scheduler)
         self.unheard: list[BaseException] = []
         self.deaf_seconds = 0.0
@@ -130,7 +130,7 @@ class Broker:
 
     def register(self, loaded: Promise[None] | None = None) -> Promise[None]:
         request = BrokerRegistrationRequest(broker_id=1)
-        return run(self.lifecycle.register(request, lambda: loaded or fulfilled(None)))
+        return run(TURN, self.lifecycle.register(request, lambda: loaded or fulfilled(TURN, None)))
 
     def started(self) -> "Broker":
         registered = self.register()
@@ -139,7 +139,7 @@ class Broker:
         return self
 
     def run_for(self, seconds: float) -> None:
-        passed: Promise[None] = Promise()
+        passed: Promise[None] = Promise(TURN)
         self.scheduler.call_later(seconds, passed.fulfil, None)
         assert self.scheduler.run_until(lambda: passed.done, seconds + 1)
 
@@ -171,7 +171,7 @@ def test_who_is_replaced_by_what_an_earlier_life_sent_registers_again() -> None:
 
 
 def test_a_broker_that_opens_its_logs_lives_and_is_not_let_in() -> None:
-    broker, loaded = Broker(), Promise[None]()
+    broker, loaded = Broker(), Promise[None](TURN)
     registered = broker.register(loaded)
     heartbeats = broker.heartbeats_within(20)
     assert len(heartbeats) in (9, 10)
@@ -186,7 +186,7 @@ def test_a_broker_that_opens_its_logs_lives_and_is_not_let_in() -> None:
 
 
 def test_a_broker_that_stops_while_it_opens_its_logs_is_not_let_in_any_more() -> None:
-    broker, loaded = Broker(), Promise[None]()
+    broker, loaded = Broker(), Promise[None](TURN)
     registered = broker.register(loaded)
     broker.run_for(5)
     left = broker.lifecycle.leave()
@@ -198,7 +198,7 @@ def test_a_broker_that_stops_while_it_opens_its_logs_is_not_let_in_any_more() ->
 
 
 def test_logs_that_cannot_be_opened_end_the_start() -> None:
-    broker, loaded = Broker(), Promise[None]()
+    broker, loaded = Broker(), Promise[None](TURN)
     registered = broker.register(loaded)
     broker.run_for(5)
     loaded.fail(OSError("injected"))

@@ -1,8 +1,8 @@
 """Producer ids: each given once, the next block fetched before it is missed, waiters bounded."""
 
 import pytest
+from tests.turns import TURN, virtual_time
 
-from ottla.common.chance import Chance
 from ottla.common.errors import CoordinatorLoadInProgress, ErrorCode, NotController
 from ottla.common.promise import Promise
 from ottla.metadata.brokers import BrokerImage
@@ -12,7 +12,6 @@ from ottla.protocol.generated.allocate_producer_ids import (
     AllocateProducerIdsResponse,
 )
 from ottla.server.producer_ids import RETRY_SECONDS, WAITING_MAX, ProducerIdBlocks
-from ottla.simulation.scheduler import SimulatedScheduler
 
 BLOCK = 1000
 
@@ -27,7 +26,7 @@ class ControllerWithBlocks:
 
     def submit(self, request: AllocateProducerIdsRequest) -> Promise[AllocateProducerIdsResponse]:
         self.requests.append(request)
-        self._promises.append(Promise())
+        self._promises.append(Promise(TURN))
         return self._promises[-1]
 
     @property
@@ -68,7 +67,7 @@ class Metadata:
 class Ids:
     def __init__(self) -> None:
         self.controller = ControllerWithBlocks()
-        self.scheduler = SimulatedScheduler(Chance(1))
+        self.scheduler = virtual_time(1)
         self.blocks = ProducerIdBlocks(self.controller, Metadata(), self.scheduler, node_id=3)
 
     def take(self, count: int) -> list[int]:

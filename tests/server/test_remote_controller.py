@@ -3,6 +3,7 @@
 from typing import Any, TypeVar
 
 import pytest
+from tests.turns import TURN
 
 from ottla.common.authorization import Principal
 from ottla.common.errors import ApiError, NotController, RequestTimedOut, StaleBrokerEpoch
@@ -42,7 +43,7 @@ class Channel:
         self.requests: list[Message] = []
 
     def send(self, destination: Destination, request: Request[R]) -> Promise[R]:
-        promise: Promise[R] = Promise()
+        promise: Promise[R] = Promise(TURN)
         self.requests.append(request)
         self.asked.append((destination.node_id, promise))
         return promise
@@ -138,7 +139,7 @@ def test_a_silent_controller_costs_no_more_than_the_time(asking: Asking) -> None
 
 
 def test_who_waits_is_refused_when_the_node_stops(asking: Asking) -> None:
-    asking.controller.close()
+    asking.raft.scheduler.turn.run(asking.controller.close)
     assert asking.answer.done
     with pytest.raises(ApiError):
         asking.answer.result()

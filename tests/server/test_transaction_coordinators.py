@@ -3,8 +3,8 @@
 import pytest
 from tests.coordinator.memory_log import MemoryLog
 from tests.server.brokers_asked import BrokersAsked, Metadata
+from tests.turns import TURN, virtual_time
 
-from ottla.common.chance import Chance
 from ottla.common.errors import CoordinatorNotAvailable, ErrorCode, InvalidProducerIdMapping
 from ottla.common.promise import Promise, fulfilled, run
 from ottla.common.topic_partition import TopicPartition
@@ -27,7 +27,6 @@ from ottla.protocol.generated.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
 )
 from ottla.server.transaction_coordinators import ClusterCoordinators
-from ottla.simulation.scheduler import SimulatedScheduler
 
 NODE_ID = 1
 SETTINGS = TransactionSettings(topic_partitions=1)
@@ -40,7 +39,7 @@ class World:
     """A broker, one partition of transactions that ``leader`` leads, and the way to the others."""
 
     def __init__(self, leader: int) -> None:
-        self.scheduler = SimulatedScheduler(Chance(3))
+        self.scheduler = virtual_time(3)
         self.channel = BrokersAsked()
         self.metadata = Metadata()
         self.metadata.put(TRANSACTION_STATE_TOPIC, leader)
@@ -60,19 +59,19 @@ class World:
         return 1
 
     def next(self) -> Promise[int]:
-        return fulfilled(100)
+        return fulfilled(TURN, 100)
 
     def send(
         self, _marker: EndTransactionMarker, partitions: tuple[TopicPartition, ...]
     ) -> Promise[Codes]:
-        return fulfilled(dict.fromkeys(partitions, ErrorCode.NONE))
+        return fulfilled(TURN, dict.fromkeys(partitions, ErrorCode.NONE))
 
     def verify(
         self,
         asked: AddPartitions = ASKED,
         operation: SupportedOperation = SupportedOperation.GENERIC_ERROR,
     ) -> Promise[Codes]:
-        promise = run(self.verification.verify(asked, operation))
+        promise = run(TURN, self.verification.verify(asked, operation))
         self.scheduler.run_for(0)
         return promise
 
@@ -143,7 +142,7 @@ def test_an_end_that_is_not_complete_is_asked_about_again() -> None:
 def test_transactions_share_a_request_but_not_with_themselves() -> None:
     world = World(leader=2)
     for asked in (ASKED, ASKED._replace(transactional_id="other"), ASKED):
-        run(world.verification.verify(asked, SupportedOperation.GENERIC_ERROR))
+        run(TURN, world.verification.verify(asked, SupportedOperation.GENERIC_ERROR))
     world.scheduler.run_for(0)
     first = world.answer(ErrorCode.NONE)
     assert [each.transactional_id for each in first.transactions] == ["tx", "other"]

@@ -4,8 +4,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.server.brokers_asked import Asked, BrokersAsked, Metadata
+from tests.turns import TURN, virtual_time
 
-from ottla.common.chance import Chance
 from ottla.common.errors import ErrorCode
 from ottla.common.promise import Promise, fulfilled
 from ottla.common.topic_partition import TopicPartition
@@ -20,7 +20,6 @@ from ottla.protocol.generated.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from ottla.server.transaction_markers import ClusterMarkers
-from ottla.simulation.scheduler import SimulatedScheduler
 
 NODE_ID = 1
 MARKER = EndTransactionMarker(
@@ -39,12 +38,12 @@ class Led:
         self, _marker: EndTransactionMarker, partitions: tuple[TopicPartition, ...]
     ) -> Promise[Codes]:
         self.written += partitions
-        return fulfilled(dict.fromkeys(partitions, ErrorCode.NONE))
+        return fulfilled(TURN, dict.fromkeys(partitions, ErrorCode.NONE))
 
 
 class World:
     def __init__(self) -> None:
-        self.scheduler = SimulatedScheduler(Chance(3))
+        self.scheduler = virtual_time(3)
         self.channel = BrokersAsked()
         self.metadata = Metadata()
         self.metadata.put("t", 1, 2, 3)

@@ -216,7 +216,7 @@ def test_what_the_quorum_itself_writes_moves_the_offset_of_the_leaders_image_too
     leader = leader_of(cluster)
     assert leader is not None
     other = next(node for node in cluster.nodes.values() if node is not leader)
-    cluster.wait_for(run(leave_and_join(cluster, other)), 30)
+    cluster.wait_for(run(cluster.scheduler.turn, leave_and_join(cluster, other)), 30)
     cluster.run_for(5)
     assert leader.raft is not None
     assert [node.image.offset + 1 for node in cluster.nodes.values()] == [
@@ -249,7 +249,7 @@ def test_three_static_voters_become_dynamic_and_one_leaves_and_joins() -> None:
         assert node.raft.kraft_version == 1
         assert all(any(key.directory_id) for key in node.raft.voters.keys)
     follower = next(node for node in cluster.running if node is not leader_of(cluster))
-    changed = run(leave_and_join(cluster, follower))
+    changed = run(cluster.scheduler.turn, leave_and_join(cluster, follower))
     assert cluster.run_until(lambda: changed.done, 60)
     changed.result()
     assert not cluster.violations

@@ -126,7 +126,12 @@ def with_a_topic(settings: dict[str, str]) -> tuple[SimulatedCluster, TopicImage
     ReplicaChecker(cluster)
     cluster.start()
     configs = {"min.insync.replicas": "1"}
-    cluster.wait_for(run(ClusterClient(cluster, "admin").create_topic("t", 1, 3, configs)), 30)
+    cluster.wait_for(
+        run(
+            cluster.scheduler.turn, ClusterClient(cluster, "admin").create_topic("t", 1, 3, configs)
+        ),
+        30,
+    )
     return cluster, cluster.newest_image().topics.by_name["t"]
 
 

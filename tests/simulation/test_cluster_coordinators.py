@@ -37,7 +37,7 @@ class Round:
         self.cluster.start()
         self.history = History(lambda: self.cluster.scheduler.now)
         self.workload = kind(self.cluster, self.history)
-        prepared = run(self.workload.prepare())
+        prepared = run(self.cluster.scheduler.turn, self.workload.prepare())
         assert self.cluster.run_until(lambda: prepared.done, 60)
         prepared.result()
         self.workload.start()
@@ -57,7 +57,7 @@ class Round:
             self.workload.still_running
         )
         self.cluster.run_for(30)  # what clients have given up is aborted
-        concluded = run(self.workload.conclude())
+        concluded = run(self.cluster.scheduler.turn, self.workload.conclude())
         assert self.cluster.run_until(lambda: concluded.done, 60)
         concluded.result()
         assert check(self.history) == []

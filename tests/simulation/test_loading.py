@@ -75,7 +75,10 @@ def test_all_nodes_elect_and_commit_while_they_open_their_logs() -> None:
 def test_what_changes_meanwhile_holds_afterwards() -> None:
     """One topic is deleted and made again, with another id; another gets other settings."""
     cluster = idle(2)
-    wait(cluster, run(ClusterClient(cluster, "other").create_topic(OTHER, 1, 3, {})))
+    wait(
+        cluster,
+        run(cluster.scheduler.turn, ClusterClient(cluster, "other").create_topic(OTHER, 1, 3, {})),
+    )
     produce(cluster, "before", RECORDS)
     node = cluster.brokers[0]
     restarted(node)
@@ -97,7 +100,7 @@ def test_what_changes_meanwhile_holds_afterwards() -> None:
 
     other = cluster.brokers[1]
     assert cluster.run_until(lambda: is_fenced(cluster, node), 10)
-    wait(cluster, run(change()))
+    wait(cluster, run(cluster.scheduler.turn, change()))
     cluster.run_for(20)
     assert other.node is not None
     node.scheduler.release()

@@ -104,7 +104,9 @@ def test_a_node_that_starts_on_a_bad_disk_has_a_reason_to_end(kind: str) -> None
 def with_two_directories(seed: int) -> SimulatedCluster:
     cluster = SimulatedCluster(seed, settings={"log.dirs": TWO_DIRECTORIES})
     cluster.start()
-    created = run(ClusterClient(cluster, "admin").create_topic("t", 8, 3, {}))
+    created = run(
+        cluster.scheduler.turn, ClusterClient(cluster, "admin").create_topic("t", 8, 3, {})
+    )
     cluster.wait_for(created, 30)
     assert cluster.run_until(cluster.is_in_sync, 30)
     return cluster

@@ -26,7 +26,13 @@ NOW_MS = EPOCH_MS
 def started(seed: int, *, partitions: int = 1, **settings: str) -> SimulatedCluster:
     cluster = SimulatedCluster(seed, settings={k.replace("_", "."): v for k, v in settings.items()})
     cluster.start()
-    wait(cluster, run(ClusterClient(cluster, "maker").create_topic(TOPIC, partitions, 3, {})))
+    wait(
+        cluster,
+        run(
+            cluster.scheduler.turn,
+            ClusterClient(cluster, "maker").create_topic(TOPIC, partitions, 3, {}),
+        ),
+    )
     return cluster
 
 
@@ -56,7 +62,7 @@ async def write(client: ClusterClient, count: int, index: int = 0) -> None:
 
 
 def produce(cluster: SimulatedCluster, name: str, count: int, index: int = 0) -> None:
-    wait(cluster, run(write(ClusterClient(cluster, name), count, index)))
+    wait(cluster, run(cluster.scheduler.turn, write(ClusterClient(cluster, name), count, index)))
 
 
 def batches(node: SimulatedNode, index: int = 0) -> bytes:

@@ -17,7 +17,13 @@ ELR = "eligible.leader.replicas.version"
 def with_topic(seed: int, replicas: int, elr: int) -> SimulatedCluster:
     cluster = SimulatedCluster(seed, features={ELR: elr})
     cluster.start()
-    wait(cluster, run(ClusterClient(cluster, "maker").create_topic(TOPIC, 3, replicas, {})))
+    wait(
+        cluster,
+        run(
+            cluster.scheduler.turn,
+            ClusterClient(cluster, "maker").create_topic(TOPIC, 3, replicas, {}),
+        ),
+    )
     return cluster
 
 
@@ -30,7 +36,7 @@ def unregister(cluster: SimulatedCluster, node: SimulatedNode) -> None:
         answer = await client.ask(other.node_id, request)
         assert answer.error_code == 0
 
-    wait(cluster, run(ask()))
+    wait(cluster, run(cluster.scheduler.turn, ask()))
     assert node.node_id not in cluster.newest_image().brokers
 
 

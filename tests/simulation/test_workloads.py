@@ -43,7 +43,7 @@ def perform(
     cluster.start()
     history = History(lambda: cluster.scheduler.now)
     workload = kind(cluster, history)
-    prepared = run(workload.prepare())
+    prepared = run(cluster.scheduler.turn, workload.prepare())
     assert cluster.run_until(lambda: prepared.done, 60)
     prepared.result()
     if ahead_ms:
@@ -54,7 +54,7 @@ def perform(
         cluster.nodes[1].skew(0)
     workload.stop()
     assert cluster.run_until(lambda: not workload.still_running, 120), workload.still_running
-    concluded = run(workload.conclude())
+    concluded = run(cluster.scheduler.turn, workload.conclude())
     assert cluster.run_until(lambda: concluded.done, 60)
     concluded.result()
     assert check(history) == []
@@ -83,10 +83,10 @@ def test_the_end_is_read_from_a_new_leader_when_it_knows_it() -> None:
     cluster.start()
     history = History(lambda: cluster.scheduler.now)
     workload = Records(cluster, history)
-    cluster.wait_for(run(workload.prepare()), 30)
+    cluster.wait_for(run(cluster.scheduler.turn, workload.prepare()), 30)
     place = workload.places[0]
     producer = Producer(workload.client("producer"), history)
-    cluster.wait_for(run(producer.send_burst(place, [[None]])), 30)
+    cluster.wait_for(run(cluster.scheduler.turn, producer.send_burst(place, [[None]])), 30)
     topic = cluster.newest_image().topics.by_name[Records.NAME]
     leader, new_leader, other = (cluster.nodes[each] for each in topic.partitions[0].replicas)
     leader.kill()
@@ -94,7 +94,7 @@ def test_the_end_is_read_from_a_new_leader_when_it_knows_it() -> None:
     other.pause()
     (ours,) = (p for p in new_leader.partitions() if (p.topic, p.index) == place)
     assert cluster.run_until(lambda: ours.is_leader, 3)
-    concluded = run(workload.conclude())
+    concluded = run(cluster.scheduler.turn, workload.conclude())
     cluster.run_for(2)
     assert not concluded.done
     other.resume()

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from ottla.common.promise import Promise
 from ottla.common.timers import Timer, TimerQueue
+from ottla.common.turn import Turn, at_once
 
 T = TypeVar("T")
 
@@ -23,6 +24,7 @@ class ManualScheduler:
         self.has_threads = True
         self.lanes: list[str] = []
         """Those of all work so far."""
+        self.turn = Turn(at_once)
 
     def wall_ms(self) -> int:
         return self._start_ms + round(self._now * 1000) + self.skew_ms
@@ -31,13 +33,13 @@ class ManualScheduler:
         return self._now
 
     def call_soon(self, callback: Callable[..., Any], *args: Any) -> Timer:
-        return self._timers.add(self._now, lambda: callback(*args))
+        return self._timers.add(self._now, lambda: self.turn.run(callback, *args))
 
     def call_later(self, seconds: float, callback: Callable[..., Any], *args: Any) -> Timer:
-        return self._timers.add(self._now + seconds, lambda: callback(*args))
+        return self._timers.add(self._now + seconds, lambda: self.turn.run(callback, *args))
 
     def run_in_background(self, work: Callable[[], T], lane: str = "") -> Promise[T]:
-        promise: Promise[T] = Promise()
+        promise: Promise[T] = Promise(self.turn)
         self.lanes.append(lane)
         if not self.has_threads:
             self.call_soon(promise.fail, OSError(errno.EAGAIN, "no thread can be started"))
@@ -66,7 +68,7 @@ class ManualScheduler:
         for _, run in work:
             run()
 
-    def turn(self) -> None:
+    def run_due(self) -> None:
         """Let the loop do what is due, and the background nothing."""
         self._timers.run_due(self._now)
 

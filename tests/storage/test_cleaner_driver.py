@@ -7,6 +7,7 @@ import pytest
 from tests.storage import cleaning, logs
 from tests.storage.scheduler import ManualScheduler
 from tests.storage.test_cleaning_crash_points import SETTINGS as SMALL
+from tests.turns import TURN
 
 from ottla.common.chance import Chance
 from ottla.common.promise import Promise, run
@@ -386,7 +387,7 @@ def test_the_settings_share_the_buffers_among_the_threads() -> None:
     settings = SETTINGS._replace(threads=2, dedupe_buffer_size=96, io_buffer_size=4000)
     assert settings.slots == 2
     assert settings.of_worker.buffer_size == 1000
-    assert run(Storage().cleaner.stop()).done
+    assert run(TURN, Storage().cleaner.stop()).done
 
 
 class WontStart:
@@ -396,7 +397,7 @@ class WontStart:
         self._error = error
 
     def _refuse(self, _plan: object) -> Promise[Any]:
-        refused: Promise[Any] = Promise()
+        refused: Promise[Any] = Promise(TURN)
         refused.fail(self._error)
         return refused
 

@@ -379,7 +379,7 @@ def test_what_is_rolled_while_a_flush_is_under_way_is_flushed_behind_it() -> Non
     for log in (first, second):
         logs.append(log, b"a")
         log.roll(logs.NOW)
-        disk.clock.turn()
+        disk.clock.run_due()
         assert disk.clock.background == 1
     disk.clock.run_background()
     assert (first.recovery_point, second.recovery_point) == (1, 0)

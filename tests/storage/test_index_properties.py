@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.storage import cleaning, logs
 from tests.storage.test_driver import Storage
+from tests.turns import TURN
 
 from ottla.common.errors import ApiError, CorruptMessage, OffsetNotAvailable
 from ottla.common.promise import Promise, run
@@ -69,7 +70,7 @@ class Search:
         self.ever = set(self.always)
         self.damaged = set(machine.truth().damaged)
         self.found: Promise[TimestampAndOffset | None] = run(
-            machine.log.find_by_time(timestamp, machine.disk.clock)
+            TURN, machine.log.find_by_time(timestamp, machine.disk.clock)
         )
 
     def look(self, truth: Truth) -> None:
@@ -256,7 +257,7 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule()
     def run_background(self) -> None:
-        self.disk.clock.turn()
+        self.disk.clock.run_due()
         self.disk.clock.run_background()
 
     @rule()

@@ -98,7 +98,9 @@ def test_a_directory_that_fails_meanwhile_is_offline_and_the_other_is_not() -> N
 def test_a_stop_waits_for_what_is_under_way_and_begins_nothing() -> None:
     start = Start()
     stopped: list[set[str]] = []
-    run(start.loading.stop()).when_done(lambda done: stopped.append(done.result()))
+    run(start.clock.turn, start.loading.stop()).when_done(
+        lambda done: stopped.append(done.result())
+    )
     assert stopped == []
     start.clock.run_background()
     assert stopped == [set()]
@@ -124,7 +126,7 @@ def test_a_directory_that_does_not_answer_is_named(caplog: pytest.LogCaptureFixt
 def test_a_stop_does_not_wait_for_a_directory_that_does_not_answer() -> None:
     start = Start()
     start.clock.hung = {B}
-    stopped = run(start.loading.stop())
+    stopped = run(start.clock.turn, start.loading.stop())
     start.clock.advance(STOP_SECONDS - 1)
     assert not stopped.done
     start.clock.advance(1)

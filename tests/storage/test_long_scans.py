@@ -72,11 +72,11 @@ class Disk:
 
     def run_background(self) -> None:
         """All that waits for a thread, and then what the loop makes of it."""
-        self.storage.clock.turn()
+        self.storage.clock.run_due()
         self.files.is_on_loop = False
         self.storage.clock.run_background()
         self.files.is_on_loop = True
-        self.storage.clock.turn()
+        self.storage.clock.run_due()
 
 
 def newer(number: int) -> int:
@@ -177,7 +177,7 @@ def test_a_segment_that_goes_meanwhile_gets_no_indexes(way: str) -> None:
     log = disk.start()
     with pytest.raises(OffsetNotAvailable):
         logs.read_bytes(log, BATCHES, max_bytes=1000)
-    disk.storage.clock.turn()
+    disk.storage.clock.run_due()
     if way == "deleted":
         disk.storage.manager.delete(logs.TOPIC)
     else:

@@ -5,6 +5,7 @@ import struct
 import pytest
 from tests.storage import cleaning, logs
 from tests.storage.test_driver import Storage
+from tests.turns import TURN
 
 from ottla.common.chance import Chance
 from ottla.common.errors import CorruptMessage, OffsetNotAvailable, RecordListTooLarge
@@ -53,7 +54,7 @@ class Disk:
 
     def begin_rebuild(self, segment: Segment) -> None:
         self.mislead(segment)
-        self.storage.clock.turn()
+        self.storage.clock.run_due()
         assert self.storage.clock.background == 1
 
 
@@ -87,7 +88,7 @@ def test_a_batch_that_is_damaged_puts_no_search_off_for_ever() -> None:
     disk.start()
 
     def find(timestamp: int) -> TimestampAndOffset | None:
-        search = run(disk.log.find_by_time(timestamp, disk.storage.clock))
+        search = run(TURN, disk.log.find_by_time(timestamp, disk.storage.clock))
         disk.storage.clock.advance(0)
         return search.result()
 
@@ -143,7 +144,7 @@ def test_a_segment_that_is_appended_to_has_its_indexes_in_memory(when: str) -> N
         logs.append_batch(disk.log, logs.batch([bytes(5000)]))
     assert segment.active
     if when == "before":
-        disk.storage.clock.turn()
+        disk.storage.clock.run_due()
         assert disk.storage.clock.background == 0
     disk.storage.clock.advance(0)
     disk.append(700, 0)
@@ -260,7 +261,7 @@ def test_readers_that_ask_meanwhile_have_it_made_once() -> None:
     with pytest.raises(OffsetNotAvailable):
         segment.find(1)
     disk.storage.clock.run_background()
-    disk.storage.clock.turn()
+    disk.storage.clock.run_due()
     assert disk.storage.clock.background == 0
     assert segment.find(1) is not None
 
@@ -282,7 +283,7 @@ def test_a_search_goes_on_behind_what_it_has_searched() -> None:
     assert segment.size
     assert count > 3
     segment._max_known, segment.max_timestamp = True, wanted  # so it is searched in vain
-    search = run(log.find_by_time(wanted, storage.clock))
+    search = run(TURN, log.find_by_time(wanted, storage.clock))
     assert not search.done
     cleaning.clean(files, log, None, logs.NOW)
     assert len(log.segments) < count
@@ -296,8 +297,8 @@ def test_a_search_goes_on_behind_what_it_has_searched() -> None:
 def test_a_search_of_what_is_truncated_meanwhile_begins_anew() -> None:
     disk = Disk()
     wanted = logs.NOW + 39
-    search = run(disk.log.find_by_time(wanted, disk.storage.clock))
-    disk.storage.clock.turn()
+    search = run(TURN, disk.log.find_by_time(wanted, disk.storage.clock))
+    disk.storage.clock.run_due()
     disk.log.truncate_to(30, logs.NOW)
     disk.append(70, 30)
     disk.storage.clock.advance(0)
@@ -310,5 +311,5 @@ def test_a_search_waits_for_no_other_directory() -> None:
     disk = Disk()
     clock = disk.storage.clock
     clock.lanes.clear()
-    run(disk.log.find_by_time(logs.NOW + 3, clock))
+    run(clock.turn, disk.log.find_by_time(logs.NOW + 3, clock))
     assert clock.lanes == [logs.ROOT]

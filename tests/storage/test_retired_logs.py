@@ -23,7 +23,7 @@ HOUR_MS = 3_600_000
 def asked(disk: Storage, log: Log) -> None:
     """A flush is under way, and another one waits for it."""
     disk.driver.flush(log)
-    disk.clock.turn()
+    disk.clock.run_due()
     logs.append(log, b"more")
     disk.driver.flush(log)
 
@@ -35,11 +35,11 @@ def due(disk: Storage, _log: Log) -> None:
 def rolled(disk: Storage, log: Log) -> None:
     for _ in range(20):
         logs.append(log, bytes(100))
-    disk.clock.turn()
+    disk.clock.run_due()
 
 
 def new(disk: Storage, _log: Log) -> None:
-    disk.clock.turn()
+    disk.clock.run_due()
 
 
 def checkpoints(disk: Storage, log: Log) -> None:
@@ -91,7 +91,7 @@ def test_work_for_a_log_that_goes_leaves_its_directory_well(
     begin(disk, log)
     for _ in range(turns):
         disk.clock.run_background()
-        disk.clock.turn()
+        disk.clock.run_due()
     disk.manager.delete(logs.TOPIC)
     disk.driver._remove()
     if again:
@@ -110,7 +110,7 @@ def test_a_flush_that_is_asked_for_too_late_is_refused() -> None:
     log = disk.create()
     logs.append(log, b"value")
     begun = disk.driver.flush(log)
-    disk.clock.turn()
+    disk.clock.run_due()
     disk.manager.delete(logs.TOPIC)
     late = disk.driver.flush(log)
     disk.clock.advance(1)
@@ -130,10 +130,10 @@ def test_a_partition_that_is_deleted_while_it_moves(done: int, delay_ms: int) ->
     moving.moves.move(logs.TOPIC, B)
     for _ in range(done):
         while not moving.clock.background:
-            moving.clock.turn()
+            moving.clock.run_due()
         moving.clock.run_background()
     while not moving.clock.background:
-        moving.clock.turn()
+        moving.clock.run_due()
     moving.manager.delete(logs.TOPIC)
     logs.remove_due(moving.manager)
     moving.settle()

@@ -6,6 +6,7 @@ import pytest
 from tests.storage import logs
 from tests.tiered.test_manager import copied
 from tests.tiered.tier import OWNER, Tier, tiered, value_of
+from tests.turns import TURN
 
 from ottla.common.chance import Chance
 from ottla.common.promise import Promise, fulfilled
@@ -21,7 +22,7 @@ DIRECTORY = f"{logs.ROOT}/follower-0"
 
 
 def end_of_epoch(tier: Tier, epoch: int) -> Promise[EpochEnd]:
-    return fulfilled(tier.local.end_offset_for_epoch(epoch))
+    return fulfilled(TURN, tier.local.end_offset_for_epoch(epoch))
 
 
 def leader_of(tier: Tier) -> LeaderLog:
@@ -97,7 +98,7 @@ def test_without_the_segment_nothing_is_forgotten() -> None:
     leader = leader_of(tier)._replace(epoch=9)
     other = follower(tier)
     logs.append(other, b"kept")
-    start(tier, leader._replace(end_of_epoch=lambda _: fulfilled(EpochEnd(-1, -1))))
+    start(tier, leader._replace(end_of_epoch=lambda _: fulfilled(TURN, EpochEnd(-1, -1))))
     assert (other.log_end_offset, other.epochs.latest_epoch) == (1, 0)
 
 

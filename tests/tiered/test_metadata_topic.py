@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from tests.coordinator.memory_log import MemoryLog
 from tests.tiered.histories import FINISHED, PARTITION, STARTED, segment, segment_id, update
+from tests.turns import TURN
 
 from ottla.common.chance import Chance
 from ottla.common.errors import (
@@ -56,7 +57,7 @@ class OnePartition(MemoryLog):
         self, topic: str, partition: int, offset: int, max_bytes: int, epoch: int = -1
     ) -> Promise[MetadataSlice]:
         self.fetches.append(offset)
-        answer: Promise[MetadataSlice] = Promise()
+        answer: Promise[MetadataSlice] = Promise(TURN)
         if self.fetch_error is not None:
             answer.fail(self.fetch_error)
             return answer
@@ -76,14 +77,14 @@ class OnePartition(MemoryLog):
 
     def end_offset(self, topic: str, partition: int) -> Promise[int]:
         end = self.ends.pop(0) if self.ends else self.high_watermark(topic, partition)
-        return fulfilled(end)
+        return fulfilled(TURN, end)
 
     def partition_count(self, topic: str) -> int | None:
         return 1 if self.exists else None
 
     def ensure(self, topic: str) -> Promise[int]:
         self.exists = self.exists or not self.code
-        return fulfilled(self.code)
+        return fulfilled(TURN, self.code)
 
 
 class Topic:
@@ -135,7 +136,7 @@ def test_what_is_not_committed_is_not_replayed() -> None:
 
 def test_a_record_may_be_replayed_before_its_writer_hears_that_it_is_committed() -> None:
     topic = Topic().elected()
-    topic.log.late = Promise()
+    topic.log.late = Promise(TURN)
     written = topic.topic.write(segment(1, 0, 9))
     topic.scheduler.run_for(5)
     assert topic.state() is STARTED
@@ -191,7 +192,7 @@ def test_what_somebody_else_leads_is_read_on() -> None:
 def test_only_who_leads_what_tells_of_them_is_told_of_partitions_that_may_be_gone() -> None:
     topic = Topic()
     topic.appended(encode(segment(1, 0, 9)))
-    run(topic.topic.load(PARTITION))
+    run(TURN, topic.topic.load(PARTITION))
     topic.scheduler.run_for(0.1)
     assert topic.loaded == []
     assert not topic.topic.is_led(PARTITION)
@@ -207,7 +208,7 @@ def test_without_a_leader_it_is_looked_again() -> None:
     topic = Topic()
     topic.appended(encode(segment(1, 0, 9)))
     topic.log.fetch_error = LeaderNotAvailable()
-    loading = run(topic.topic.load(PARTITION))
+    loading = run(TURN, topic.topic.load(PARTITION))
     topic.scheduler.run_for(POLL_SECONDS + 0.1)
     assert not loading.done
     topic.log.fetch_error = None
@@ -220,7 +221,7 @@ def test_an_end_that_has_gone_back_with_its_leader_is_asked_for_again() -> None:
     topic = Topic()
     topic.appended(encode(segment(1, 0, 9)))
     topic.log.ends = [5, 5]
-    loading = run(topic.topic.load(PARTITION))
+    loading = run(TURN, topic.topic.load(PARTITION))
     topic.scheduler.run_for(0.5 * POLL_SECONDS)
     assert not loading.done
     topic.scheduler.run_for(4 * POLL_SECONDS)
@@ -239,7 +240,7 @@ def test_a_log_that_begins_later_is_read_from_there() -> None:
 
 def test_a_write_behind_a_slow_answer_is_fetched_after_it() -> None:
     topic = Topic().elected()
-    slow = topic.log.slow = Promise()
+    slow = topic.log.slow = Promise(TURN)
     topic.scheduler.run_for(POLL_SECONDS)
     written = topic.topic.write(segment(1, 0, 9))
     assert not written.done
@@ -254,9 +255,9 @@ def test_the_topic_is_made_when_it_is_needed() -> None:
     assert not topic.topic.exists
     log.code = 38
     with pytest.raises(UnknownTopicOrPartition):
-        run(topic.topic.load(PARTITION)).result()
+        run(TURN, topic.topic.load(PARTITION)).result()
     log.code = 0
-    loading = run(topic.topic.load(PARTITION))
+    loading = run(TURN, topic.topic.load(PARTITION))
     assert not loading.done
     topic.scheduler.run_for(0.1)
     assert loading.result().partition == PARTITION
@@ -274,7 +275,7 @@ def test_the_same_records_make_the_same_state() -> None:
 def test_what_others_have_written_in_place_of_a_lost_record_is_not_its_outcome() -> None:
     """The write was acknowledged; then somebody led who did not have it, and wrote on."""
     topic = Topic().elected()
-    slow = topic.log.slow = Promise()
+    slow = topic.log.slow = Promise(TURN)
     topic.scheduler.run_for(POLL_SECONDS)
     written = topic.topic.write(segment(1, 0, 9))
     topic.log._logs.clear()
@@ -289,7 +290,7 @@ def test_what_others_have_written_in_place_of_a_lost_record_is_not_its_outcome()
 def test_what_was_replayed_and_is_lost_is_forgotten_and_writes_end() -> None:
     topic = Topic().elected()
     assert topic.topic.write(segment(1, 0, 9)).result()
-    slow = topic.log.slow = Promise()
+    slow = topic.log.slow = Promise(TURN)
     topic.scheduler.run_for(POLL_SECONDS)
     written = topic.topic.write(update(1, FINISHED))
     topic.log._logs.clear()

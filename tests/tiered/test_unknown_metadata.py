@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from tests.tiered.histories import STARTED
 from tests.tiered.tier import INDEX, OWNER, Tier
+from tests.turns import TURN
 
 from ottla.common.errors import OffsetNotAvailable, ReplicaNotAvailable
 from ottla.common.promise import run
@@ -215,7 +216,7 @@ def test_nothing_more_is_copied_of_a_partition_that_goes() -> None:
     assert not tier.wait_for(tier.metadata.write(late))
     stored = tier.store.operations
     files = files_of(tier.local, tier.local.segments[0], late.end_offset)
-    copy = run(tier.manager._work.copy(late, files, lambda: False))
+    copy = run(TURN, tier.manager._work.copy(late, files, lambda: False))
     with pytest.raises(CopyRefused):
         tier.wait_for(copy)
     assert tier.store.operations == stored, "nothing was uploaded"

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tests.storage import logs
+from tests.turns import TURN
 
 from ottla.common.chance import Chance
 from ottla.common.errors import ApiError, NotLeaderOrFollower
@@ -91,7 +92,7 @@ class MetadataLogs:
         if not self._logs:
             self._open()
             self._on_made()
-        return fulfilled(0)
+        return fulfilled(TURN, 0)
 
     def partition_count(self, topic: str) -> int | None:
         return len(self._logs) or None
@@ -108,7 +109,7 @@ class MetadataLogs:
         )
         log.flush(logs.NOW)
         log.set_high_watermark(log.log_end_offset)
-        return fulfilled(info.last_offset)
+        return fulfilled(TURN, info.last_offset)
 
     def _log(self, partition: int) -> Log:
         if partition not in self._logs:
@@ -123,12 +124,12 @@ class MetadataLogs:
         end = log.end_offset_for_epoch(epoch)
         is_behind = epoch >= 0 and (end.epoch < epoch or end.end_offset < offset)
         if is_behind or offset > log.log_end_offset:
-            return fulfilled(MetadataSlice(b"", start, high_watermark, is_diverged=True))
+            return fulfilled(TURN, MetadataSlice(b"", start, high_watermark, is_diverged=True))
         records = logs.read_bytes(log, offset, max_bytes=max_bytes)
-        return fulfilled(self.distort(MetadataSlice(records, start, high_watermark)))
+        return fulfilled(TURN, self.distort(MetadataSlice(records, start, high_watermark)))
 
     def end_offset(self, topic: str, partition: int) -> Promise[int]:
-        end: Promise[int] = Promise()
+        end: Promise[int] = Promise(TURN)
         if self.end_error is not None:
             end.fail(self.end_error)
         else:

@@ -19,6 +19,7 @@ from ottla.common.chance import Chance
 from ottla.common.errors import ApiError, ErrorCode, MessageTooLarge
 from ottla.common.promise import Promise
 from ottla.common.topic_partition import TopicPartition
+from ottla.common.turn import Turn, at_once
 from ottla.records.batch import HEADER_SIZE
 from ottla.records.builder import RECORD_OVERHEAD_MAX
 from ottla.records.compression import CODECS
@@ -75,6 +76,7 @@ class Producer:
         self._finished_bytes = 0
         self._buffered_bytes = 0
         self._failure: ApiError | None = None
+        self._turn = Turn(at_once)
 
     def __enter__(self) -> Self:
         return self
@@ -127,7 +129,7 @@ class Producer:
             batch = None
         if batch is None:
             deadline = Deadline(self.cluster.clock, self._delivery_timeout_ms)
-            batch = self._open[target] = PendingBatch(target, deadline)
+            batch = self._open[target] = PendingBatch(target, deadline, self._turn)
         before = batch.size
         promise = batch.append(timestamp, key, value, headers)
         self._buffered_bytes += batch.size - before

@@ -24,6 +24,7 @@ from ottla.common.errors import (
 )
 from ottla.common.promise import Promise
 from ottla.common.topic_partition import TopicPartition
+from ottla.common.turn import Turn
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.init_producer_id import (
     InitProducerIdRequest,
@@ -68,6 +69,7 @@ class PendingBatch:
 
     __slots__ = (
         "_promises",
+        "_turn",
         "attempts",
         "builder",
         "deadline",
@@ -78,8 +80,9 @@ class PendingBatch:
         "target",
     )
 
-    def __init__(self, target: TopicPartition, deadline: Deadline) -> None:
+    def __init__(self, target: TopicPartition, deadline: Deadline, turn: Turn) -> None:
         self.target = target
+        self._turn = turn
         self.deadline = deadline
         self.builder = BatchBuilder()
         self.stamp: Stamp | None = None
@@ -102,7 +105,7 @@ class PendingBatch:
         headers: Sequence[Header],
     ) -> Promise[Delivered]:
         self.builder.append(timestamp, key, value, headers)
-        promise: Promise[Delivered] = Promise()
+        promise: Promise[Delivered] = Promise(self._turn)
         self._promises.append((promise, timestamp))
         return promise
 

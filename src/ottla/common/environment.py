@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from ottla.common.clock import Clock
 from ottla.common.promise import Promise
+from ottla.common.turn import Turn
 
 T = TypeVar("T")
 
@@ -17,7 +18,13 @@ class Cancellable(Protocol):
 
 
 class Scheduler(Clock, Protocol):
-    """A clock that also calls back; all callbacks run on the one thread of the node."""
+    """A clock that also calls back; all callbacks run on the one thread of the node.
+
+    Each of them is a turn of the node, or a part of one.
+    """
+
+    @property
+    def turn(self) -> Turn: ...
 
     def call_soon(self, callback: Callable[..., Any], *args: Any) -> Cancellable: ...
 

@@ -1,56 +1,53 @@
 """An answer that may come later, without an event loop.
 
 Cores and handlers must not know asyncio, yet some requests wait: for a commit, for bytes, for a
-deadline. A handler awaits a :class:`Promise`; its fulfilment runs the rest of the handler there
-and then. :func:`run` steps a coroutine as far as it goes and makes no task: a handler that never
-has to wait costs one ``send``.
+deadline. A handler awaits a :class:`Promise`. To settle it only enqueues the rest of the handler,
+which goes on in the same turn of the node (:mod:`ottla.common.turn`), when what is at work now has
+come to its end. :func:`run` steps a coroutine as far as it goes and makes no task: a handler that
+never has to wait costs one ``send``.
 """
 
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Generic, TypeVar
 
-from ottla.common.mistakes import raise_first
+from ottla.common.turn import Turn
 
 T = TypeVar("T")
 
 
 class Promise(Generic[T]):
-    """A value or an error that is set once; callbacks run at once, in order of arrival.
+    """A value or an error that is set once; callbacks are called in order of arrival, each once.
 
-    All of them run. What one raises is a mistake of ours, and is raised behind the last.
+    They are called by the turn, never by ``fulfil``, ``fail`` or ``when_done`` itself.
     """
 
-    __slots__ = ("_callbacks", "_error", "_value", "done")
+    __slots__ = ("_callbacks", "_error", "_turn", "_value", "done")
 
-    def __init__(self) -> None:
+    def __init__(self, turn: Turn) -> None:
         self.done = False
+        self._turn = turn
         self._value: T | None = None
         self._error: BaseException | None = None
-        self._callbacks: list[Callable[[Promise[T]], None]] = []
+        self._callbacks: list[Callable[[Promise[T]], None]] | None = None
 
     def fulfil(self, value: T) -> None:
         assert not self.done
         self.done = True
         self._value = value
-        self._run_callbacks()
+        if self._callbacks is not None:
+            self._enqueue_callbacks(self._callbacks)
 
     def fail(self, error: BaseException) -> None:
         assert not self.done
         self.done = True
         self._error = error
-        self._run_callbacks()
+        if self._callbacks is not None:
+            self._enqueue_callbacks(self._callbacks)
 
-    def _run_callbacks(self) -> None:
-        callbacks, self._callbacks = self._callbacks, []
-        errors: list[Exception] | None = None
+    def _enqueue_callbacks(self, callbacks: "list[Callable[[Promise[T]], None]]") -> None:
+        self._callbacks = None
         for callback in callbacks:
-            try:
-                callback(self)
-            except Exception as error:  # noqa: BLE001 - raised below
-                errors = errors or []
-                errors.append(error)
-        if errors is not None:
-            raise_first(errors)
+            self._turn.enqueue(callback, self)
 
     def result(self) -> T:
         assert self.done
@@ -60,11 +57,14 @@ class Promise(Generic[T]):
 
     def when_done(self, callback: Callable[["Promise[T]"], None]) -> None:
         if self.done:
-            callback(self)
+            self._turn.enqueue(callback, self)
+        elif self._callbacks is None:
+            self._callbacks = [callback]
         else:
             self._callbacks.append(callback)
 
     def __await__(self) -> Generator["Promise[T]", None, T]:
+        # A coroutine that awaits what is done has control already, and goes on.
         if not self.done:
             yield self
         return self.result()
@@ -74,21 +74,21 @@ def settle_by(promise: Promise[T], work: Callable[[], T]) -> None:
     """Do the work, and settle the promise with what comes of it: a value, or what it raises."""
     try:
         result = work()
-    except Exception as error:  # noqa: BLE001 - the error belongs to the promise
+    except Exception as error:  # noqa: BLE001 - the error belongs to the reader of the promise
         promise.fail(error)
     else:
         promise.fulfil(result)
 
 
-def fulfilled(value: T) -> Promise[T]:
-    promise: Promise[T] = Promise()
+def fulfilled(turn: Turn, value: T) -> Promise[T]:
+    promise: Promise[T] = Promise(turn)
     promise.fulfil(value)
     return promise
 
 
-def first_of(*promises: Promise[Any]) -> Promise[None]:
+def first_of(turn: Turn, *promises: Promise[Any]) -> Promise[None]:
     """Fulfilled when one of them is settled, whatever with."""
-    first: Promise[None] = Promise()
+    first: Promise[None] = Promise(turn)
 
     def settle(_: Promise[Any]) -> None:
         if not first.done:
@@ -99,9 +99,15 @@ def first_of(*promises: Promise[Any]) -> Promise[None]:
     return first
 
 
-def run(coroutine: Coroutine[Any, None, T]) -> Promise[T]:
+def failed(turn: Turn, error: BaseException) -> Promise[T]:
+    promise: Promise[T] = Promise(turn)
+    promise.fail(error)
+    return promise
+
+
+def run(turn: Turn, coroutine: Coroutine[Any, None, T]) -> Promise[T]:
     """Step ``coroutine`` now; what it awaits must be promises."""
-    promise: Promise[T] = Promise()
+    promise: Promise[T] = Promise(turn)
     _step(coroutine, promise)
     return promise
 
@@ -111,7 +117,7 @@ def _step(coroutine: Coroutine[Any, None, T], promise: Promise[T]) -> None:
         awaited = coroutine.send(None)
     except StopIteration as stop:
         promise.fulfil(stop.value)
-    except Exception as error:  # noqa: BLE001 - the error belongs to the promise
+    except Exception as error:  # noqa: BLE001 - the error belongs to the reader of the promise
         promise.fail(error)
     else:
         awaited.when_done(lambda _: _step(coroutine, promise))

@@ -117,7 +117,7 @@ class ControllerDriver:
         ``channel`` leads to the other controllers; a quorum of one needs none.
         """
         self._metadata = metadata
-        self._ready: Promise[None] = Promise()
+        self._ready: Promise[None] = Promise(scheduler.turn)
         self._config = config
         self._endpoints: Sequence[Endpoint] = ()
         self._filesystem = filesystem
@@ -178,7 +178,7 @@ class ControllerDriver:
 
     def _write(self, make: Callable[[], ControllerResult[T]]) -> Promise[T]:
         """Decide a request, write its records, and promise its answer for when they are safe."""
-        promise: Promise[T] = Promise()
+        promise: Promise[T] = Promise(self._scheduler.turn)
         if self._epoch is None:
             promise.fail(NotController("No controller appears to be active."))
             return promise
@@ -355,4 +355,6 @@ class ControllerDriver:
 
     def _describe_quorum(self, request: DescribeQuorumRequest) -> Promise[DescribeQuorumResponse]:
         now, now_ms = self._scheduler.monotonic(), self._scheduler.wall_ms()
-        return fulfilled(described_quorum(self.raft.node, request, now, now_ms))
+        return fulfilled(
+            self._scheduler.turn, described_quorum(self.raft.node, request, now, now_ms)
+        )

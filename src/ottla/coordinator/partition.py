@@ -270,7 +270,7 @@ class CoordinatorPartition(Generic[S]):
 
     def write(self, operation: Operation[S, T]) -> Promise[T]:
         """Carry out ``operation`` now; the answer comes when what it rests on is committed."""
-        promise: Promise[T] = Promise()
+        promise: Promise[T] = Promise(self._outside.scheduler.turn)
         try:
             self._make_room()
             if len(self._in_flight) >= IN_FLIGHT_MAX:
@@ -347,7 +347,7 @@ class CoordinatorPartition(Generic[S]):
         if self._open.builder.count:
             self._flush()
             self.check_active()
-        promise: Promise[None] = Promise()
+        promise: Promise[None] = Promise(self._outside.scheduler.turn)
         waiting = _Waiting(promise, None, None)
         same = self._markers.get(marker)
         if same is not None:  # a repeated request need not have it written again
@@ -403,7 +403,9 @@ class CoordinatorPartition(Generic[S]):
             self._next_offset += 1
 
     def _run_timer(self, key: Hashable) -> None:
-        self._carry_out(lambda _, now_ms: self._timers.take(key)(now_ms), Promise())
+        self._carry_out(
+            lambda _, now_ms: self._timers.take(key)(now_ms), Promise(self._outside.scheduler.turn)
+        )
 
     # Writing
 

@@ -20,7 +20,7 @@ from ottla.common.errors import (
     ErrorCode,
     NotCoordinator,
 )
-from ottla.common.promise import Promise
+from ottla.common.promise import Promise, failed
 from ottla.common.topic_partition import TopicPartition
 from ottla.coordinator.outside import EndTransactionMarker, Producer, Surroundings
 from ottla.coordinator.partition import (
@@ -148,9 +148,7 @@ class CoordinatorRuntime(Generic[S]):
         try:
             return self._partition(partition).write(operation)
         except ApiError as error:
-            promise: Promise[T] = Promise()
-            promise.fail(error)
-            return promise
+            return failed(self._surroundings.scheduler.turn, error)
 
     def write_transactional(
         self, partition: int, producer: Producer, operation: Operation[S, T]
@@ -159,18 +157,14 @@ class CoordinatorRuntime(Generic[S]):
         try:
             return self._partition(partition).write_transactional(producer, operation)
         except ApiError as error:
-            promise: Promise[T] = Promise()
-            promise.fail(error)
-            return promise
+            return failed(self._surroundings.scheduler.turn, error)
 
     def complete_transaction(self, partition: int, marker: EndTransactionMarker) -> Promise[None]:
         """Write the marker that ends a transaction on ``partition``."""
         try:
             return self._partition(partition).complete_transaction(marker)
         except ApiError as error:
-            promise: Promise[None] = Promise()
-            promise.fail(error)
-            return promise
+            return failed(self._surroundings.scheduler.turn, error)
 
     def leader_epoch(self, partition: int) -> int:
         """Since which epoch this broker leads ``partition``; raises when it does not."""

@@ -78,7 +78,7 @@ class _WaitingProduce:
         self._request = request
         self._refused = refused
         self._waiting: WaitingRequest | None = None
-        self.answer: Promise[Answer] = Promise()
+        self.answer: Promise[Answer] = Promise(replicas.turn)
 
     def begin(
         self, pending: list[Unacknowledged], unflushed: list[Unacknowledged], timeout_ms: int

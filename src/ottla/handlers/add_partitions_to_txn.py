@@ -49,7 +49,7 @@ async def handle(
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(codes))
     # All at once: one that waits for its commit holds up nothing but the answer.
     under_way = [
-        (transaction, run(_add(transaction, context.version, services)))
+        (transaction, run(services.scheduler.turn, _add(transaction, context.version, services)))
         for transaction in request.transactions
     ]
     response = AddPartitionsToTxnResponse()

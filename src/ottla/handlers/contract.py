@@ -14,7 +14,7 @@ from typing import Final, Generic, Never, Protocol, TypeVar, cast
 
 from ottla.common.buffers import Answer
 from ottla.common.errors import ApiError, NotController, ProtocolViolation
-from ottla.common.promise import Promise, run
+from ottla.common.promise import Promise, failed, run
 from ottla.handlers.context import NodeServices, Peer, RequestContext, Services
 from ottla.handlers.needs import Each, Hidden, Need, Whole
 from ottla.protocol.api import APIS, ApiKey
@@ -154,7 +154,7 @@ class Handler(Contract, Generic[Q, R, S_contra]):
         handled = self.start(request, context, services)
         if handled.done:
             return self.frame(self._outcome(request, context, services, handled), context, services)
-        answer: Promise[Answer] = Promise()
+        answer: Promise[Answer] = Promise(services.scheduler.turn)
 
         def settle(done: Promise[R]) -> None:
             # Whatever goes wrong here concerns this client, not the one who kept the promise.
@@ -192,17 +192,17 @@ class Handler(Contract, Generic[Q, R, S_contra]):
         authorizer = services.authorizer
         for need in self._wholes:
             if not need.is_met(request, context, authorizer):
-                refused: Promise[R] = Promise()
-                refused.fail(need.refusal())
-                return refused
+                return failed(services.scheduler.turn, need.refusal())
         if self._hidden:
-            return run(self._handled_in_part(request, context, services))
+            return run(services.scheduler.turn, self._handled_in_part(request, context, services))
         if self._eaches:
             image = services.metadata.image
             for each in self._eaches:
                 if not each.is_met(request, context, authorizer, image):
-                    return run(self._handled_in_part(request, context, services))
-        return run(self.handle(request, context, services))
+                    return run(
+                        services.scheduler.turn, self._handled_in_part(request, context, services)
+                    )
+        return run(services.scheduler.turn, self.handle(request, context, services))
 
     async def _handled_in_part(self, request: Q, context: RequestContext, services: S_contra) -> R:
         """What is denied is refused or hidden; the rest is handled, if there is any."""

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from ottla.common.environment import Scheduler
 from ottla.common.errors import RequestTimedOut
-from ottla.common.promise import Promise
+from ottla.common.promise import Promise, failed
 
 T = TypeVar("T")
 
@@ -17,9 +17,7 @@ T = TypeVar("T")
 def within(scheduler: Scheduler, timeout_ms: int, ask: Callable[[], Promise[T]]) -> Promise[T]:
     """The outcome of ``ask()``, or a refusal when that takes longer than the client waits."""
     if timeout_ms <= 0:
-        refused: Promise[T] = Promise()
-        refused.fail(RequestTimedOut())
-        return refused
+        return failed(scheduler.turn, RequestTimedOut())
     return until(scheduler, timeout_ms, ask())
 
 
@@ -27,7 +25,7 @@ def until(scheduler: Scheduler, timeout_ms: int, asked: Promise[T]) -> Promise[T
     """The outcome of ``asked``, or a refusal when that takes longer."""
     if asked.done:
         return asked
-    outcome: Promise[T] = Promise()
+    outcome: Promise[T] = Promise(scheduler.turn)
 
     def expire() -> None:
         if not outcome.done:

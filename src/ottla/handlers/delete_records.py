@@ -81,7 +81,7 @@ def _when_deleted(
     partition: Partition, offset: int, scheduler: Scheduler, timeout_ms: int
 ) -> Promise[None]:
     """Promise that no replica has what stands below ``offset``; late, it is not kept."""
-    deleted: Promise[None] = Promise()
+    deleted: Promise[None] = Promise(scheduler.turn)
     outcome = until(scheduler, timeout_ms, deleted)
     partition.when_deleted(offset, partial(settle, deleted), lambda: outcome.done)
     outcome.when_done(lambda _: partition.let_go())

@@ -77,7 +77,7 @@ def answer(
         answered = _answer(request, version, correlation_id, services, peer)
     else:
         answer_it = partial(_answer, request, version, correlation_id, services, peer)
-        answered = run(_after(before, answer_it))
+        answered = run(services.scheduler.turn, _after(before, answer_it))
         answered.when_done(session.answered)
     if isinstance(answered, Promise) and not answered.done:
         session.unanswered = peer, answered
@@ -113,7 +113,7 @@ def _answer(
     fetch = _Fetch(request, context, version, correlation_id, services, peer)
     fetched, size, refused = fetch.read()
     if fetch.remote:
-        remote = run(fetch.wait_for_remote(fetched))
+        remote = run(services.scheduler.turn, fetch.wait_for_remote(fetched))
         if context.session is not None:
             remote.when_done(context.session.answered)
         return remote
@@ -121,7 +121,7 @@ def _answer(
         return fetch.encode(fetched)
     if fetch.has_more():
         return fetch.encode(fetch.read_again())
-    waits: Promise[Answer] = Promise()
+    waits: Promise[Answer] = Promise(services.scheduler.turn)
     services.replicas.waiting.add(
         request.min_bytes - size,
         fetch.places(),

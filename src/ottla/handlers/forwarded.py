@@ -32,7 +32,7 @@ class Forwarded(Generic[Q, R]):
     ) -> "Answer | Promise[Answer]":
         data = bytes(frame)
         request = self._handler.decode(data, pos, context.version)
-        answer = run(self._answered(data, request, context, services))
+        answer = run(services.scheduler.turn, self._answered(data, request, context, services))
         return answer.result() if answer.done else answer
 
     async def _answered(

@@ -182,12 +182,18 @@ def _find(
     readable = _readable(partition, request.replica_id, request.isolation_level)
     if timestamp == LATEST:
         readable.refuse()
-        return fulfilled(Found(readable.end, leader_epoch=partition.leader_epoch))
+        return fulfilled(
+            services.scheduler.turn, Found(readable.end, leader_epoch=partition.leader_epoch)
+        )
     if timestamp in _PLACES:
-        return fulfilled(_place(partition, timestamp))
+        return fulfilled(services.scheduler.turn, _place(partition, timestamp))
     if timestamp == MAX_TIMESTAMP:
-        return fulfilled(_found(log, log.offset_of_max_timestamp(), readable))
-    return run(_search(log, timestamp, readable, request.timeout_ms, services))
+        return fulfilled(
+            services.scheduler.turn, _found(log, log.offset_of_max_timestamp(), readable)
+        )
+    return run(
+        services.scheduler.turn, _search(log, timestamp, readable, request.timeout_ms, services)
+    )
 
 
 def _place(partition: Partition, timestamp: int) -> Found:

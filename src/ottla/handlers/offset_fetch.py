@@ -47,7 +47,13 @@ async def handle(
         groups = [_only_group(request)]
     # All at once: one that waits for its commit holds up nothing but the answer.
     under_way = [
-        (group, run(_fetch(group, request.require_stable, context.version, services)))
+        (
+            group,
+            run(
+                services.scheduler.turn,
+                _fetch(group, request.require_stable, context.version, services),
+            ),
+        )
         for group in groups
     ]
     answers = []

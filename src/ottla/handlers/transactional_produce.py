@@ -132,7 +132,7 @@ def when_verified(
             return append(frame, Verified(operation, {}, {}))
     # The frame is the connection's, which reads on.
     request = request._replace(frame=memoryview(bytearray(frame)))
-    waits = run(_wait(request, batches, producer_id, before, peer))
+    waits = run(services.scheduler.turn, _wait(request, batches, producer_id, before, peer))
     return waits.result() if waits.done else cast("Promise[Answer]", waits)
 
 
@@ -201,7 +201,7 @@ async def _append_in_turn(
     services = request.services
     waiting, scheduler = services.transactional_appends, services.scheduler
     ends_at = scheduler.monotonic() + services.config.request_timeout_ms / 1000
-    mine: Promise[None] = Promise()
+    mine: Promise[None] = Promise(scheduler.turn)
     waiting[producer_id] = mine
     try:
         if before is not None:
@@ -217,7 +217,7 @@ async def _append_in_turn(
                 header.producer_epoch,
                 frozenset(guards),
             )
-            verified = run(services.verification.verify(asked, request.operation))
+            verified = run(scheduler.turn, services.verification.verify(asked, request.operation))
             left_ms = max(0, round((ends_at - scheduler.monotonic()) * 1000))
             try:
                 answered = await until(scheduler, left_ms, verified)

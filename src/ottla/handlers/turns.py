@@ -17,7 +17,7 @@ async def in_turns(
     results: list[R] = []
     for item in items:
         if results and not len(results) % at_once:
-            turn: Promise[None] = Promise()
+            turn: Promise[None] = Promise(scheduler.turn)
             scheduler.call_soon(turn.fulfil, None)
             await turn
         results.append(work(item))

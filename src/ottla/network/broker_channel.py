@@ -7,7 +7,7 @@ come in the order of its requests, so that behind a fetch that waits everything 
 from typing import Protocol, TypeVar
 
 from ottla.common.environment import Scheduler
-from ottla.common.promise import Promise
+from ottla.common.promise import Promise, failed
 from ottla.metadata.image import MetadataImage
 from ottla.network.node_client import NodeClient, NodeClientLimits, Read
 from ottla.network.sockets import DiallingNetwork
@@ -46,12 +46,16 @@ class BrokerChannel:
     def send(self, node_id: int, request: Request[R]) -> Promise[R]:
         """Promise the answer; fails with an ``OSError`` when there is none to be had."""
         client = self.client(node_id)
-        return _unreachable(node_id) if client is None else client.send(request)
+        return self._unreachable(node_id) if client is None else client.send(request)
 
     def ask(self, node_id: int, request: Message, read: Read[T]) -> Promise[T]:
         """As :meth:`NodeClient.ask`: the answer is read where it was received."""
         client = self.client(node_id)
-        return _unreachable(node_id) if client is None else client.ask(request, read)
+        return self._unreachable(node_id) if client is None else client.ask(request, read)
+
+    def _unreachable(self, node_id: int) -> Promise[T]:
+        error = ConnectionError(f"nothing is known of how to reach broker {node_id}")
+        return failed(self._scheduler.turn, error)
 
     def client(self, node_id: int) -> NodeClient | None:
         """The connection to ``node_id``, made anew when the broker has moved."""
@@ -83,9 +87,3 @@ class BrokerChannel:
         for _, client in self._clients.values():
             client.close()
         self._clients.clear()
-
-
-def _unreachable(node_id: int) -> Promise[T]:
-    refused: Promise[T] = Promise()
-    refused.fail(ConnectionError(f"nothing is known of how to reach broker {node_id}"))
-    return refused

@@ -17,6 +17,7 @@ from typing import Any, Final, Generic, TypeVar
 from ottla.common.environment import Cancellable, Scheduler
 from ottla.common.errors import ErrorCode, ProtocolViolation
 from ottla.common.promise import Promise
+from ottla.common.turn import Turn
 from ottla.network.frame_buffer import FrameBuffer
 from ottla.network.sockets import DiallingNetwork, StreamSocket
 from ottla.protocol.api import APIS, ApiKey
@@ -64,10 +65,10 @@ class NodeClientLimits:
 class _Request(Generic[T]):
     __slots__ = ("answer", "correlation_id", "message", "read", "timer", "version")
 
-    def __init__(self, message: Message, read: Read[T]) -> None:
+    def __init__(self, message: Message, read: Read[T], turn: Turn) -> None:
         self.message = message
         self.read = read
-        self.answer: Promise[T] = Promise()
+        self.answer: Promise[T] = Promise(turn)
         self.version = -1
         self.correlation_id = -1
         self.timer: Cancellable | None = None
@@ -113,7 +114,7 @@ class NodeClient:
 
     def ask(self, message: Message, read: Read[T]) -> Promise[T]:
         """Like :meth:`send`, with a reader of one's own; ProtocolViolation ends the connection."""
-        request = _Request(message, read)
+        request = _Request(message, read, self._scheduler.turn)
         if len(self._queued) + len(self._sent) >= REQUESTS_MAX:
             request.answer.fail(ConnectionError(f"{self} is too busy"))
             return request.answer
@@ -157,7 +158,7 @@ class NodeClient:
         self._socket = sock
         self._network.watch_reading(sock, self._readable)
         asked = ApiVersionsRequest(client_software_name="ottla", client_software_version="1")
-        request = _Request(asked, _reading(asked))
+        request = _Request(asked, _reading(asked), self._scheduler.turn)
         request.version = _API_VERSIONS_VERSION
         request.answer.when_done(self._versions_known)
         self._write(request)

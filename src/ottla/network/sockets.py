@@ -11,10 +11,12 @@ import resource
 import socket
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from ottla.common.buffers import ReadableFile
 from ottla.common.promise import Promise
+from ottla.common.turn import Turn
 from ottla.network.accepting import BACKLOG, Accepting
 
 MSG_MORE: int = getattr(socket, "MSG_MORE", 0)
@@ -93,9 +95,10 @@ class _ListeningSocket:
     """One listening socket on an event loop."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, sock: socket.socket, send_buffer: int
+        self, loop: asyncio.AbstractEventLoop, turn: Turn, sock: socket.socket, send_buffer: int
     ) -> None:
         self._loop = loop
+        self._turn = turn
         self._socket = sock
         self._send_buffer = send_buffer
 
@@ -114,7 +117,7 @@ class _ListeningSocket:
         return sock
 
     def watch(self, callback: Callable[[], None]) -> None:
-        self._loop.add_reader(self._socket, callback)
+        self._loop.add_reader(self._socket, self._turn.run, callback)
 
     def unwatch(self) -> None:
         self._loop.remove_reader(self._socket)
@@ -129,11 +132,12 @@ class LoopListening:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
+        turn: Turn,
         sockets: list[socket.socket],
         accepted: Callable[[StreamSocket], None],
         send_buffer: int,
     ) -> None:
-        self._sockets = [_ListeningSocket(loop, sock, send_buffer) for sock in sockets]
+        self._sockets = [_ListeningSocket(loop, turn, sock, send_buffer) for sock in sockets]
         self._accepting = [Accepting(sock, accepted, loop.call_later) for sock in self._sockets]
         self.port: int = sockets[0].getsockname()[1]
 
@@ -152,9 +156,15 @@ class LoopNetwork:
     """The operating system's network on an asyncio event loop."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, *, send_buffer: int = -1, receive_buffer: int = -1
+        self,
+        loop: asyncio.AbstractEventLoop,
+        turn: Turn,
+        *,
+        send_buffer: int = -1,
+        receive_buffer: int = -1,
     ) -> None:
         self._loop = loop
+        self._turn = turn
         self.send_buffer = send_buffer
         self.receive_buffer = receive_buffer
         self._dialling: set[asyncio.Task[TcpSocket]] = set()
@@ -191,11 +201,11 @@ class LoopNetwork:
             for sock in sockets:
                 sock.close()
             raise
-        return LoopListening(self._loop, sockets, accepted, self.send_buffer)
+        return LoopListening(self._loop, self._turn, sockets, accepted, self.send_buffer)
 
     def dial(self, host: str, port: int) -> Promise[StreamSocket]:
         """Connect to the first address of ``host`` that answers."""
-        promise: Promise[StreamSocket] = Promise()
+        promise: Promise[StreamSocket] = Promise(self._turn)
 
         def done(dialled: "asyncio.Task[TcpSocket]") -> None:
             error = dialled.exception()
@@ -207,7 +217,7 @@ class LoopNetwork:
         task = self._loop.create_task(self._dial(host, port))
         self._dialling.add(task)
         task.add_done_callback(self._dialling.discard)
-        task.add_done_callback(done)
+        task.add_done_callback(partial(self._turn.run, done))
         return promise
 
     async def _dial(self, host: str, port: int) -> TcpSocket:
@@ -228,13 +238,13 @@ class LoopNetwork:
         raise failure
 
     def watch_reading(self, sock: StreamSocket, callback: Callable[[], None]) -> None:
-        self._loop.add_reader(sock, callback)
+        self._loop.add_reader(sock, self._turn.run, callback)
 
     def unwatch_reading(self, sock: StreamSocket) -> None:
         self._loop.remove_reader(sock)
 
     def watch_writing(self, sock: StreamSocket, callback: Callable[[], None]) -> None:
-        self._loop.add_writer(sock, callback)
+        self._loop.add_writer(sock, self._turn.run, callback)
 
     def unwatch_writing(self, sock: StreamSocket) -> None:
         self._loop.remove_writer(sock)

@@ -7,7 +7,8 @@ channel only has to fail what it cannot deliver, and may forget what nobody has 
 
 from typing import NamedTuple, Protocol, TypeVar
 
-from ottla.common.promise import Promise
+from ottla.common.promise import Promise, failed
+from ottla.common.turn import Turn
 from ottla.protocol.message import Request, Response
 
 R = TypeVar("R", bound=Response)
@@ -29,8 +30,9 @@ class RaftChannel(Protocol):
 class Unconnected:
     """The channel of a quorum of one, which has nobody to talk to."""
 
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+
     def send(self, destination: Destination, request: Request[R]) -> Promise[R]:
-        promise: Promise[R] = Promise()
         name = type(request).__name__
-        promise.fail(ConnectionError(f"no way for {name} to {destination.host}"))
-        return promise
+        return failed(self._turn, ConnectionError(f"no way for {name} to {destination.host}"))

@@ -105,7 +105,7 @@ class RaftDriver:
         self.settings = settings
         self.log = log
         self.scheduler = scheduler
-        self.channel = channel or Unconnected()
+        self.channel = channel or Unconnected(scheduler.turn)
         self._filesystem = filesystem
         self._chance = chance
         self._listener = listener
@@ -251,7 +251,7 @@ class RaftDriver:
         Appends that were not reported as committed may yet turn out to be. A voter
         that does not confirm it notices by itself: nothing waits longer than an election takes.
         """
-        closed: Promise[None] = Promise()
+        closed: Promise[None] = Promise(self.scheduler.turn)
         if self.is_down and self._sync is None:
             closed.fulfil(None)
             return closed

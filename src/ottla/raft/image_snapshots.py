@@ -69,7 +69,7 @@ class ImageSnapshots:
         image = self._committed.image
         latest = self._raft.snapshots.latest()
         if self._under_way or (latest is not None and latest.end_offset > image.offset):
-            return fulfilled(None)
+            return fulfilled(self._scheduler.turn, None)
         self._under_way = True
         self._schedule.taken(self._scheduler.monotonic())
         version = image.features.metadata_version

@@ -193,9 +193,11 @@ class RaftService:
         self._check_up()
         if not self.is_of_this_cluster(request.cluster_id):
             error = ErrorCode.INCONSISTENT_CLUSTER_ID
-            return fulfilled(FetchResponse(error_code=error))
+            return fulfilled(self._driver.scheduler.turn, FetchResponse(error_code=error))
         if not self._is_for_metadata(request, asker.version):
-            return fulfilled(FetchResponse(error_code=ErrorCode.INVALID_REQUEST))
+            return fulfilled(
+                self._driver.scheduler.turn, FetchResponse(error_code=ErrorCode.INVALID_REQUEST)
+            )
         asked = request.topics[0].partitions[0]
         if (
             request.max_wait_ms < 0
@@ -203,16 +205,18 @@ class RaftService:
             or not 0 <= asked.last_fetched_epoch <= asked.current_leader_epoch
         ):
             error = ErrorCode.INVALID_REQUEST
-            return fulfilled(fetch_response(self._leader, asker, error=error))
+            return fulfilled(
+                self._driver.scheduler.turn, fetch_response(self._leader, asker, error=error)
+            )
         replica_id = request.replica_id
         if asker.version >= _REPLICA_STATE_FROM:
             replica_id = request.replica_state.replica_id
         key = ReplicaKey(replica_id, asked.replica_directory_id)
         refusal = self._fetched(key, asked, asker)
         if refusal is not None:
-            return fulfilled(refusal)
+            return fulfilled(self._driver.scheduler.turn, refusal)
         if request.max_wait_ms == 0 or self._has_news(asked):
-            return fulfilled(self._read(asked, asker))
+            return fulfilled(self._driver.scheduler.turn, self._read(asked, asker))
         return self._wait(asker, asked, request.max_wait_ms)
 
     def _is_for_metadata(self, request: FetchRequest, version: int) -> bool:
@@ -287,7 +291,7 @@ class RaftService:
     def _wait(
         self, asker: Asker, asked: FetchPartition, max_wait_ms: int
     ) -> Promise[FetchResponse]:
-        answer: Promise[FetchResponse] = Promise()
+        answer: Promise[FetchResponse] = Promise(self._driver.scheduler.turn)
         waiting = _WaitingFetch(asker, asked, answer)
         self._waiting.append(waiting)
         waiting.timer = self._driver.scheduler.call_later(max_wait_ms / 1000, self._finish, waiting)

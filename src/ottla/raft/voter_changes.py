@@ -76,7 +76,7 @@ class VoterChanges:
     def add(
         self, request: add_raft_voter.AddRaftVoterRequest
     ) -> Promise[add_raft_voter.AddRaftVoterResponse]:
-        answer: Promise[add_raft_voter.AddRaftVoterResponse] = Promise()
+        answer: Promise[add_raft_voter.AddRaftVoterResponse] = Promise(self._driver.scheduler.turn)
 
         def done(error: ApiError | None) -> None:
             if not answer.done:
@@ -107,7 +107,9 @@ class VoterChanges:
     def remove(
         self, request: remove_raft_voter.RemoveRaftVoterRequest
     ) -> Promise[remove_raft_voter.RemoveRaftVoterResponse]:
-        answer: Promise[remove_raft_voter.RemoveRaftVoterResponse] = Promise()
+        answer: Promise[remove_raft_voter.RemoveRaftVoterResponse] = Promise(
+            self._driver.scheduler.turn
+        )
 
         def done(error: ApiError | None) -> None:
             answer.fulfil(

@@ -101,7 +101,9 @@ class AlterPartitions:
         self._is_in_flight = True
         sent = dict(islice(self._items.items(), PARTITIONS_MAX))
         request = _request(self._node_id, self._broker_epoch(), sent)
-        run(self._ask(request)).when_done(lambda done: self._answered(sent, done))
+        run(self._scheduler.turn, self._ask(request)).when_done(
+            lambda done: self._answered(sent, done)
+        )
 
     async def _ask(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         return await self._controller.submit(request)

@@ -487,7 +487,9 @@ class Partition:
 
     def when_committed(self, last_offset: int) -> Promise[None]:
         """Promise that every in-sync replica has ``last_offset``; or NOT_LEADER_OR_FOLLOWER."""
-        self.acknowledge(last_offset, partial(settle, promise := Promise[None]()))
+        self.acknowledge(
+            last_offset, partial(settle, promise := Promise[None](self._surroundings.turn))
+        )
         return promise
 
     # Reading
@@ -566,7 +568,7 @@ class Partition:
         log = self.log
         read_committed = isolation_level == READ_COMMITTED
         high_watermark, last_stable = log.high_watermark, log.last_stable_offset
-        fetched: Promise[FetchedPartition] = Promise()
+        fetched: Promise[FetchedPartition] = Promise(self._surroundings.turn)
         asked = remote_logs.read(
             log,
             offset,

@@ -56,6 +56,7 @@ class Replicas:
         fetch_session_slots: int,
     ) -> None:
         self._node_id = node_id
+        self.turn = scheduler.turn
         self._scheduler = scheduler
         self._logs = logs
         self._by_name: dict[str | bytes, dict[int, Partition]] = {}
@@ -68,6 +69,7 @@ class Replicas:
         self.waiting = WaitingRequests(scheduler)
         self.surroundings = Surroundings()
         self.surroundings.monotonic = scheduler.monotonic
+        self.surroundings.turn = scheduler.turn
         self.surroundings.wake = self.waiting.wake
         self.fetch_sessions = FetchSessions(
             slots=fetch_session_slots, eviction_ms=SESSION_EVICTION_MS, chance=chance

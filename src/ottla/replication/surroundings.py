@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.common.promise import Promise, settle_by
+from ottla.common.turn import Turn, at_once
 from ottla.observability.metrics import Meter
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class PartitionState(Protocol):
 class Surroundings:
     def __init__(self) -> None:
         self.monotonic: Callable[[], float] = lambda: 0.0
+        self.turn = Turn(at_once)
         self.registration: Callable[[int], Registration | None] = lambda _broker_id: None
         """Of a broker, the newest that is known."""
         self.broker_epoch: Callable[[], int] = lambda: -1
@@ -64,7 +66,7 @@ class Surroundings:
         """Ask the controller for another ISR; ``Partition.isr_answered`` hears of the outcome."""
         self.wake: Callable[[], None] = lambda: None
         """Have those answered that have got enough, soon; for what no client's request began."""
-        self.flush: Callable[[Log], Promise[None]] = flush_at_once
+        self.flush: Callable[[Log], Promise[None]] = self._flush_at_once
         """Have all of a log on disk, off the loop where something else can do it."""
         self.start_behind_remote: Callable[[Partition, int, int], bool] = lambda *_: False
         """Have a followed log begin behind what only the remote store has; whether there is one.
@@ -78,8 +80,7 @@ class Surroundings:
         self.isr_shrinks = Meter(0.0)
         self.failed_isr_updates = Meter(0.0)
 
-
-def flush_at_once(log: "Log") -> Promise[None]:
-    flushed: Promise[None] = Promise()
-    settle_by(flushed, lambda: log.flush(log.last_flush_ms))
-    return flushed
+    def _flush_at_once(self, log: "Log") -> Promise[None]:
+        flushed: Promise[None] = Promise(self.turn)
+        settle_by(flushed, lambda: log.flush(log.last_flush_ms))
+        return flushed

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.common.promise import Promise, fulfilled
+from ottla.common.turn import Turn
 from ottla.config.broker import BrokerConfig
 from ottla.config.metadata_topic import (
     REMOTE_LOG_METADATA,
@@ -57,6 +58,7 @@ class ControllerAutoTopics:
         metadata: MetadataSource,
         config: Callable[[], BrokerConfig],
         is_alone: Callable[[], bool],
+        turn: Turn,
     ) -> None:
         """``is_alone`` says whether this node is its whole cluster."""
         self._is_alone = is_alone
@@ -64,13 +66,14 @@ class ControllerAutoTopics:
         self._controller = controller
         self._metadata = metadata
         self._config = config
+        self._turn = turn
         self._under_way: dict[str, Promise[int]] = {}
 
     def create(self, names: list[str]) -> Promise[dict[str, int]]:
         """Ask the controller for the topics; an error code for each, NONE when it is there."""
         asked = self._ask([name for name in names if name not in self._under_way])
         outcomes: dict[str, int] = {}
-        answer: Promise[dict[str, int]] = Promise()
+        answer: Promise[dict[str, int]] = Promise(self._turn)
 
         def note(name: str, code: int) -> None:
             outcomes[name] = code
@@ -80,7 +83,7 @@ class ControllerAutoTopics:
         wanted = dict.fromkeys(names)
         promises = {name: asked.get(name) or self._promise(name) for name in wanted}
         if not promises:
-            return fulfilled({})
+            return fulfilled(self._turn, {})
         for name, promise in promises.items():
             promise.when_done(lambda done, name=name: note(name, done.result()))  # type: ignore[misc]
         return answer
@@ -88,7 +91,7 @@ class ControllerAutoTopics:
     def ensure_internal(self, name: str) -> Promise[int]:
         """See that a topic exists; answers an error code, NONE when it is there."""
         if name in self._metadata.image.topics.by_name:
-            return fulfilled(int(ErrorCode.NONE))
+            return fulfilled(self._turn, int(ErrorCode.NONE))
         asked = {} if name in self._under_way else self._ask([name])
         return asked.get(name) or self._promise(name)
 
@@ -98,7 +101,9 @@ class ControllerAutoTopics:
         if promise is not None:
             return promise
         exists = name in self._metadata.image.topics.by_name
-        return fulfilled(int(ErrorCode.NONE if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        return fulfilled(
+            self._turn, int(ErrorCode.NONE if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        )
 
     def _ask(self, names: list[str]) -> dict[str, Promise[int]]:
         """Begin to make topics; a refusal may come before this returns."""
@@ -113,9 +118,9 @@ class ControllerAutoTopics:
                 topics.append(self._new_topic(name, config))
             except ApiError as error:
                 log.error("a topic cannot be made", topic=name, reason=error.message)
-                asked[name] = fulfilled(int(error.code))
+                asked[name] = fulfilled(self._turn, int(error.code))
             else:
-                asked[name] = self._under_way[name] = Promise()
+                asked[name] = self._under_way[name] = Promise(self._turn)
         if topics:
             request = CreateTopicsRequest(topics=topics, timeout_ms=config.request_timeout_ms)
             wanted = [topic.name for topic in topics]

@@ -197,7 +197,9 @@ class BrokerServer:
             metadata=self._metadata,
             controller=controller,
             forwarding=ControllerForwarding(
-                controller, None if self._local is None else self._local.services
+                controller,
+                None if self._local is None else self._local.services,
+                self._scheduler.turn,
             ),
             raft=self._raft,
             replicas=self.replicas,
@@ -208,7 +210,11 @@ class BrokerServer:
             verification=verification,
             markers=led_markers,
             auto_topics=ControllerAutoTopics(
-                controller, self._metadata, lambda: self._settings.broker, self._is_alone
+                controller,
+                self._metadata,
+                lambda: self._settings.broker,
+                self._is_alone,
+                self._scheduler.turn,
             ),
             producer_ids=producer_ids,
             scheduler=self._scheduler,
@@ -351,7 +357,7 @@ class BrokerServer:
             log_dirs=[directory_id for directory_id in online if directory_id is not None],
             previous_broker_epoch=self._logs.previous_broker_epoch(),
         )
-        await self._lifecycle.register(request, lambda: run(self._load()))
+        await self._lifecycle.register(request, lambda: run(self._scheduler.turn, self._load()))
 
     def serve(self) -> None:
         answer = BrokerDispatcher(self._services).answer

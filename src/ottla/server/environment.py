@@ -11,10 +11,12 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from ottla.common.environment import Cancellable
 from ottla.common.promise import Promise
+from ottla.common.turn import Turn
 
 T = TypeVar("T")
 
@@ -38,17 +40,23 @@ class LoopScheduler:
             REMOTE_THREADS_MAX, thread_name_prefix="ottla-remote"
         )
         self.monotonic = time.monotonic  # noqa: TID251 - the one place
-        self.call_later: Callable[..., Cancellable] = loop.call_later
-        self.call_soon: Callable[..., Cancellable] = loop.call_soon
+        self.turn = Turn(loop.call_soon)
+        self.call_soon: Callable[..., Cancellable] = partial(
+            loop.call_soon,
+            self.turn.run,  # type: ignore[arg-type]
+        )
 
         shifted = os.environ.get(CLOCK_OFFSET_FILE)
         self.wall_ms: Callable[[], int] = wall_ms if shifted is None else shifted_clock(shifted)
+
+    def call_later(self, seconds: float, callback: Callable[..., Any], *args: Any) -> Cancellable:
+        return self._loop.call_later(seconds, self.turn.run, callback, *args)
 
     def run_in_background(self, work: Callable[[], T], lane: str = "") -> Promise[T]:
         threads = self._lanes.get(lane)
         if threads is None:
             threads = self._lanes[lane] = _Lane(lane)
-        promise: Promise[T] = Promise()
+        promise: Promise[T] = Promise(self.turn)
         future: Future[T] = Future()
         future.add_done_callback(lambda done: self._back_on_loop(done, promise))
         if not threads.submit(lambda: _fulfil(future, work)):
@@ -57,14 +65,14 @@ class LoopScheduler:
 
     def run_remote(self, work: Callable[[], T]) -> Promise[T]:
         """The same for work that waits for the remote store, which may take its time."""
-        promise: Promise[T] = Promise()
+        promise: Promise[T] = Promise(self.turn)
         future = self._remote_threads.submit(work)
         future.add_done_callback(lambda done: self._back_on_loop(done, promise))
         return promise
 
     def run_in_own_thread(self, work: Callable[[], T]) -> Promise[T]:
         """As ``run_in_background``, for work that waits long, and that no exit waits for."""
-        promise: Promise[T] = Promise()
+        promise: Promise[T] = Promise(self.turn)
         future: Future[T] = Future()
         future.add_done_callback(lambda done: self._back_on_loop(done, promise))
 
@@ -76,7 +84,7 @@ class LoopScheduler:
     def _back_on_loop(self, future: "Future[T]", promise: Promise[T]) -> None:
         # When the loop has ended, nobody waits for the answer any more.
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(_settle, future, promise)
+            self._loop.call_soon_threadsafe(self.turn.run, _settle, future, promise)
 
     def close(self) -> None:
         deadline = self.monotonic() + CLOSE_SECONDS

@@ -2,6 +2,7 @@
 
 from ottla.common.errors import ApiError
 from ottla.common.promise import Promise, run
+from ottla.common.turn import Turn
 from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.handlers.envelope import seal
 from ottla.server.remote_controller import RemoteController
@@ -10,9 +11,12 @@ from ottla.server.remote_controller import RemoteController
 class ControllerForwarding:
     """See the module. ``local`` are the services of the controller in this process, if any."""
 
-    def __init__(self, controller: RemoteController, local: ControllerServices | None) -> None:
+    def __init__(
+        self, controller: RemoteController, local: ControllerServices | None, turn: Turn
+    ) -> None:
         self._controller = controller
         self._local = local
+        self._turn = turn
 
     @property
     def local(self) -> ControllerServices | None:
@@ -21,7 +25,7 @@ class ControllerForwarding:
     def forward(
         self, request: bytes, context: RequestContext, timeout_ms: int | None
     ) -> Promise[bytes]:
-        return run(self._forward(request, context, timeout_ms))
+        return run(self._turn, self._forward(request, context, timeout_ms))
 
     async def _forward(
         self, request: bytes, context: RequestContext, timeout_ms: int | None

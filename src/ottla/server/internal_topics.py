@@ -86,7 +86,7 @@ class InternalTopics:
         verification: Verification | None = None,
         transaction_version: int = 0,
     ) -> Promise[int]:
-        appended: Promise[int] = Promise()
+        appended: Promise[int] = Promise(self._scheduler.turn)
         try:
             led = self._partition(topic, partition)
             last_offset = self._append(led, batch, verification, transaction_version)
@@ -132,6 +132,7 @@ class InternalTopics:
         api_version: int,
     ) -> Promise[Verification | None]:
         return run(
+            self._scheduler.turn,
             self._verify(
                 TopicPartition(topic, partition),
                 AddPartitions(
@@ -141,7 +142,7 @@ class InternalTopics:
                     frozenset({TopicPartition(topic, partition)}),
                 ),
                 api_version,
-            )
+            ),
         )
 
     async def _verify(

@@ -24,7 +24,8 @@ from typing import Any, Final, NamedTuple
 
 from ottla.common.environment import Cancellable, Scheduler
 from ottla.common.errors import ApiError, ErrorCode, RequestTimedOut
-from ottla.common.promise import Promise, fulfilled, run
+from ottla.common.promise import Promise, run
+from ottla.common.turn import Turn
 from ottla.controller.client import ControllerClient
 from ottla.handlers.context import MetadataSource
 from ottla.metadata.versions import cordoned_log_dirs_supported
@@ -97,7 +98,7 @@ class BrokerLifecycle:
         self._is_replaced = False
         """The controller knows another life of this broker, or none."""
         self._stopping = False
-        self._gone: Promise[None] = Promise()
+        self._gone: Promise[None] = Promise(self._scheduler.turn)
         self.epoch = NO_EPOCH
         self.offline_log_dirs: list[bytes] = []
 
@@ -106,7 +107,7 @@ class BrokerLifecycle:
     async def register(
         self,
         request: BrokerRegistrationRequest,
-        load: Callable[[], Promise[None]] = lambda: fulfilled(None),
+        load: Callable[[], Promise[None]],
     ) -> None:
         """Register, and go on until the controller lets clients in.
 
@@ -131,7 +132,7 @@ class BrokerLifecycle:
 
     async def _live_until(self, loaded: Promise[None]) -> None:
         while True:
-            await _either(loaded, self._pause(self._interval))
+            await _either(self._scheduler.turn, loaded, self._pause(self._interval))
             if loaded.done or self._stopping:
                 break
             await self._beaten()
@@ -169,7 +170,7 @@ class BrokerLifecycle:
         return pause
 
     def _pause(self, seconds: float) -> Promise[None]:
-        promise: Promise[None] = Promise()
+        promise: Promise[None] = Promise(self._scheduler.turn)
         self._scheduler.call_later(seconds, promise.fulfil, None)
         return promise
 
@@ -227,7 +228,7 @@ class BrokerLifecycle:
             self._timer = self._scheduler.call_later(seconds, self._beat)
 
     def _beat(self) -> None:
-        run(self._tell()).when_done(self._told)
+        run(self._scheduler.turn, self._tell()).when_done(self._told)
 
     def _told(self, told: Promise[None]) -> None:
         try:
@@ -303,7 +304,7 @@ class BrokerLifecycle:
     def leave(self) -> Promise[None]:
         """Ask to be let go; fulfilled when the controller has moved leaderships away."""
         self.close()
-        run(self._leave()).when_done(lambda _: self.go())
+        run(self._scheduler.turn, self._leave()).when_done(lambda _: self.go())
         return self._gone
 
     def go(self) -> None:
@@ -340,9 +341,9 @@ class BrokerLifecycle:
             pause = min(self._interval, 2 * pause)
 
 
-def _either(first: Promise[None], second: Promise[None]) -> Promise[None]:
+def _either(turn: Turn, first: Promise[None], second: Promise[None]) -> Promise[None]:
     """Fulfilled when one of them is done, however that ended."""
-    done: Promise[None] = Promise()
+    done: Promise[None] = Promise(turn)
 
     def ended(_promise: Promise[None]) -> None:
         if not done.done:

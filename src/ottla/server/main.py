@@ -49,6 +49,7 @@ class Running:
         self.scheduler = LoopScheduler(loop)
         self.network = LoopNetwork(
             loop,
+            self.scheduler.turn,
             send_buffer=_buffer_bytes(config, "socket.send.buffer.bytes"),
             receive_buffer=_buffer_bytes(config, "socket.receive.buffer.bytes"),
         )
@@ -114,7 +115,7 @@ class _Process:
         for number in (signal.SIGINT, signal.SIGTERM):
             self._loop.add_signal_handler(number, self._signalled)
         self._running.node.on_failure = self._failed
-        self._loop.call_soon(self._start)
+        self._running.scheduler.call_soon(self._start)
         self._loop.run_forever()
         self._running.close()
         return self._exit_code

@@ -41,7 +41,7 @@ class MetadataObserver:
     ) -> None:
         self._metadata = metadata
         self._replay = MetadataReplay(EMPTY_IMAGE)
-        self._ready: Promise[None] = Promise()
+        self._ready: Promise[None] = Promise(scheduler.turn)
         self.raft = open_raft(
             config,
             cluster_id=cluster_id,

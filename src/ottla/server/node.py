@@ -129,7 +129,7 @@ class Node:
     # Start
 
     def start(self) -> Promise[None]:
-        return run(self._start())
+        return run(self._around.scheduler.turn, self._start())
 
     async def _start(self) -> None:
         self._refuse_false_safety()
@@ -241,7 +241,7 @@ class Node:
 
     def stop(self) -> Promise[None]:
         self._stopping = True
-        return run(self._stop())
+        return run(self._around.scheduler.turn, self._stop())
 
     def hurry(self) -> None:
         """While it stops: do not wait until leaderships have moved away."""

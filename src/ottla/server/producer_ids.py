@@ -87,8 +87,8 @@ class ProducerIdBlocks:
         if not self._block.is_empty:
             producer_id = self._block.take()
             self._prefetch()
-            return fulfilled(producer_id)
-        waits: Promise[int] = Promise()
+            return fulfilled(self._scheduler.turn, producer_id)
+        waits: Promise[int] = Promise(self._scheduler.turn)
         if len(self._waiting) >= WAITING_MAX or self._scheduler.monotonic() < self._not_before:
             waits.fail(CoordinatorLoadInProgress())
             return waits

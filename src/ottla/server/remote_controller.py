@@ -88,7 +88,10 @@ class RemoteController:
         An envelope is only for a controller in another process: NotController when it is here.
         """
         seconds = self._timeout if timeout_ms is None else min(self._timeout, timeout_ms / 1000)
-        return run(self._submitted(request, client, self._scheduler.monotonic() + seconds))
+        return run(
+            self._scheduler.turn,
+            self._submitted(request, client, self._scheduler.monotonic() + seconds),
+        )
 
     async def _submitted(self, request: Request[R], client: Client | None, deadline: float) -> R:
         while not self._closed:
@@ -139,7 +142,7 @@ class RemoteController:
 
     def _wait(self, seconds: float, answered: Promise[R] | None = None) -> Promise[None]:
         """Until ``answered`` is, another leads, this is closed, or the time is over."""
-        waits: Promise[None] = Promise()
+        waits: Promise[None] = Promise(self._scheduler.turn)
 
         def wake(_: object = None) -> None:
             if self._waiting.pop(waits, None) is not None:

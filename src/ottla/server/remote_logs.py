@@ -188,7 +188,7 @@ class RemoteLogsOfNode:
         return True
 
     def _end_of_epoch(self, partition: Partition, epoch: int) -> Promise[EpochEnd]:
-        return run(self._ask_end_of_epoch(partition, epoch))
+        return run(self._outside.scheduler.turn, self._ask_end_of_epoch(partition, epoch))
 
     async def _ask_end_of_epoch(self, partition: Partition, epoch: int) -> EpochEnd:
         asked = OffsetForLeaderPartition(

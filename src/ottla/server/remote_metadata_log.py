@@ -76,6 +76,7 @@ class RemoteMetadataLog:
         fetch_bytes_max: int = FETCH_BYTES_MAX,
     ) -> None:
         self._internal = internal
+        self._turn = scheduler.turn
         self._metadata = metadata
         self._channel = channel
         self._node_id = node_id
@@ -95,7 +96,7 @@ class RemoteMetadataLog:
     # Writing
 
     def append(self, topic: str, partition: int, batch: bytes) -> Promise[int]:
-        return run(self._append(topic, partition, batch))
+        return run(self._turn, self._append(topic, partition, batch))
 
     async def _append(self, topic: str, partition: int, batch: bytes) -> int:
         leader, image = self._leader(topic, partition)
@@ -124,7 +125,7 @@ class RemoteMetadataLog:
     def fetch(
         self, topic: str, partition: int, offset: int, max_bytes: int, epoch: int
     ) -> Promise[MetadataSlice]:
-        return run(self._fetch(topic, partition, offset, max_bytes, epoch))
+        return run(self._turn, self._fetch(topic, partition, offset, max_bytes, epoch))
 
     async def _fetch(
         self, topic: str, partition: int, offset: int, max_bytes: int, epoch: int
@@ -132,7 +133,7 @@ class RemoteMetadataLog:
         leader, image = self._leader(topic, partition)
         if leader == self._node_id:
             return self._read(topic, partition, offset, max_bytes, epoch)
-        question = _Question(image, partition, offset, max_bytes, epoch, Promise())
+        question = _Question(image, partition, offset, max_bytes, epoch, Promise(self._turn))
         self._fetches.ask(leader, question)
         found = await question.answer
         if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -161,7 +162,7 @@ class RemoteMetadataLog:
         return MetadataSlice(records, start_offset, high_watermark)
 
     def end_offset(self, topic: str, partition: int) -> Promise[int]:
-        return run(self._end_offset(topic, partition))
+        return run(self._turn, self._end_offset(topic, partition))
 
     async def _end_offset(self, topic: str, partition: int) -> int:
         leader, _ = self._leader(topic, partition)

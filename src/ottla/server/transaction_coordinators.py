@@ -10,6 +10,7 @@ from ottla.common.environment import Scheduler
 from ottla.common.errors import CoordinatorNotAvailable, ErrorCode
 from ottla.common.promise import Promise
 from ottla.common.topic_partition import TopicPartition
+from ottla.common.turn import Turn
 from ottla.coordinator.transaction.markers import Codes
 from ottla.coordinator.transaction.service import TRANSACTION_STATE_TOPIC, TransactionService
 from ottla.coordinator.transaction.shard import AddPartitions
@@ -28,11 +29,13 @@ from ottla.server.broker_batches import BrokerBatches, Channel
 class _Question:
     __slots__ = ("answer", "asked", "node_id", "verify_only")
 
-    def __init__(self, asked: AddPartitions, node_id: int, *, verify_only: bool) -> None:
+    def __init__(
+        self, asked: AddPartitions, node_id: int, turn: Turn, *, verify_only: bool
+    ) -> None:
         self.asked = asked
         self.node_id = node_id
         self.verify_only = verify_only
-        self.answer: Promise[Codes] = Promise()
+        self.answer: Promise[Codes] = Promise(turn)
 
     def settle(self, codes: Codes, otherwise: ErrorCode) -> None:
         """Answer, unless that was done; what ``codes`` do not tell of is told ``otherwise``."""
@@ -64,6 +67,7 @@ class ClusterCoordinators:
         node_id: int,
     ) -> None:
         self._own = own
+        self._turn = scheduler.turn
         self._metadata = metadata
         self._node_id = node_id
         self._waiting: dict[_Question, None] = {}
@@ -112,7 +116,7 @@ class ClusterCoordinators:
         return leader
 
     def _ask(self, leader: int, request: AddPartitions, *, verify_only: bool) -> Promise[Codes]:
-        question = _Question(request, leader, verify_only=verify_only)
+        question = _Question(request, leader, self._turn, verify_only=verify_only)
         self._waiting[question] = None
         self._batches.ask(leader, question)
         return question.answer

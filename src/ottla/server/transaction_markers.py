@@ -12,8 +12,9 @@ from ottla.common.errors import (
     RequestTimedOut,
     UnknownTopicOrPartition,
 )
-from ottla.common.promise import Promise, fulfilled
+from ottla.common.promise import Promise, failed, fulfilled
 from ottla.common.topic_partition import TopicPartition
+from ottla.common.turn import Turn
 from ottla.coordinator.group.service import GROUP_METADATA_TOPIC, GroupService
 from ottla.coordinator.outside import EndTransactionMarker
 from ottla.coordinator.transaction.markers import Codes, MarkerSender
@@ -68,7 +69,7 @@ class LedMarkers:
     def send(
         self, marker: EndTransactionMarker, partitions: tuple[TopicPartition, ...]
     ) -> Promise[Codes]:
-        answer = _Answer(partitions)
+        answer = _Answer(self._scheduler.turn, partitions)
         for each in partitions:
             self._write(marker, each).when_done(
                 lambda done, each=each: answer.note(each, _code(done))  # type: ignore[misc]
@@ -77,12 +78,12 @@ class LedMarkers:
 
     def _write(self, marker: EndTransactionMarker, each: TopicPartition) -> Promise[None]:
         if leader_of(self._metadata.image, each) is None:
-            return _refused(UnknownTopicOrPartition())
+            return failed(self._scheduler.turn, UnknownTopicOrPartition())
         if each.topic == GROUP_METADATA_TOPIC:
             return self._groups.complete_transaction(each.partition, marker)
         partition = self._replicas.partition(each.topic, each.partition)
         if partition is None or not partition.is_leader:
-            return _refused(NotLeaderOrFollower())
+            return failed(self._scheduler.turn, NotLeaderOrFollower())
         waiting = self._uncommitted.get((each, marker))
         if waiting is not None:
             return self._in_time(waiting)
@@ -97,7 +98,7 @@ class LedMarkers:
         try:
             offset = partition.append_marker(bytes(batch), now_ms, marker.transaction_version)
         except ApiError as error:
-            return _refused(error)
+            return failed(self._scheduler.turn, error)
         committed = partition.when_committed(offset)
         if committed.done:
             return committed
@@ -106,7 +107,7 @@ class LedMarkers:
         return self._in_time(waiting)
 
     def _in_time(self, waiting: list[Promise[None]]) -> Promise[None]:
-        written: Promise[None] = Promise()
+        written: Promise[None] = Promise(self._scheduler.turn)
 
         def late() -> None:
             if written in waiting:
@@ -174,6 +175,7 @@ class ClusterMarkers:
         node_id: int,
     ) -> None:
         self._led = led
+        self._turn = scheduler.turn
         self._metadata = metadata
         self._node_id = node_id
         self._sent: dict[_Sent, None] = {}
@@ -192,7 +194,7 @@ class ClusterMarkers:
     ) -> Promise[Codes]:
         image = self._metadata.image
         by_leader: dict[int, list[TopicPartition]] = {}
-        answer = _Answer(partitions)
+        answer = _Answer(self._turn, partitions)
         for each in partitions:
             leader = leader_of(image, each)
             if leader is None:
@@ -244,10 +246,10 @@ class _Answer:
 
     __slots__ = ("_codes", "_partitions", "promise")
 
-    def __init__(self, partitions: tuple[TopicPartition, ...]) -> None:
+    def __init__(self, turn: Turn, partitions: tuple[TopicPartition, ...]) -> None:
         self._partitions = partitions
         self._codes: dict[TopicPartition, ErrorCode] = {}
-        self.promise: Promise[Codes] = Promise() if partitions else fulfilled({})
+        self.promise: Promise[Codes] = Promise(turn) if partitions else fulfilled(turn, {})
 
     def note(self, partition: TopicPartition, code: ErrorCode) -> None:
         """The first word counts."""
@@ -280,9 +282,3 @@ def _pass_on(done: Promise[None], to: Promise[None]) -> None:
         to.fulfil(done.result())
     except ApiError as error:
         to.fail(error)
-
-
-def _refused(error: ApiError) -> Promise[None]:
-    promise: Promise[None] = Promise()
-    promise.fail(error)
-    return promise

@@ -53,7 +53,7 @@ class SimulatedClient:
             out, api_key=key, version=version, correlation_id=self._next_id, client_id="simulation"
         )
         self._unsent += frame(out.getvalue() + to_bytes(request, version))
-        promise: Promise[Message] = Promise()
+        promise: Promise[Message] = Promise(self._broker.scheduler.turn)
         self._waiting.append((self._next_id, key, response_class, version, promise))
         self._write()
         return promise

@@ -325,7 +325,7 @@ class SimulatedCluster:
         return True
 
     def sleep(self, seconds: float) -> Promise[None]:
-        promise: Promise[None] = Promise()
+        promise: Promise[None] = Promise(self.scheduler.turn)
         self.scheduler.call_later(seconds, promise.fulfil, None)
         return promise
 

@@ -133,7 +133,7 @@ class ClusterClient:
         await self._sleep(self.chance.between(*BACKOFF_SECONDS))
 
     async def _sleep(self, seconds: float) -> None:
-        passed: Promise[None] = Promise()
+        passed: Promise[None] = Promise(self.scheduler.turn)
         self.scheduler.call_later(seconds, passed.fulfil, None)
         await passed
 

@@ -56,7 +56,9 @@ def deaf_peer(faults: Faults, nodes: Nodes, _chance: Chance) -> End | None:
         return None
     cluster = node.cluster
     host = cluster.client_host(f"deaf-{len(faults.tasks)}")
-    faults.tasks.append(run(_stay_deaf(cluster, node, host.dial(node.host.name, PORT))))
+    faults.tasks.append(
+        run(cluster.scheduler.turn, _stay_deaf(cluster, node, host.dial(node.host.name, PORT)))
+    )
     return lambda: None
 
 
@@ -91,7 +93,7 @@ def unregister(faults: Faults, nodes: Nodes, _chance: Chance) -> End | None:
         return None
     # The controller cannot tell that it has lost nothing.
     faults.has_lost = True
-    faults.tasks.append(run(_unregister(node.cluster, node)))
+    faults.tasks.append(run(node.cluster.scheduler.turn, _unregister(node.cluster, node)))
     return lambda: None
 
 

@@ -68,7 +68,7 @@ class Faults:
             self._mend_disk(node)
             self.start(node)
             if node.has_offline_directory and not node.is_stopping:
-                self.tasks.append(run(self._restart(node)))
+                self.tasks.append(run(self._cluster.scheduler.turn, self._restart(node)))
 
     def start(self, node: SimulatedNode) -> None:
         if node.node is None:
@@ -302,7 +302,7 @@ class Faults:
     def rolling_restart(self, nodes: Nodes, _chance: Chance) -> End | None:
         if self.tasks and not self.tasks[-1].done:
             return None
-        self.tasks.append(run(self._roll(nodes)))
+        self.tasks.append(run(self._cluster.scheduler.turn, self._roll(nodes)))
         return lambda: None
 
     async def _roll(self, nodes: Nodes) -> None:
@@ -336,7 +336,9 @@ class Faults:
             if node.config.is_controller and raft is not None:
                 if raft.kraft_version == 0:
                     return None
-                self.tasks.append(run(leave_and_join(self._cluster, node)))
+                self.tasks.append(
+                    run(self._cluster.scheduler.turn, leave_and_join(self._cluster, node))
+                )
                 return lambda: None
         return None
 

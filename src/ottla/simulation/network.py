@@ -142,7 +142,7 @@ class SimulatedHost:
 
     def dial(self, host: str, port: int) -> Promise[StreamSocket]:
         """Connect to the listener there, after a delay."""
-        promise: Promise[StreamSocket] = Promise()
+        promise: Promise[StreamSocket] = Promise(self.scheduler.turn)
         target = self.network.resolve(self, host)
         if target is None or self.descriptors_left <= 0:
             error = OSError(f"{host} has no address")

@@ -116,7 +116,7 @@ class SimulatedNode:
         )
         node.on_failure = self._failed
         self.cluster.note(f"{self} starts")
-        started: Promise[None] = Promise()
+        started: Promise[None] = Promise(self.cluster.scheduler.turn)
         self.scheduler.call_soon(self._start, node, started)
         for told in self.cluster.on_start:
             told(self)
@@ -145,7 +145,7 @@ class SimulatedNode:
         assert not self.is_stopping, f"{self} is stopping already"
         self.is_stopping = True
         self.cluster.note(f"{self} stops")
-        stopped: Promise[None] = Promise()
+        stopped: Promise[None] = Promise(self.cluster.scheduler.turn)
 
         def done(promise: Promise[None]) -> None:
             self.scheduler.call_soon(self._stopped, promise, stopped)

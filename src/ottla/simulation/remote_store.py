@@ -65,12 +65,12 @@ class SharedStore:
 
     def work(self, scheduler: NodeScheduler, work: Callable[[], T]) -> Promise[T]:
         """Do what blocks, for a node, in its time."""
-        promise: Promise[T] = Promise()
+        promise: Promise[T] = Promise(scheduler.turn)
         mood, chance = self.mood, self._chance
         hangs = mood.hangs_one_in and chance.below(mood.hangs_one_in) == 0
         delay = chance.between(*(HANG_SECONDS if hangs else mood.seconds))
         if chance.below(2):
-            done: Promise[T] = Promise()
+            done: Promise[T] = Promise(scheduler.turn)
             scheduler.call_soon(settle_by, done, work)
             scheduler.call_later(delay, settle_by, promise, done.result)
         else:

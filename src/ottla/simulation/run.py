@@ -139,7 +139,10 @@ class Run:
         cluster.note(str(self.scenario))
         with _no_mistakes(cluster):
             cluster.start()
-            self._wait_for(run(self.mix.prepare()), "the workloads are not prepared")
+            self._wait_for(
+                run(self.cluster.scheduler.turn, self.mix.prepare()),
+                "the workloads are not prepared",
+            )
             self.mix.start()
             self.nemesis.start(self.scenario.seconds)
             cluster.run_for(self.scenario.seconds)
@@ -186,7 +189,7 @@ class Run:
             FINISH_SECONDS,
             lambda: f"{', '.join(mix.still_running)} does not end",
         )
-        self._wait_for(run(mix.conclude()), "the end cannot be read")
+        self._wait_for(run(self.cluster.scheduler.turn, mix.conclude()), "the end cannot be read")
         self._until(cluster.is_in_sync, LIVENESS_SECONDS, lambda: cluster.unrest() or "")
         mix.close()
         self._until(

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from ottla.common.chance import Chance
 from ottla.common.promise import Promise, settle_by
+from ottla.common.turn import Turn
 
 T = TypeVar("T")
 
@@ -49,6 +50,8 @@ class SimulatedScheduler:
         self.now = 0.0
         self.steps = 0
         self.wall_skew_ms = 0
+        self.turn = Turn(self.call_soon)
+        """Of all that is in no node."""
 
     def monotonic(self) -> float:
         return self.now
@@ -84,7 +87,7 @@ class SimulatedScheduler:
         return self.call_at(self.now + seconds if seconds > 0 else self.now, callback, args)
 
     def run_in_background(self, work: Callable[[], T], _lane: str = "") -> Promise[T]:
-        promise: Promise[T] = Promise()
+        promise: Promise[T] = Promise(self.turn)
         delay = self._chance.between(*BACKGROUND_SECONDS)
         self.call_later(delay, settle_by, promise, work)
         return promise
@@ -92,6 +95,7 @@ class SimulatedScheduler:
     def forget_all(self) -> None:
         """Nothing that was to happen happens any more: what waited for it is gone."""
         self._heap.clear()
+        self.turn.forget_all()
 
     def next_at(self) -> float | None:
         """Return the moment of the next call that still counts."""
@@ -118,6 +122,7 @@ class SimulatedScheduler:
             _, _, callback, args, owner, life = timer
             if callback is None:
                 continue
+            turn = self.turn
             if owner is not None:
                 if life != owner.life:
                     continue
@@ -125,8 +130,9 @@ class SimulatedScheduler:
                     owner.held.append(timer)
                     continue
                 owner.steps += 1
+                turn = owner.turn
             self.steps += 1
-            callback(*args)
+            turn.run(callback, *args)
         assert self.steps < STEPS_LIMIT, "the simulation does not come to an end"
         return True
 
@@ -176,6 +182,7 @@ class NodeScheduler:
         """How often something of the node happened."""
         self.held: list[SimulatedTimer] = []
         """What was due during the pause, in its order."""
+        self.turn = Turn(self.call_soon)
 
     def monotonic(self) -> float:
         return self._booted_at + self._scheduler.now * self._rate
@@ -197,7 +204,7 @@ class NodeScheduler:
 
     def run_in_background(self, work: Callable[[], T], lane: str = "") -> Promise[T]:
         """Do the work as soon as can be, or as late: a sync covers only what it found."""
-        promise: Promise[T] = Promise()
+        promise: Promise[T] = Promise(self.turn)
         if lane in self._hung:
             self._held_up.append(lambda: self._in_background(promise, lambda: self._off(work)))
         else:
@@ -234,7 +241,7 @@ class NodeScheduler:
             go_on()
 
     def _work_early(self, promise: Promise[T], work: Callable[[], T], delay: float) -> None:
-        done: Promise[T] = Promise()
+        done: Promise[T] = Promise(self.turn)
         settle_by(done, work)
         self.call_later(delay, settle_by, promise, done.result)
 
@@ -243,6 +250,7 @@ class NodeScheduler:
         self.life += 1
         self.held.clear()
         self._held_up.clear()
+        self.turn.forget_all()
         self.is_paused = False
 
     def pause(self) -> None:

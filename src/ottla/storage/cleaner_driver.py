@@ -181,7 +181,7 @@ class CleanerDriver:
                 self._begin(cleaning)
 
     def _begin(self, cleaning: Cleaning) -> None:
-        ended: Promise[None] = Promise()
+        ended: Promise[None] = Promise(self._scheduler.turn)
         self._running[cleaning] = ended
 
         def end(promise: Promise[bool]) -> None:
@@ -191,7 +191,7 @@ class CleanerDriver:
                 self._look_later(0)
             ended.fulfil(None)
 
-        run(self._clean(cleaning)).when_done(end)
+        run(self._scheduler.turn, self._clean(cleaning)).when_done(end)
 
     # One cleaning
 

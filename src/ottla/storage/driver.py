@@ -108,7 +108,7 @@ class StorageDriver:
 
     def flush(self, log: Log) -> Promise[None]:
         """Everything that ``log`` has now is on disk when this is fulfilled."""
-        asked: Promise[None] = Promise()
+        asked: Promise[None] = Promise(self._scheduler.turn)
         self._asked.setdefault(log, []).append(asked)
         self._wake()
         return asked
@@ -124,14 +124,16 @@ class StorageDriver:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
-        return run(self._stop(broker_epoch))
+        return run(self._scheduler.turn, self._stop(broker_epoch))
 
     async def _stop(self, broker_epoch: int) -> None:
-        overdue: Promise[None] = Promise()
+        overdue: Promise[None] = Promise(self._scheduler.turn)
         timer = self._scheduler.call_later(STOP_SECONDS, overdue.fulfil, None)
-        await first_of(run(self.cleaner.stop()), overdue)
+        await first_of(
+            self._scheduler.turn, run(self._scheduler.turn, self.cleaner.stop()), overdue
+        )
         while self._under_way and not overdue.done:
-            await first_of(next(iter(self._under_way.values())), overdue)
+            await first_of(self._scheduler.turn, next(iter(self._under_way.values())), overdue)
         timer.cancel()
         hanging = self.cleaner.directories | {path for _, path in self._under_way}
         if hanging:
@@ -415,7 +417,7 @@ class StorageDriver:
         self, kind: str, path: str, work: Callable[[], T], done: Callable[[T], None]
     ) -> None:
         """Do ``work`` elsewhere and ``done`` here; afterwards look what came up meanwhile."""
-        finished: Promise[None] = Promise()
+        finished: Promise[None] = Promise(self._scheduler.turn)
         self._under_way[kind, path] = finished
 
         def begin() -> None:

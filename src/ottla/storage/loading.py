@@ -121,7 +121,7 @@ class Loading:
     def run(self) -> Promise[None]:
         """Fulfilled when all logs are open, or when nothing is done any more after a stop."""
         self._timer = self._scheduler.call_later(WAITING_SECONDS, self._tell, WAITING_SECONDS)
-        self._done = run(self._run())
+        self._done = run(self._scheduler.turn, self._run())
         return self._done
 
     async def stop(self) -> set[str]:
@@ -131,9 +131,9 @@ class Loading:
         """
         self._is_stopped = True
         if self._done is not None:
-            overdue: Promise[None] = Promise()
+            overdue: Promise[None] = Promise(self._scheduler.turn)
             timer = self._scheduler.call_later(STOP_SECONDS, overdue.fulfil, None)
-            await first_of(self._done, overdue)
+            await first_of(self._scheduler.turn, self._done, overdue)
             timer.cancel()
         self._end_telling()
         return set(self._under_way)
@@ -156,7 +156,7 @@ class Loading:
             self._timer = None
 
     async def _run(self) -> None:
-        for under_way in [run(self._load(load)) for load in self._loads]:
+        for under_way in [run(self._scheduler.turn, self._load(load)) for load in self._loads]:
             await under_way
         self._end_telling()
 
@@ -170,7 +170,7 @@ class Loading:
                 lacking = error
             if lacking is not None:
                 report.error("logs are opened later", directory=path, reason=str(lacking))
-                pause: Promise[None] = Promise()
+                pause: Promise[None] = Promise(self._scheduler.turn)
                 self._scheduler.call_later(RETRY_SECONDS, pause.fulfil, None)
                 await pause
         del self._under_way[path]

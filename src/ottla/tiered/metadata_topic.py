@@ -29,7 +29,8 @@ from ottla.common.errors import (
     RequestTimedOut,
     UnknownTopicOrPartition,
 )
-from ottla.common.promise import Promise
+from ottla.common.promise import Promise, failed
+from ottla.common.turn import Turn
 from ottla.config.metadata_topic import REMOTE_LOG_METADATA
 from ottla.observability.logging import logger
 from ottla.records.batch import batches, read_header
@@ -90,10 +91,10 @@ class _Write:
 
     __slots__ = ("deadline", "outcome", "value")
 
-    def __init__(self, value: bytes, deadline: float) -> None:
+    def __init__(self, value: bytes, deadline: float, turn: Turn) -> None:
         self.value = value
         self.deadline = deadline
-        self.outcome: Promise[bool] = Promise()
+        self.outcome: Promise[bool] = Promise(turn)
 
     def settle(self, value: bytes | None, outcome: bool) -> None:
         """Hear what became of the record at its offset, which may be somebody else's by now."""
@@ -126,7 +127,7 @@ class _Reading:
         "writes",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, turn: Turn) -> None:
         self.position = 0
         self.epoch = -1
         """The leader epoch of the record before the position."""
@@ -136,7 +137,7 @@ class _Reading:
         self.is_asked = False
         """Whether a slice is on its way, and whether another is wanted after it."""
         self.is_asked_again = False
-        self.loaded: Promise[None] = Promise()
+        self.loaded: Promise[None] = Promise(turn)
         self.writes: list[_Write] = []
         """All that are not settled, the oldest first."""
         self.waiting: dict[int, _Write] = {}
@@ -235,7 +236,7 @@ class MetadataTopic:
         """Read a partition from the start, if it is not read already."""
         reading = self._readings.get(index)
         if reading is None:
-            reading = self._readings[index] = _Reading()
+            reading = self._readings[index] = _Reading(self._scheduler.turn)
             self._scheduler.call_soon(self._fetch, index, reading)
             if self._poll is None:
                 self._poll = self._scheduler.call_later(POLL_SECONDS, self._look)
@@ -306,10 +307,9 @@ class MetadataTopic:
         index = self._index_of(record.partition)
         reading = None if index is None else self._readings.get(index)
         if index is None or reading is None:
-            refused: Promise[bool] = Promise()
-            refused.fail(NotLeaderOrFollower())
-            return refused
-        write = _Write(encode(record), self._scheduler.monotonic() + WRITE_SECONDS)
+            return failed(self._scheduler.turn, NotLeaderOrFollower())
+        deadline = self._scheduler.monotonic() + WRITE_SECONDS
+        write = _Write(encode(record), deadline, self._scheduler.turn)
         builder = BatchBuilder()
         builder.append(self._scheduler.wall_ms(), None, write.value)
         reading.in_flight += 1

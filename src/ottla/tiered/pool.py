@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from ottla.common.promise import Promise
+from ottla.common.turn import Turn
 
 T = TypeVar("T")
 
@@ -26,15 +27,18 @@ class PoolIsFull(Exception):
 class Pool:
     """At most ``size`` works at once, the others in the order in which they came."""
 
-    def __init__(self, background: Background, size: int, waiting_max: int | None = None) -> None:
+    def __init__(
+        self, background: Background, turn: Turn, size: int, waiting_max: int | None = None
+    ) -> None:
         self._background = background
+        self._turn = turn
         self._waiting_max = waiting_max
         self._waiting: deque[tuple[Callable[[], Any], Promise[Any]]] = deque()
         self.size = size
         self.running = 0
 
     def submit(self, work: Callable[[], T]) -> Promise[T]:
-        outcome: Promise[T] = Promise()
+        outcome: Promise[T] = Promise(self._turn)
         if self._waiting_max is not None and len(self._waiting) >= self._waiting_max:
             outcome.fail(PoolIsFull(f"{len(self._waiting)} are waiting"))
             return outcome

@@ -87,7 +87,7 @@ def replaced(holder: object, name: str, value: object) -> Iterator[None]:
 
 def pause(cluster: SimulatedCluster, seconds: float) -> Promise[None]:
     """Let simulated time pass."""
-    passed: Promise[None] = Promise()
+    passed: Promise[None] = Promise(cluster.scheduler.turn)
     cluster.scheduler.call_later(seconds, passed.fulfil, None)
     return passed
 
@@ -108,7 +108,7 @@ def leader_of(cluster: SimulatedCluster, topic: str) -> SimulatedNode | None:
 
 
 def _wait(cluster: SimulatedCluster, work: Coroutine[Any, None, None], seconds: float) -> None:
-    done = run(work)
+    done = run(cluster.scheduler.turn, work)
     if not cluster.run_until(lambda: done.done, seconds + 120):
         raise Violation(Anomaly("liveness", "what should end does not"))
     done.result()

@@ -94,6 +94,7 @@ class GroupService:
         verifier: TransactionVerifier,
     ) -> None:
         self._settings = settings
+        self._turn = scheduler.turn
         self._topics = topics
         self._verifier = verifier
         self._configs = configs = GroupConfigs(settings, topics)
@@ -145,8 +146,8 @@ class GroupService:
     def join(self, request: JoinGroupRequest, caller: Caller) -> Promise[JoinGroupResponse]:
         objection = self._objection(request)
         if objection is not ErrorCode.NONE:
-            return fulfilled(join_refused(objection, request.member_id))
-        answer: Promise[JoinGroupResponse] = Promise()
+            return fulfilled(self._turn, join_refused(objection, request.member_id))
+        answer: Promise[JoinGroupResponse] = Promise(self._turn)
         return self._write_or_wait(
             request.group_id,
             lambda shard, now_ms: shard.join(Joining(request, caller, answer, now_ms)),
@@ -163,7 +164,7 @@ class GroupService:
 
     def sync(self, request: SyncGroupRequest) -> Promise[SyncGroupResponse]:
         _check_group_id(request.group_id)
-        answer: Promise[SyncGroupResponse] = Promise()
+        answer: Promise[SyncGroupResponse] = Promise(self._turn)
         return self._write_or_wait(
             request.group_id,
             lambda shard, now_ms: shard.sync(request, answer, now_ms),

@@ -113,7 +113,7 @@ class TransactionVerification:
             return dict.fromkeys(sorted(request.partitions), error.code)
 
     def _moment(self) -> Promise[None]:
-        passed: Promise[None] = Promise()
+        passed: Promise[None] = Promise(self._scheduler.turn)
         self._scheduler.call_later(self._settings.add_retry_ms / 1000, passed.fulfil, None)
         return passed
 

@@ -103,7 +103,7 @@ class Administration(Workload):
             await client.pause(0.0, VISIT_SECONDS_MAX)
             await client.create_topic(VISITED, 2, self.replication_factor, {})
             self._is_writing = True
-            writers = [run(self._write(client)) for _ in range(WRITERS)]
+            writers = [run(self.world.scheduler.turn, self._write(client)) for _ in range(WRITERS)]
             await client.back_off()
             with suppress(OSError):
                 await self._delete(client, VISITED)

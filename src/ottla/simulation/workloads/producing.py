@@ -126,7 +126,9 @@ class Producer:
         batches = [self._batch(self._identity, place, keys) for keys in records]
         deadline = self._client.now + DELIVERY_SECONDS
         while batches:
-            attempts = [run(self._attempt(place, batch)) for batch in batches]
+            attempts = [
+                run(self._client.scheduler.turn, self._attempt(place, batch)) for batch in batches
+            ]
             codes = [await attempt for attempt in attempts]
             lost = codes[0] in IDENTITY_LOST
             batches = [

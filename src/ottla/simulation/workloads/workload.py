@@ -54,7 +54,7 @@ class Workload(ABC):
 
     def begin(self, name: str, coroutine: Coroutine[Any, None, None]) -> None:
         """Begin a process; what it raises is raised by :attr:`still_running`."""
-        self._processes[name] = run(coroutine)
+        self._processes[name] = run(self.world.scheduler.turn, coroutine)
 
     @property
     def still_running(self) -> list[str]:

@@ -58,7 +58,7 @@ class FollowerStarts:
         key = partition.topic_id, partition.partition
         if key not in self._under_way:
             self._under_way[key] = None
-            done = run(self._start(partition, leader, followed))
+            done = run(self._scheduler.turn, self._start(partition, leader, followed))
             done.when_done(lambda outcome: self._ended(partition, outcome))
 
     def _ended(self, partition: TopicIdPartition, outcome: Promise[None]) -> None:

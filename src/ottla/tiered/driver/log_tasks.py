@@ -99,11 +99,15 @@ class LogTasks:
         self.is_stopped = True
         for timer in self._timers.values():
             timer.cancel()
-        return run(self._ended()) if self._running else fulfilled(None)
+        return (
+            run(self._scheduler.turn, self._ended())
+            if self._running
+            else fulfilled(self._scheduler.turn, None)
+        )
 
     async def _ended(self) -> None:
         while self._running:
-            ended: Promise[None] = Promise()
+            ended: Promise[None] = Promise(self._scheduler.turn)
             next(iter(self._running.values())).when_done(
                 lambda _, ended=ended: ended.fulfil(None)  # type: ignore[misc]
             )
@@ -118,7 +122,7 @@ class LogTasks:
     def _run(self, name: str, task: Task) -> None:
         if self.is_stopped:
             return
-        under_way = run(task())
+        under_way = run(self._scheduler.turn, task())
         self._running[name] = under_way
         under_way.when_done(lambda done: self._done(name, task, done))
 

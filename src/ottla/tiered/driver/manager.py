@@ -11,7 +11,7 @@ from typing import Final
 from ottla.common.chance import Chance
 from ottla.common.environment import Cancellable, Scheduler
 from ottla.common.errors import NotLeaderOrFollower
-from ottla.common.promise import Promise, fulfilled, run
+from ottla.common.promise import Promise, failed, fulfilled, run
 from ottla.common.topic_partition import TopicPartition
 from ottla.observability.logging import logger
 from ottla.storage.log import Log
@@ -74,9 +74,11 @@ class RemoteLogManager:
         """Partitions of topics that there are not, and how often that was seen."""
         self._looking: Cancellable | None = None
         self._metrics = metrics
-        self._copiers = Pool(background, settings.copier_threads)
-        self._expirers = Pool(background, settings.expiration_threads)
-        self._readers = Pool(background, settings.reader_threads, settings.reader_pending_max)
+        self._copiers = Pool(background, scheduler.turn, settings.copier_threads)
+        self._expirers = Pool(background, scheduler.turn, settings.expiration_threads)
+        self._readers = Pool(
+            background, scheduler.turn, settings.reader_threads, settings.reader_pending_max
+        )
         self._copy_quota = Quota(settings.copy_bytes_per_second)
         self._fetch_quota = Quota(settings.fetch_bytes_per_second)
         self._work = SegmentWork(
@@ -167,7 +169,7 @@ class RemoteLogManager:
 
     def _emptied(self, partition: TopicIdPartition) -> Promise[None]:
         """When an earlier life of the partition in the remote store has ended."""
-        return self._emptying.get(_key(partition), fulfilled(None))
+        return self._emptying.get(_key(partition), fulfilled(self._scheduler.turn, None))
 
     def stop(self, partition: TopicIdPartition) -> Promise[None]:
         """Do nothing more for a log; answers when nothing is under way.
@@ -180,7 +182,7 @@ class RemoteLogManager:
     def _stop_tasks(self, partition: TopicIdPartition) -> Promise[None]:
         tasks = self._tasks.pop(_key(partition), None)
         if tasks is None:
-            return fulfilled(None)
+            return fulfilled(self._scheduler.turn, None)
         self._followed.discard(partition)
         self._metrics.forget(partition.topic, partition.partition)
         return tasks.stop()
@@ -191,10 +193,8 @@ class RemoteLogManager:
         """Let a rewritten segment take the place of those with the ids ``old``."""
         tasks = self._tasks.get(_key(partition))
         if tasks is None or partition in self._followed:
-            refused: Promise[RemoteLogSegment] = Promise()
-            refused.fail(NotLeaderOrFollower())
-            return refused
-        return run(tasks.replace(old, rewrite))
+            return failed(self._scheduler.turn, NotLeaderOrFollower())
+        return run(self._scheduler.turn, tasks.replace(old, rewrite))
 
     # Emptying
 
@@ -253,7 +253,7 @@ class RemoteLogManager:
         stopped = self._stop_tasks(partition)
         if not self._metadata.exists or key in self._emptying or self._is_closed:
             return
-        done: Promise[None] = Promise()
+        done: Promise[None] = Promise(self._scheduler.turn)
         self._emptying[key] = done
 
         def ended(outcome: Promise[None]) -> None:
@@ -261,7 +261,9 @@ class RemoteLogManager:
             outcome.result()
             done.fulfil(None)
 
-        run(self._remove_all(partition, stopped, is_gone=is_gone)).when_done(ended)
+        run(self._scheduler.turn, self._remove_all(partition, stopped, is_gone=is_gone)).when_done(
+            ended
+        )
 
     async def _remove_all(
         self, partition: TopicIdPartition, stopped: Promise[None], *, is_gone: bool
@@ -358,7 +360,7 @@ class RemoteLogManager:
         self._is_closed = True
         if self._looking is not None:
             self._looking.cancel()
-        return run(self._close())
+        return run(self._scheduler.turn, self._close())
 
     async def _close(self) -> None:
         stopped = [tasks.stop() for tasks in self._tasks.values()]

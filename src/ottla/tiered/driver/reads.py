@@ -91,7 +91,10 @@ class RemoteReads:
         upper_bound_offset: int,
         read_committed: bool,
     ) -> Promise[RemoteData]:
-        return run(self._read(local, offset, max_bytes, upper_bound_offset, read_committed))
+        return run(
+            self._scheduler.turn,
+            self._read(local, offset, max_bytes, upper_bound_offset, read_committed),
+        )
 
     async def _read(
         self, local: Log, offset: int, max_bytes: int, upper_bound_offset: int, committed: bool
@@ -99,7 +102,7 @@ class RemoteReads:
         topic = local.topic_partition.topic
         self._metrics.count(topic, FETCH_REQUESTS)
         while delay := self._quota.delay(self._scheduler.monotonic()):
-            paid: Promise[None] = Promise()
+            paid: Promise[None] = Promise(self._scheduler.turn)
             self._scheduler.call_later(delay, paid.fulfil, None)
             await paid
         data = await self._retried(
@@ -118,7 +121,7 @@ class RemoteReads:
         work = partial(
             _read_in_thread, self._reader, extents, offset, max_bytes, upper_bound_offset, committed
         )
-        done: Promise[RemoteData] = Promise()
+        done: Promise[RemoteData] = Promise(self._scheduler.turn)
 
         def settle(read: Promise[tuple[RemoteData, bool]]) -> None:
             try:
@@ -157,7 +160,7 @@ class RemoteReads:
                 partial(_search_in_thread, self._reader, extents, timestamp, start_offset)
             )
 
-        return run(self._retried(local.topic_partition.topic, search))
+        return run(self._scheduler.turn, self._retried(local.topic_partition.topic, search))
 
     async def _retried(self, topic: str, ask: Callable[[], Promise[T]]) -> T:
         """The outcome, from segments that were there the first or the second time."""

@@ -61,7 +61,7 @@ class SegmentWork:
 
     def pause(self, seconds: float) -> Promise[None]:
         """Wait without blocking anybody."""
-        over: Promise[None] = Promise()
+        over: Promise[None] = Promise(self._scheduler.turn)
         self._scheduler.call_later(seconds, over.fulfil, None)
         return over
 
