@@ -247,6 +247,9 @@ def test_a_gap_costs_nothing_when_only_the_batch_behind_it_goes_back() -> None:
     for config in (CONFIG, COMPACTED):
         log = logs.open_log(on_disk(*batches), config, clean=False)
         assert log.log_end_offset == 6
+        log = logs.open_log(on_disk(*batches), config, recovery_point=7)
+        assert read_at(log, 5) == logs.records_of(batches[1])
+        assert read_at(log, 6) is None
 
 
 def test_a_batch_does_not_reach_into_the_next_segment() -> None:

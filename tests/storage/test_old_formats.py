@@ -7,6 +7,7 @@ from tests.records.old_messages import APPEND_TIME, Old, message, wrapper
 from tests.storage import cleaning, logs, old_logs
 from tests.storage.old_logs import LOGS, Piece, Shape
 
+from ottla.common.chance import Chance
 from ottla.common.errors import CorruptMessage
 from ottla.records.batch import MAGIC, batches, read_header
 from ottla.records.compression import GZIP, LZ4, compress
@@ -58,6 +59,27 @@ def test_a_log_that_is_cut_keeps_its_whole_batches(
             whole.append(piece)
     assert logs.read_all(log) == old_logs.all_records(whole)
     assert bytes_of(log) == b"".join(piece.data for piece in whole)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_read_tells_the_offset_behind_it(clean: bool) -> None:
+    """Also where a wrapper, which bears the offset of its last record, stands behind it."""
+    files, values = logs.filesystem(), [(b"a", Chance(at).bytes(100), logs.NOW) for at in range(3)]
+    found = old_logs.pieces([Shape(at % 2, at % 3 and GZIP, list(values), None) for at in range(7)])
+    (segment,) = old_logs.write(files, found, 7, by_record=False)
+    assert len(segment.indexes()[0]) >= 3 * 8
+    end = found[-1].last_offset + 1
+    for upper in range(1, end + 1):
+        for max_bytes in (1, *range(100, len(segment.data) + 100, 60)):
+            log = logs.open_log(files, CONFIG, clean=clean, recovery_point=end if clean else 0)
+            for offset in range(upper):
+                fetched = log.read(offset, max_bytes, upper_bound_offset=upper, at_least_one=True)
+                if fetched.region is None:
+                    assert fetched.next_offset == offset
+                else:
+                    last = logs.records_of(fetched.region.read())[-1].offset
+                    assert offset <= last < upper
+                    assert fetched.next_offset == last + 1
 
 
 @given(LOGS, st.integers(1, 6), st.booleans())
