@@ -299,7 +299,7 @@ class Broker:
     # Requests
 
     def context(self, version: int, peer: Peer | None = None) -> RequestContext:
-        return RequestContext(version=version, peer=peer or Peer(), now_ms=self.scheduler.wall_ms())
+        return RequestContext(version=version, peer=peer or Peer())
 
     def start(
         self,

@@ -57,8 +57,6 @@ class RequestContext:
         "listener_name",
         "local_host",
         "local_port",
-        "now",
-        "now_ms",
         "of_controller",
         "peer_host",
         "principal",
@@ -73,8 +71,6 @@ class RequestContext:
         client_id: str | None = None,
         peer: Peer | None = None,
         principal: Principal = ANONYMOUS,
-        now: float = 0.0,
-        now_ms: int = 0,
         of_controller: bool = False,
     ) -> None:
         self.version = version
@@ -83,8 +79,6 @@ class RequestContext:
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.principal = principal
-        self.now = now
-        self.now_ms = now_ms
         self.listener_name = "" if peer is None else peer.listener_name
         self.peer_host = "" if peer is None else peer.peer_host
         self.local_host = "" if peer is None else peer.local_host

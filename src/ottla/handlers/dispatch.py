@@ -48,7 +48,6 @@ class Dispatcher(Generic[S]):
 
     def __init__(self, services: S, *, of_controller: bool) -> None:
         self._services = services
-        self._scheduler = services.scheduler
         self._of_controller = of_controller
         self._served = served(of_controller=of_controller)
         self._found: dict[int, tuple[Contract, Answering[S]]] = {}
@@ -70,14 +69,11 @@ class Dispatcher(Generic[S]):
                 client_id = str(frame[10:pos], "utf-8")
             except UnicodeDecodeError as error:
                 raise ProtocolViolation("a client id that is no text") from error
-        scheduler = self._scheduler
         context = RequestContext(
             version=version,
             correlation_id=correlation_id,
             client_id=client_id,
             peer=peer,
-            now=scheduler.monotonic(),
-            now_ms=scheduler.wall_ms(),
             of_controller=self._of_controller,
         )
         found = self._found.get(key)

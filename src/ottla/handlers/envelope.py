@@ -138,8 +138,6 @@ async def handle(
         correlation_id=enclosed.correlation_id,
         client_id=enclosed.client_id,
         principal=enclosed.principal,
-        now=context.now,
-        now_ms=context.now_ms,
         of_controller=True,
     )
     inner.listener_name = context.listener_name

@@ -83,6 +83,9 @@ class Need(Generic[Q_contra, R_contra]):
     def allows(self, name: str, context: RequestContext, authorizer: Authorizer) -> bool:
         if authorizer.allows(context, self.operation, self.resource_type, name):
             return True
+        return self._allows_otherwise(context, authorizer)
+
+    def _allows_otherwise(self, context: RequestContext, authorizer: Authorizer) -> bool:
         return any(_allows_other(other, context, authorizer) for other in self.otherwise)
 
     def applies(self, context: RequestContext) -> bool:
@@ -129,7 +132,13 @@ class Whole(Need[Q_contra, Response]):
             return True
         if self.at_controller and not context.of_controller:
             return True
-        return all(self.allows(name, context, authorizer) for name in self._names(request))
+        operation, resource_type = self.operation, self.resource_type
+        for name in self._names(request):
+            if authorizer.allows(context, operation, resource_type, name):
+                continue
+            if not self._allows_otherwise(context, authorizer):
+                return False
+        return True
 
 
 class Each(Need[Q_contra, R_contra], Generic[Q_contra, R_contra, I, J]):
