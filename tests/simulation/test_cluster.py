@@ -21,6 +21,9 @@ from ottla.simulation.cluster import CONTROLLER_PORT, SimulatedCluster
 from ottla.simulation.membership import leave_and_join
 from ottla.simulation.node import SimulatedNode
 
+SESSION_SECONDS = 6.0
+HEARTBEAT_SECONDS = 1.5
+
 
 def started(seed: int, nodes: int = 3) -> SimulatedCluster:
     cluster = SimulatedCluster(seed, nodes)
@@ -90,6 +93,41 @@ def test_a_leader_that_is_cut_off_is_replaced_and_follows_when_the_cut_is_mended
     second = leader_of(cluster)
     assert second is not None
     assert cluster.run_until(lambda: not leads(first) and epoch_of(first) == epoch_of(second), 60)
+
+
+def seconds_until_fenced(cluster: SimulatedCluster, victim: SimulatedNode) -> float:
+    """From the last sign of life of a node that is killed."""
+    began = cluster.scheduler.now
+    victim.kill()
+    others = [node for node in cluster.nodes.values() if node is not victim]
+
+    def is_fenced() -> bool:
+        return any(node.image.brokers[victim.node_id].fenced for node in others)
+
+    assert cluster.run_until(is_fenced, 60)
+    return cluster.scheduler.now - began
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_session_of_a_dead_controller_does_not_begin_with_the_next_one(seed: int) -> None:
+    """It has begun with its last answer, and has half of its time left when the next one begins.
+
+    That one is elected 3 to 4 seconds after the end of the first.
+    """
+    cluster = started(seed)
+    leader = leader_of(cluster)
+    assert leader is not None
+    cluster.run_for(0.3 * seed)
+    assert seconds_until_fenced(cluster, leader) <= SESSION_SECONDS / 2 + 4.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_session_ends_when_its_time_is_over_and_not_at_the_next_look(seed: int) -> None:
+    cluster = started(seed)
+    victim = next(node for node in cluster.nodes.values() if node is not leader_of(cluster))
+    cluster.run_for(0.3 * seed)
+    took = seconds_until_fenced(cluster, victim)
+    assert SESSION_SECONDS - HEARTBEAT_SECONDS <= took <= SESSION_SECONDS + 0.1
 
 
 def test_a_paused_node_does_nothing_and_then_all_that_was_due() -> None:

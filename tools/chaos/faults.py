@@ -69,6 +69,20 @@ def _pause(cluster: Cluster, wait: Wait, seconds: float, choose: Callable[[], in
     cluster.resume(victim)
 
 
+def each_in_turn(cluster: Cluster, wait: Wait) -> None:
+    """Each node stands still, and then each is killed, for longer than a session lasts."""
+    for node in cluster.nodes:
+        cluster.pause(node.node_id)
+        wait(12)
+        cluster.resume(node.node_id)
+        wait(3)
+    for node in cluster.nodes:
+        cluster.kill(node.node_id)
+        wait(12)
+        node.process.start()
+        wait(3)
+
+
 def cut_leader(cluster: Cluster, wait: Wait) -> None:
     """The leader is cut from the other nodes, not from its clients."""
     cluster.isolate(_chosen(cluster, lambda: cluster.leader(PLAIN)))
@@ -120,6 +134,7 @@ FAULTS: Final[dict[str, Fault]] = {
     "pause-leader-briefly": pause_leader_briefly,
     "pause-leader-long": pause_leader_long,
     "pause-controller": pause_controller,
+    "each-in-turn": each_in_turn,
     "cut-leader": cut_leader,
     "cut-one-way": cut_one_way,
     DISK_FULL: disk_full,

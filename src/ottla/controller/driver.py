@@ -243,7 +243,8 @@ class ControllerDriver:
         self._epoch = epoch
         now = self._scheduler.monotonic()
         bootstrap = self._read_bootstrap()
-        self._write(lambda: ControllerResult(None, self._machine.activate(bootstrap, now)))
+        heard = self.raft.node.following.heard
+        self._write(lambda: ControllerResult(None, self._machine.activate(bootstrap, now, heard)))
         registered = self.submit(
             registration_request(self._config.node_id, self._incarnation_id, self._endpoints)
         )

@@ -1,9 +1,11 @@
 """Which brokers are alive: sessions by heartbeat, kept by the active controller only.
 
 Nothing here is in the log: a new controller gives every unfenced broker one whole session to say
-that it is there.
+that it is there. Of the node that was the controller before it has heard by the quorum: the session
+of that broker has begun with the last answer, and has half of its time left at least.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -38,6 +40,11 @@ class Heartbeats:
         session.last_heartbeat = now
         return session
 
+    def begin(self, broker_id: int, epoch: int, now: float, heard: float | None) -> None:
+        """A controller begins, and has ``heard`` of the broker before, in another way."""
+        since = now if heard is None else max(heard, now - self._timeout / 2)
+        self.touch(broker_id, epoch, since)
+
     def session(self, broker_id: int) -> BrokerSession | None:
         return self._sessions.get(broker_id)
 
@@ -55,6 +62,17 @@ class Heartbeats:
 
     def _expired(self, session: BrokerSession, now: float) -> bool:
         return now - session.last_heartbeat >= self._timeout
+
+    def next_expiry(self, now: float) -> float:
+        """When the first session ends that has not; very late when there is none."""
+        return min(
+            (
+                session.last_heartbeat + self._timeout
+                for session in self._sessions.values()
+                if not self._expired(session, now)
+            ),
+            default=math.inf,
+        )
 
     def expired(self, now: float) -> list[int]:
         """Brokers whose sessions ended, in order of their ids."""

@@ -5,6 +5,8 @@ state changes when the caller replays the records of the result, and in no other
 clock: requests that depend on the time take ``now``.
 """
 
+from collections.abc import Mapping
+
 from ottla.common.chance import Chance
 from ottla.config.broker import BrokerConfig
 from ottla.controller.bootstrap import activation_records
@@ -71,9 +73,16 @@ class ControllerMachine:
         self.state.image = self._replay.latest  # an open transaction is not among them
         return images
 
-    def activate(self, bootstrap: list[MetadataRecord], now: float) -> list[MetadataRecord]:
+    def activate(
+        self,
+        bootstrap: list[MetadataRecord],
+        now: float,
+        heard: Mapping[int, float] | None = None,
+    ) -> list[MetadataRecord]:
         """This controller leads now; what it must write first.
 
+        ``heard`` says when nodes have answered last that led before: a broker of the same id is
+        part of the same process.
         Every unfenced broker gets a session to say that it lives, except one of our own process:
         its earlier life ended with ours.
         """
@@ -82,7 +91,8 @@ class ControllerMachine:
         for broker in state.image.brokers.values():
             ours = state.config.is_broker and broker.node_id == state.config.node_id
             if not broker.fenced and not ours:
-                state.heartbeats.touch(broker.node_id, broker.epoch, now)
+                last = (heard or {}).get(broker.node_id)
+                state.heartbeats.begin(broker.node_id, broker.epoch, now, last)
         transaction_offset = self._replay.transaction_offset
         if transaction_offset is not None:
             state.image = self._replay.image

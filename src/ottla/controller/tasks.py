@@ -18,6 +18,8 @@ log = logger(__name__)
 ELECTIONS_MAX: Final = 1_000
 """Leaders that are moved at once."""
 SESSION_CHECK_SECONDS: Final = 1.0
+SESSION_SLACK_SECONDS: Final = 0.01
+"""Sessions that end so soon after each other may be looked at together."""
 
 Write: TypeAlias = Callable[[Callable[[], ControllerResult[None]]], object]
 _Task: TypeAlias = Callable[[], None]
@@ -37,13 +39,13 @@ class ControllerTasks:
         self._more: dict[_Task, Cancellable] = {}
         """Tasks that have not come to their end, and go on at once."""
         self._last_write = 0.0
-        self._last_check = 0.0
+        self._look_due = 0.0
 
     def start(self) -> None:
         self.stop()
         config = self._config
-        self._last_write = self._last_check = self._scheduler.monotonic()
-        self._every(SESSION_CHECK_SECONDS, self._expire_sessions)
+        self._last_write = self._scheduler.monotonic()
+        self._look_at_sessions_in(SESSION_CHECK_SECONDS)
         if config.metadata_max_idle_interval_ms > 0:
             self._every(config.metadata_max_idle_interval_ms / 1000, self._write_no_op)
         if config.auto_leader_rebalance_enable:
@@ -67,13 +69,20 @@ class ControllerTasks:
 
         self._timers[task] = self._scheduler.call_later(seconds, run)
 
+    def _look_at_sessions_in(self, seconds: float) -> None:
+        self._look_due = self._scheduler.monotonic() + seconds
+        timer = self._scheduler.call_later(seconds, self._expire_sessions)
+        self._timers[self._expire_sessions] = timer
+
     def _expire_sessions(self) -> None:
+        """When the first one ends, and so often that a process which stood still finds out."""
         now = self._scheduler.monotonic()
         heartbeats = self._machine.state.heartbeats
-        late = now - self._last_check - SESSION_CHECK_SECONDS
-        self._last_check = now
+        late = now - self._look_due
         if late > SESSION_CHECK_SECONDS:
             heartbeats.postpone(late)  # this process stood still, and with it all that it hears
+        left = heartbeats.next_expiry(now) - now
+        self._look_at_sessions_in(min(max(left, SESSION_SLACK_SECONDS), SESSION_CHECK_SECONDS))
         for broker_id in heartbeats.expired(now):
             log.info("broker session expired", broker=broker_id)
             self._write(lambda: self._machine.brokers.expire_sessions(now))
