@@ -1,14 +1,15 @@
 """How many items the arrays of one request may have: each array of each API counts."""
 
 from struct import pack
+from threading import Thread
 
 import pytest
 from tests.hostile.largest import largest
 
 from ottla.common.errors import ProtocolViolation
 from ottla.protocol.api import APIS, ApiKey
-from ottla.protocol.message import Struct, from_buffer, from_bytes, to_bytes
-from ottla.protocol.primitives import ITEMS_MAX, uvarint
+from ottla.protocol.message import Message, Struct, from_buffer, from_bytes, to_bytes
+from ottla.protocol.primitives import ITEMS_MAX, read_count, uvarint
 from ottla.protocol.produce_request import read_produce_request, skip_tagged_fields
 
 NULL_TRANSACTION = b"\x00"
@@ -58,6 +59,31 @@ def test_what_one_request_may_have_is_not_taken_from_the_next_message() -> None:
         from_buffer(request_class, data, 0, 5, 4)
     assert items(from_bytes(request_class, data, 5)) == 5
     assert items(from_bytes(request_class, data, 5)) == 5
+
+
+class Interrupted(Message):
+    """Two arrays; while the first is read, another thread reads a message of its own."""
+
+    LOWEST_VERSION, HIGHEST_VERSION, FLEXIBLE_FROM = 0, 0, 0
+    INTERRUPTION_SECONDS = 0.05
+
+    @staticmethod
+    def decode(data: bytes, pos: int, _version: int) -> tuple[Message, int]:
+        _, pos = read_count(data, pos, 0)
+        filled = next(iter(largest(APIS[ApiKey.DELETE_TOPICS], 5)))
+        other = APIS[ApiKey.DELETE_TOPICS].request_class()
+        read = Thread(target=from_bytes, args=(other, to_bytes(filled.make(5), 5), 5))
+        read.start()
+        read.join(Interrupted.INTERRUPTION_SECONDS)
+        _, pos = read_count(data, pos, 0)
+        return Interrupted(), pos
+
+
+def test_what_another_thread_reads_meanwhile_neither_counts_nor_gives_room() -> None:
+    """As of two brokers in one process."""
+    with pytest.raises(ProtocolViolation, match="too many items"):
+        from_buffer(Interrupted, pack(">ii", 3, 3), 0, 0, 5)
+    assert from_buffer(Interrupted, pack(">ii", 3, 3), 0, 0, 6)[1] == 8
 
 
 def produce(topics: list[int], version: int) -> bytes:

@@ -8,7 +8,8 @@ from struct import error as struct_error
 from typing import ClassVar, Generic, Protocol, TypeVar, cast
 
 from ottla.common.errors import ProtocolViolation
-from ottla.protocol.primitives import UNBOUNDED, UnknownTags, Writer, allow_items
+from ottla.protocol.bounded import bounded
+from ottla.protocol.primitives import UNBOUNDED, UnknownTags, Writer
 
 
 class Struct:
@@ -134,8 +135,9 @@ def from_buffer(
     """
     if not cls.LOWEST_VERSION <= version <= cls.HIGHEST_VERSION:
         raise ProtocolViolation(f"{cls.__name__} has no version {version}")
-    allow_items(items_max)
     try:
+        if len(data) - pos > items_max:
+            data = bounded(data, items_max)
         message, pos = cls.decode(data, pos, version)
     except ProtocolViolation as error:
         raise ProtocolViolation(f"{cls.__name__} v{version}: {error}") from None

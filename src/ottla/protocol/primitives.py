@@ -12,6 +12,7 @@ from struct import pack as pack_format
 from typing import Final
 
 from ottla.common.errors import ProtocolViolation
+from ottla.protocol.bounded import BoundedBytes
 
 ZERO_UUID: Final = bytes(16)
 STRING_SIZE_MAX: Final = 0x7FFF
@@ -44,23 +45,6 @@ class Writer:
 
     def getvalue(self) -> bytes:
         return b"".join(self.parts)
-
-
-class _Room:
-    """For the arrays of the message that is being read; a message is read without a pause."""
-
-    __slots__ = ("left",)
-
-    def __init__(self) -> None:
-        self.left: int = UNBOUNDED
-
-
-_room: Final = _Room()
-
-
-def allow_items(count: int) -> None:
-    """Let the arrays of the message that is read now have so many items in all."""
-    _room.left = count
 
 
 # Readers
@@ -177,8 +161,6 @@ def read_compact_nullable_bytes(data: bytes, pos: int) -> tuple[bytes | None, in
 
 
 def _refused(count: int, remaining: int) -> ProtocolViolation:
-    if _room.left < 0:
-        return ProtocolViolation(f"array of {count}: too many items in one request")
     return ProtocolViolation(f"array of {count} where {remaining} bytes remain")
 
 
@@ -186,9 +168,11 @@ def read_count(data: bytes, pos: int, item_size_min: int) -> tuple[int, int]:
     """How many items an array has, each of at least so many bytes."""
     count: int = _read_int32(data, pos)[0]
     pos += 4
-    _room.left -= count
-    if count < 0 or count * item_size_min > len(data) - pos or _room.left < 0:
-        raise _refused(count, len(data) - pos)
+    if count:
+        if count < 0 or count * item_size_min > len(data) - pos:
+            raise _refused(count, len(data) - pos)
+        if isinstance(data, BoundedBytes):
+            data.take(count)
     return count, pos
 
 
@@ -197,8 +181,11 @@ def read_nullable_count(data: bytes, pos: int, item_size_min: int) -> tuple[int,
     count: int = _read_int32(data, pos)[0]
     pos += 4
     if count > 0:
-        _room.left -= count
-    if count < -1 or count * item_size_min > len(data) - pos or _room.left < 0:
+        if count * item_size_min > len(data) - pos:
+            raise _refused(count, len(data) - pos)
+        if isinstance(data, BoundedBytes):
+            data.take(count)
+    elif count < -1:
         raise _refused(count, len(data) - pos)
     return count, pos
 
@@ -210,9 +197,11 @@ def read_compact_count(data: bytes, pos: int, item_size_min: int) -> tuple[int, 
     else:
         count, pos = read_uvarint(data, pos)
     count -= 1
-    _room.left -= count
-    if count < 0 or count * item_size_min > len(data) - pos or _room.left < 0:
-        raise _refused(count, len(data) - pos)
+    if count:
+        if count < 0 or count * item_size_min > len(data) - pos:
+            raise _refused(count, len(data) - pos)
+        if isinstance(data, BoundedBytes):
+            data.take(count)
     return count, pos
 
 
@@ -220,9 +209,10 @@ def read_compact_nullable_count(data: bytes, pos: int, item_size_min: int) -> tu
     count, pos = read_uvarint(data, pos)
     count -= 1
     if count > 0:
-        _room.left -= count
-    if count * item_size_min > len(data) - pos or _room.left < 0:
-        raise _refused(count, len(data) - pos)
+        if count * item_size_min > len(data) - pos:
+            raise _refused(count, len(data) - pos)
+        if isinstance(data, BoundedBytes):
+            data.take(count)
     return count, pos
 
 
@@ -266,9 +256,11 @@ def read_presence(data: bytes, pos: int) -> tuple[bool, int]:
 
 def read_tag_count(data: bytes, pos: int) -> tuple[int, int]:
     count, pos = read_uvarint(data, pos)
-    _room.left -= count
-    if 2 * count > len(data) - pos or _room.left < 0:
-        raise ProtocolViolation(f"{count} tagged fields where {len(data) - pos} bytes remain")
+    if count:
+        if 2 * count > len(data) - pos:
+            raise ProtocolViolation(f"{count} tagged fields where {len(data) - pos} bytes remain")
+        if isinstance(data, BoundedBytes):
+            data.take(count)
     return count, pos
 
 
