@@ -306,3 +306,27 @@ def test_a_log_whose_last_records_were_compacted_away_moves_with_its_next_one(
     moving.settle()
     assert moving.manager.directory_of(moving.log).path == B
     assert logs.values_of(moving.log) == {0: b"a", 5: b"b"}
+
+
+def test_a_move_waits_for_an_index_that_is_made_anew(moving: Moving) -> None:
+    log = moving.log
+    for _ in range(20):
+        logs.append(log, bytes(100))
+    log.set_high_watermark(20)
+    log.roll(logs.NOW)
+    log.delete_records_before(7)
+    segment = log.segments[0]
+    size = segment.offset_index.size
+    moving.files.write(segment.offset_index.path, b"\0\0\0\1\1\1\1\1" * (size // 8))
+    moving.moves.move(logs.TOPIC, B)
+    moving.clock.advance(5)
+    assert len(moving.moves) == 1
+    assert set(moving.manager.doubted) == {segment}
+    rebuild = log.prepare_rebuild(segment)
+    assert rebuild is not None
+    rebuild.run_aside()
+    log.rebuilt(segment, rebuild, None)
+    moving.settle()
+    assert not moving.given_up
+    assert moving.manager.directory_of(moving.log).path == B
+    assert len(logs.read_all(moving.log)) == 13

@@ -14,6 +14,7 @@ from ottla.storage.cleaner import _batches, _size_of_first
 from ottla.storage.compaction import choose, index_keys
 from ottla.storage.log import Log
 from ottla.storage.offset_map import OffsetMap
+from ottla.storage.sound_headers import headers_from
 from ottla.testing.files import MemoryFilesystem
 
 CONFIG = cleaning.compacted(delete_retention_ms=1000)
@@ -28,7 +29,7 @@ def headers(log: Log) -> list[BatchHeader]:
     return [
         header
         for segment in log.segments
-        for _, header in segment.headers_from(segment.base_offset)
+        for _, header in headers_from(segment, segment.base_offset)
     ]
 
 

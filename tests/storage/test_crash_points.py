@@ -18,6 +18,7 @@ from tests.storage.scheduler import ManualScheduler
 from ottla.common.chance import Chance
 from ottla.storage.log import Log
 from ottla.storage.manager import LogManager
+from ottla.storage.sound_headers import headers_from
 from ottla.testing.files import MemoryFilesystem
 
 PATHS = ["/data/a", "/data/b"]
@@ -230,7 +231,7 @@ def check_state(log: Log, content: Content) -> None:
     """Epochs and producers are those of the batches."""
     producers = set()
     for segment in log.segments:
-        for _, header in segment.headers_from(segment.base_offset):
+        for _, header in headers_from(segment, segment.base_offset):
             if header.last_offset < log.log_start_offset:
                 continue
             assert log.epochs.epoch_for_offset(header.last_offset) == header.partition_leader_epoch

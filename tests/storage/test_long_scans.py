@@ -11,6 +11,7 @@ from ottla.common.errors import OffsetNotAvailable
 from ottla.storage.log import Log
 from ottla.storage.segment import SEARCH_MAX
 from ottla.testing.files import MemoryFile, MemoryFilesystem
+from ottla.tiered.driver.local_log import closed_segment
 
 BATCHES = 600
 VALUE = bytes(8000)
@@ -128,12 +129,48 @@ def test_a_fetch_without_an_index_waits_for_one() -> None:
     assert disk.files.read(f"{first.name}.index") == before
 
 
-def test_the_broker_itself_reads_without_an_index_at_once() -> None:
+def test_the_broker_itself_waits_for_an_index_too() -> None:
+    """Coordinators that load, and logs that move, ask again."""
     disk = Disk(newer)
     first = disk.segments[0]
     disk.files.write(f"{first.name}.index", b"")
     log = disk.start()
+    with pytest.raises(OffsetNotAvailable):
+        log.read_bytes(BATCHES, 1000)
+    assert disk.files.read_on_loop < 2 * SEARCH_MAX
+    disk.run_background()
     assert log.read_bytes(BATCHES, 1000) == first.pieces[BATCHES // 2].data
+
+
+@pytest.mark.parametrize("part", [".index", ".timeindex"])
+def test_what_misleads_in_the_last_segment_is_made_anew_before_an_append(part: str) -> None:
+    disk = Disk(newer)
+    last = disk.segments[-1]
+    whole = disk.files.read(f"{last.name}{part}")
+    disk.files.write(f"{last.name}{part}", b"\1" * 12 if part == ".timeindex" else bytes(8))
+    log = disk.start()  # that is not done on the loop of a broker
+    assert disk.files.read(f"{last.name}{part}") != b"\1" * 12
+    logs.append(log, b"v", timestamp=newer(5000))
+    assert 0 < disk.files.read_on_loop < LITTLE
+    assert log.segments.active.largest_timestamp() == newer(5000)
+    assert len(whole) > 12
+
+
+@pytest.mark.parametrize("way", ["misleads", "torn"])
+def test_the_copy_of_a_segment_to_the_tier_waits_for_its_indexes(way: str) -> None:
+    disk = Disk(newer)
+    first = disk.segments[0]
+    log = disk.start()
+    before = disk.files.read(f"{first.name}.timeindex")
+    if way == "torn":  # when it is known what it should end with
+        assert log.segments[0].largest_timestamp() == first.max_timestamp
+    disk.files.write(f"{first.name}.timeindex", bytes(12 if way == "misleads" else 13))
+    with pytest.raises(OffsetNotAvailable):
+        closed_segment(log, 0)
+    assert disk.files.read_on_loop < LITTLE
+    disk.run_background()
+    assert closed_segment(log, 0).largest_timestamp() == first.max_timestamp
+    assert disk.files.read(f"{first.name}.timeindex") == first.indexes()[1] != before
 
 
 def test_what_retention_cannot_tell_yet_stays_until_it_can() -> None:

@@ -133,8 +133,8 @@ def test_a_segment_that_has_grown_gets_no_stale_indexes() -> None:
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
 def test_a_segment_that_is_appended_to_has_its_indexes_in_memory(when: str) -> None:
-    """A refused append has opened it: its time index has no last entry until it is closed."""
-    disk = Disk(interval=10_000)
+    """A refused append has opened it; the next one looks into no file."""
+    disk = Disk()
     segment = disk.log.segments.active
     if when == "before":
         disk.mislead(segment)
@@ -147,10 +147,16 @@ def test_a_segment_that_is_appended_to_has_its_indexes_in_memory(when: str) -> N
         disk.storage.clock.run_due()
         assert disk.storage.clock.background == 0
     disk.storage.clock.advance(0)
+    touched: list[str] = []
+
+    def note(_operation: str, path: str) -> None:
+        touched.append(path)
+
+    disk.files.fail = note
     disk.append(700, 0)
+    assert touched == [segment.path]
     disk.log.roll(logs.NOW)
     assert segment.time_index.last_entry() == (logs.NOW + 700, 40)
-    assert len(segment.time_index.all()) == 1
 
 
 def test_behind_a_length_that_leads_beyond_the_file_there_are_batches() -> None:

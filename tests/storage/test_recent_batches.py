@@ -16,6 +16,7 @@ from ottla.storage.log import Log
 from ottla.storage.manager import LogManager
 from ottla.storage.recent_batches import ENTRIES_MAX
 from ottla.storage.results import AppendInfo
+from ottla.storage.sound_headers import headers_from
 from ottla.testing.files import MemoryFilesystem
 
 PRODUCERS = (1, 2, 3)
@@ -30,7 +31,7 @@ def produce(log: Log, sequence: int, count: int, producer: int) -> AppendInfo:
 def batches_of(log: Log) -> dict[int, list[BatchHeader]]:
     found: dict[int, list[BatchHeader]] = {producer: [] for producer in PRODUCERS}
     for segment in log.segments:
-        for _, header in segment.headers_from(segment.base_offset):
+        for _, header in headers_from(segment, segment.base_offset):
             found[header.producer_id].append(header)
     return found
 

@@ -6,6 +6,7 @@ from tests.storage import logs
 from ottla.common.chance import Chance
 from ottla.common.errors import ApiError, CorruptMessage
 from ottla.storage.log import Log
+from ottla.storage.sound_headers import headers_from
 from ottla.testing.files import MemoryFilesystem
 
 KINDS = (".log", ".index", ".timeindex", ".snapshot", "leader-epoch-checkpoint")
@@ -252,7 +253,7 @@ def test_no_bit_of_a_base_offset_can_be_another(files: MemoryFilesystem) -> None
     values = logs.values_of(log)
     for segment in log.segments:
         name = f"{segment.base_offset:020d}.log"
-        every = list(segment.headers_from(segment.base_offset))
+        every = list(headers_from(segment, segment.base_offset))
         for position, header in [*every[:-1:3], every[-1]]:
             for bit in range(64):
                 changed = bytearray(whole[name])

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla.common.environment import Cancellable, Scheduler
-from ottla.common.errors import ApiError, CorruptMessage, ReplicaNotAvailable
+from ottla.common.errors import ApiError, CorruptMessage, OffsetNotAvailable, ReplicaNotAvailable
 from ottla.common.promise import Promise
 from ottla.common.topic_partition import TopicPartition
 from ottla.replication.partition import Partition
@@ -150,6 +150,8 @@ class LogMoves:
                 self._copied = self._copy(topic_partition, move)
             except CorruptMessage as damage:
                 self._give_up(topic_partition, damage)
+            except OffsetNotAvailable:  # an index is being made anew
+                self._scheduler.call_later(PAUSE_SECONDS, self._go_on, topic_partition)
             except ApiError:  # a directory has failed, and its logs are gone with it
                 self._moves.pop(topic_partition, None)
             break

@@ -12,7 +12,6 @@ from ottla.common.environment import Scheduler
 from ottla.common.errors import (
     CorruptMessage,
     OffsetMovedToTieredStorage,
-    OffsetNotAvailable,
     OffsetOutOfRange,
 )
 from ottla.storage.directories import LogDirFailed, LogUnavailable, Retired
@@ -202,21 +201,13 @@ class ReadableLog:
 
     @on_disk_again
     def read_bytes(self, offset: int, max_bytes: int) -> bytes:
-        """The bytes of the batches from ``offset`` to the end of the log, at least one of them."""
-        end = self.log_end_offset
-        try:
-            fetched = self.read(offset, max_bytes, upper_bound_offset=end, at_least_one=True)
-        except OffsetNotAvailable:
-            # A reader within the broker itself cannot ask again.
-            self._find_at_once(offset)
-            fetched = self.read(offset, max_bytes, upper_bound_offset=end, at_least_one=True)
-        return b"" if fetched.region is None else fetched.region.read()
+        """The bytes of the batches from ``offset`` to the end of the log, at least one of them.
 
-    def _find_at_once(self, offset: int) -> None:
-        for segment in self.segments.touching(offset):
-            segment.rebuild_indexes()
-            if segment.locate(offset) is not None:
-                return
+        OffsetNotAvailable, as in :meth:`read`, while an index is made anew.
+        """
+        end = self.log_end_offset
+        fetched = self.read(offset, max_bytes, upper_bound_offset=end, at_least_one=True)
+        return b"" if fetched.region is None else fetched.region.read()
 
     def _find(self, offset: int) -> tuple[Segment, int] | None:
         """The first batch that ends at or behind ``offset``."""

@@ -58,6 +58,7 @@ from ottla.storage.segment import (
     offset_of_file,
 )
 from ottla.storage.segments import Segments
+from ottla.storage.sound_headers import headers_from
 from ottla.storage.transaction_index import AbortedTransaction
 
 RAFT_SNAPSHOT_DELETED = ".checkpoint.deleted"
@@ -128,6 +129,7 @@ class LogLoader:
             self._recover_unflushed()
         log_end_offset = self._find_end()
         segments = self._segments
+        segments.active.largest_timestamp()  # what misleads is made anew here, not by an append
         log_start_offset = self._log_start_offset
         if not self._has_remote_part:
             log_start_offset = max(log_start_offset, segments[0].base_offset)
@@ -481,7 +483,7 @@ def _replay_to(
         if segment.base_offset >= state.end_offset and segment is not segments[0]:
             state.end_offset = segment.base_offset
             snapshots.take(state)
-        for position, header in segment.headers_from(state.end_offset):
+        for position, header in headers_from(segment, state.end_offset):
             if header.base_offset >= end_offset:
                 break
             if header.last_offset >= state.end_offset:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from ottla.common.errors import OffsetNotAvailable
-from ottla.records.batch import NO_TIMESTAMP, BatchHeader
+from ottla.records.batch import NO_TIMESTAMP
 from ottla.records.compression import ACCEPTED_MAX
 from ottla.storage.file_records import (
     BatchPlace,
@@ -451,12 +451,6 @@ class Segment:
         elif entry is not None:
             self.max_timestamp, self.offset_of_max_timestamp = entry
         self._max_known = True
-
-    def headers_from(self, offset: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Position and header of the sound batches from some batch before ``offset`` on."""
-        if self.size:
-            for place, header in self.sound_batches(*self.anchor(offset)):
-                yield place.position, header
 
     def view(self) -> SegmentView:
         """As it is now, for what may run elsewhere."""

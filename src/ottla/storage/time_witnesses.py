@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ottla.common.errors import CorruptMessage
 from ottla.records.batch import NO_TIMESTAMP
 from ottla.storage.file_records import headers
+from ottla.storage.sound_headers import headers_from
 
 if TYPE_CHECKING:
     from ottla.storage.segment import Segment
@@ -68,7 +69,7 @@ def _is_timeless(segment: "Segment") -> bool:
 def newest(segment: "Segment", entry: tuple[int, int] | None) -> tuple[int, int]:
     """The largest timestamp and its offset: those of the last entry, or of what stands behind."""
     timestamp, offset = (NO_TIMESTAMP, segment.base_offset) if entry is None else entry
-    for _, header in segment.headers_from(offset):
+    for _, header in headers_from(segment, offset):
         if header.max_timestamp > timestamp:
             timestamp, offset = header.max_timestamp, header.last_offset
     return timestamp, offset

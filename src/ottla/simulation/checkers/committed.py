@@ -1,5 +1,6 @@
 """What was ever committed of one log, batch by batch, for comparison with what replicas have."""
 
+from ottla.common.errors import OffsetNotAvailable
 from ottla.records.batch import batches, read_header
 from ottla.simulation.checkers.facts import Anomaly
 from ottla.storage.log import Log
@@ -52,7 +53,12 @@ def read_between(log: Log, start: int, end: int) -> bytes:
     start = max(start, log.log_start_offset, log.segments[0].base_offset)
     end = min(end, log.log_end_offset)
     while start < end:
-        data = log.read_bytes(start, 1 << 20)
+        try:
+            data = log.read_bytes(start, 1 << 20)
+        except OffsetNotAvailable:  # a checker cannot ask again later
+            for segment in log.segments.touching(start):
+                segment.rebuild_indexes()
+            data = log.read_bytes(start, 1 << 20)
         last = start
         for position, _ in batches(data):
             last = read_header(data, position).last_offset

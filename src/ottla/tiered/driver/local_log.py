@@ -54,12 +54,16 @@ def closed_segments(log: Log) -> list[LocalSegment]:
 
 
 def closed_segment(log: Log, base_offset: int) -> Segment:
-    """The segment that begins there, with indexes that can be copied."""
+    """The segment that begins there, with indexes that can be copied.
+
+    OffsetNotAvailable while they must be made anew, elsewhere.
+    """
     segment = log.segments.floor(base_offset)
     assert segment is not None
     assert segment.base_offset == base_offset
-    if not segment.has_whole_indexes() or segment.known_largest_timestamp() is None:
-        segment.rebuild_indexes()
+    if not segment.has_whole_indexes():
+        segment.doubt()
+    segment.largest_timestamp()
     return segment
 
 
