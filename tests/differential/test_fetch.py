@@ -1,9 +1,10 @@
 """Fetch: offsets, limits, waiting, epochs, sessions."""
 
+from time import sleep
 from typing import Any
 
 from tests.differential.pair import Id, Pair
-from tests.differential.wire import Connection
+from tests.differential.wire import Connection, decode_answer, request_frame
 
 ALL = range(4, 19)
 SOME = (4, 7, 12, 13, 18)
@@ -126,6 +127,31 @@ def _continue_session(pair: Pair, version: int, sessions: tuple[int, ...]) -> No
                 request = {"max_wait_ms": 10, "session_id": session, **fields}
                 answers.append(connection.ask("Fetch", version, side.resolve(request)))
         pair.compare("Fetch", version, f"session: {what}", *answers)
+
+
+def test_two_requests_of_a_session_in_flight(pair: Pair) -> None:
+    """On one connection in turn; one that another connection overtakes is refused."""
+    for is_same in (True, False):
+        outcomes = []
+        for side in (pair.ours, pair.theirs):
+            with Connection(side.port) as first, Connection(side.port) as other:
+                begin = {"max_wait_ms": 10, "session_epoch": 0, "topics": [wanted(10)]}
+                session = first.ask("Fetch", 12, side.resolve(begin))["sessionId"]
+                waits = {"max_wait_ms": 1_500, "min_bytes": 1, "session_id": session}
+                second = first if is_same else other
+                first.send(request_frame("Fetch", 12, {**waits, "session_epoch": 1}))
+                if not is_same:
+                    # It must be there before the other one, of which nothing tells.
+                    sleep(0.5)
+                changed = {**waits, "session_epoch": 2, "topics": [wanted(9)]}
+                second.send(request_frame("Fetch", 12, side.resolve(changed)))
+                answers = [each.receive() for each in (first, second)]
+                decoded = [decode_answer("Fetch", 12, each) for each in answers]
+                for each in decoded:
+                    each["sessionId"] = "<session>" if each["sessionId"] == session else "<another>"
+                outcomes.append({"first": decoded[0], "second": decoded[1]})
+        where = "one connection" if is_same else "two connections"
+        pair.compare("Fetch", 12, f"a session in flight twice on {where}", *outcomes)
 
 
 def test_sessions_that_are_not_there(pair: Pair) -> None:
