@@ -59,3 +59,27 @@ def test_a_dump_tells_what_the_headers_of_old_messages_say(tmp_path: Path) -> No
     assert all(row["crc_valid"] for row in rows)
     assert [row["last_offset"] for row in rows] == [piece.last_offset for piece in PIECES]
     assert [row["max_timestamp"] for row in rows] == [piece.max_timestamp for piece in PIECES]
+
+
+def test_an_offset_that_is_not_that_of_the_last_record_is_found(tmp_path: Path) -> None:
+    """Of one magic the wrapped offsets contradict it, of the other the neighbours do."""
+    path = write(tmp_path / "t-0", by_record=False)
+    data, position, last = path.read_bytes(), 0, -1
+    for piece in PIECES:
+        if len(piece.records) > 1 and piece.data[16] < 2:
+            for offset in (piece.last_offset - 1, piece.last_offset + 1):
+                changed = offset.to_bytes(8, "big")
+                path.write_bytes(data[:position] + changed + data[position + 8 :])
+                texts = [text for file, text in findings(str(path.parent)) if file == path.name]
+                assert any("after" in text or "around" in text for text in texts), (last, offset)
+        position += len(piece.data)
+        last = piece.last_offset
+
+
+def test_a_lost_segment_of_wrappers_is_found(tmp_path: Path) -> None:
+    """They bear the offset of their last record, which is no gap: the log is not compacted."""
+    path = write(tmp_path / "t-0", by_record=False)
+    end = PIECES[-1].last_offset + 1
+    assert findings(str(path.parent)) == []
+    path.with_name(f"{end + 5:020d}.log").write_bytes(b"")
+    assert findings(str(path.parent)) != []

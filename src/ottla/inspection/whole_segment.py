@@ -28,7 +28,7 @@ from ottla.inspection.segment import (
 from ottla.records.batch import MAGIC, BatchHeader, is_intact, read_header
 from ottla.records.control import ControlType, read_control_type
 from ottla.records.record import Record, iterate
-from ottla.storage.file_records import BatchPlace, bodies
+from ottla.storage.file_records import BatchPlace, bodies, offsets_of
 from ottla.storage.files import File
 from ottla.storage.inspection import Damage, Inspection
 from ottla.storage.leader_epochs import UNDEFINED_EPOCH, LeaderEpochs
@@ -149,12 +149,18 @@ class WholeSegment:
     def _batch(self, place: BatchPlace, data: bytes) -> None:
         facts = self.facts
         header = read_header(data)
+        first, last = offsets_of(data, header)
+        if first <= self._last:
+            self._problem(LOG_SUFFIX, place.position, f"offset {first} after {self._last}")
+        if last != place.last_offset:
+            problem = f"offset {place.last_offset} around messages up to {last}"
+            self._problem(LOG_SUFFIX, place.position, problem)
         for problem in self._batch_problems(place, header, data):
             self._problem(LOG_SUFFIX, place.position, problem)
         for suffix, check in self._checks.items():
             self._found(suffix, check.batch(place, header))
         assert facts.batches is not None
-        facts.has_gaps |= place.base_offset > self._last + 1 and not self._is_behind_damage
+        facts.has_gaps |= first > self._last + 1 and not self._is_behind_damage
         self._is_behind_damage = False
         facts.batches += 1
         facts.saw(place, header)
@@ -162,8 +168,6 @@ class WholeSegment:
 
     def _batch_problems(self, place: BatchPlace, header: BatchHeader, data: bytes) -> Iterator[str]:
         assert self.facts.records is not None
-        if place.base_offset <= self._last:
-            yield f"offset {place.base_offset} after {self._last}"
         if place.last_offset < place.base_offset:
             yield f"last offset {place.last_offset} before base offset {place.base_offset}"
         if header.magic == MAGIC:
