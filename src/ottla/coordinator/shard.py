@@ -16,6 +16,7 @@ from ottla.common.errors import ApiError
 
 R = TypeVar("R")
 R_contra = TypeVar("R_contra", contravariant=True)
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 Stored = Callable[[ApiError | None, int], None]
@@ -48,6 +49,9 @@ class Outcome(Generic[R, T_co]):
         self.stored = stored
         self.then = then
         self.atomic = atomic
+
+    def with_answer(self, answer: T) -> "Outcome[R, T]":
+        return Outcome(self.records, answer, self.stored, atomic=self.atomic, then=self.then)
 
 
 class Shard(Protocol[R_contra]):

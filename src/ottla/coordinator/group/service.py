@@ -21,7 +21,7 @@ from ottla.common.errors import (
     NotCoordinator,
     UnsupportedVersion,
 )
-from ottla.common.promise import Promise, fulfilled
+from ottla.common.promise import Promise, fulfilled, run
 from ottla.common.topic_partition import TopicPartition
 from ottla.coordinator.group.classic.joining import Joining, join_refused
 from ottla.coordinator.group.configs import GroupConfigs
@@ -151,7 +151,6 @@ class GroupService:
         return self._write_or_wait(
             request.group_id,
             lambda shard, now_ms: shard.join(Joining(request, caller, answer, now_ms)),
-            answer,
         )
 
     def _objection(self, request: JoinGroupRequest) -> ErrorCode:
@@ -168,7 +167,6 @@ class GroupService:
         return self._write_or_wait(
             request.group_id,
             lambda shard, now_ms: shard.sync(request, answer, now_ms),
-            answer,
         )
 
     async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
@@ -347,39 +345,34 @@ class GroupService:
             raise client_error(error) from None
 
     def _write_or_wait(
-        self,
-        group_id: str,
-        operation: Operation[GroupShard, T | None],
-        answer: Promise[T],
+        self, group_id: str, operation: Operation[GroupShard, T | Promise[T]]
     ) -> Promise[T]:
-        """Give the operation's answer, unless it is None: then somebody keeps ``answer``.
+        """The operation's answer; where that is a promise, its keeper decides about it alone.
 
-        Its keeper also sorts out what happens when records are lost: others wait for them too.
+        It also sorts out what happens when records are lost: others wait for them too.
         """
-        waits = False
+        kept: list[Promise[T]] = []
 
-        def ask(shard: GroupShard, now_ms: int) -> Outcome[GroupRecord, T | None]:
-            nonlocal waits
+        def ask(shard: GroupShard, now_ms: int) -> Outcome[GroupRecord, T | Promise[T]]:
             outcome = operation(shard, now_ms)
-            waits = outcome.answer is None
+            if isinstance(outcome.answer, Promise):
+                kept.append(outcome.answer)
             return outcome
 
-        def on_done(accepted: Promise[T | None]) -> None:
-            if waits:
-                return
-            try:
-                response = accepted.result()
-            except ApiError as error:
-                answer.fail(client_error(error))
-            else:
-                assert response is not None
-                answer.fulfil(response)
-
-        self.runtime.write(self.partition_for(group_id), ask).when_done(on_done)
-        return answer
+        written = self.runtime.write(self.partition_for(group_id), ask)
+        return kept[0] if kept else run(self._turn, _answered(written))
 
     def _read(self, group_id: str, operation: Callable[[GroupShard], T]) -> T:
         return self.runtime.read(self.partition_for(group_id), operation)
+
+
+async def _answered(written: Promise[T | Promise[T]]) -> T:
+    try:
+        answer = await written
+    except ApiError as error:
+        raise client_error(error) from None
+    assert not isinstance(answer, Promise)
+    return answer
 
 
 def _fetch(

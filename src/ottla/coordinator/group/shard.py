@@ -174,7 +174,7 @@ class GroupShard:
 
     def sync(
         self, request: SyncGroupRequest, answer: Promise[SyncGroupResponse], now_ms: int
-    ) -> Outcome[GroupRecord, SyncGroupResponse | None]:
+    ) -> Outcome[GroupRecord, SyncGroupResponse | Promise[SyncGroupResponse]]:
         group = self.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return self._classic_members.sync(group, request)

@@ -19,7 +19,7 @@ from ottla.coordinator.group.classic.joining import (
     refuse,
 )
 from ottla.coordinator.group.classic.member import ClassicMember
-from ottla.coordinator.group.classic.rebalance import ClassicRebalance, Records
+from ottla.coordinator.group.classic.rebalance import ClassicRebalance
 from ottla.coordinator.group.classic.static_join import ClassicStaticJoin
 from ottla.coordinator.group.records import group_record
 from ottla.coordinator.group.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
@@ -98,14 +98,14 @@ class ClassicJoin:
         name = joining.caller.client_id if instance_id is None else instance_id
         member_id = f"{name[:_NAME_MAX]}-{_uuid_text(random_uuid(self._chance))}"
         if instance_id is not None and instance_id in group.static_members:
-            return self._static.replace(group, instance_id, member_id, joining)
+            return joining.waits(self._static.replace(group, instance_id, member_id, joining))
         if instance_id is None and joining.caller.version >= KNOWN_MEMBER_ID_FROM:
             group.pending_members.add(member_id)
             self._rebalance.watch_session(group, member_id, joining.request.session_timeout_ms)
             return refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
         return self._add(group, member_id, joining)
 
-    def _add(self, group: ClassicGroup, member_id: str, joining: Joining) -> Records:
+    def _add(self, group: ClassicGroup, member_id: str, joining: Joining) -> Joined:
         request = joining.request
         member = ClassicMember(
             member_id=member_id,
@@ -127,7 +127,7 @@ class ClassicJoin:
         # it cannot send heartbeats while it waits, so its session cannot count yet; but a client
         # that gave up and came again as somebody else must not stay here for ever
         self._rebalance.begin_session(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
-        return self._rebalance.prepare_or_complete(group, joining.now_ms)
+        return joining.waits(self._rebalance.prepare_or_complete(group, joining.now_ms))
 
     def _join_existing(self, group: ClassicGroup, joining: Joining) -> Joined:
         request = joining.request
@@ -141,7 +141,7 @@ class ClassicJoin:
             return Outcome([], self._rebalance.joined(group, member))
         joining.update(member)
         self._rebalance.await_join(member, joining.answer)
-        return self._rebalance.prepare_or_complete(group, joining.now_ms)
+        return joining.waits(self._rebalance.prepare_or_complete(group, joining.now_ms))
 
 
 def _only_missed_the_answer(

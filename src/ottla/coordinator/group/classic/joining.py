@@ -1,8 +1,8 @@
 """A JoinGroup request on its way, with all that belongs to it.
 
-What can be answered at once is the answer of the :class:`Outcome`, which the runtime gives when the
-records that it rests on are committed. A member that must wait for others waits by
-``Joining.answer``.
+The answer is that of the :class:`Outcome`. One that can be given at once is given by the runtime
+when the records that it rests on are committed; of a member that must wait for others it is the
+promise ``Joining.answer``.
 """
 
 from typing import Final
@@ -15,8 +15,8 @@ from ottla.coordinator.group.records import GroupRecord
 from ottla.coordinator.shard import Outcome
 from ottla.protocol.generated.join_group import JoinGroupRequest, JoinGroupResponse
 
-Joined = Outcome[GroupRecord, JoinGroupResponse | None]
-"""None: the member waits for the others."""
+Joined = Outcome[GroupRecord, JoinGroupResponse | Promise[JoinGroupResponse]]
+"""A promise: the member waits for the others."""
 UNKNOWN_MEMBER: Final = ""
 """The id of a member that has none yet."""
 
@@ -44,6 +44,10 @@ class Joining:
         self.answer = answer
         self.now_ms = now_ms
         self.protocols = {each.name: each.metadata for each in request.protocols}
+
+    def waits(self, outcome: Outcome[GroupRecord, None]) -> Joined:
+        """The member waits for what ``outcome`` has begun."""
+        return outcome.with_answer(self.answer)
 
     def update(self, member: ClassicMember) -> None:
         """Take over what the request says about ``member``."""

@@ -32,8 +32,8 @@ class ClassicSync:
 
     def sync(
         self, request: SyncGroupRequest, answer: Promise[SyncGroupResponse], now_ms: int
-    ) -> Outcome[GroupRecord, SyncGroupResponse | None]:
-        """The assignment; None when ``answer`` waits for the leader, or for it to be stored."""
+    ) -> Outcome[GroupRecord, SyncGroupResponse | Promise[SyncGroupResponse]]:
+        """The assignment; ``answer`` when that waits for the leader, or for it to be stored."""
         del now_ms
         group = self._group(request.group_id)
         if group.is_empty:
@@ -50,11 +50,11 @@ class ClassicSync:
                 self._await_sync(member, answer)
                 self._rebalance.synced(group, member.member_id)
                 if group.leader_id == member.member_id:
-                    return self._store(group, request)
+                    return self._store(group, request).with_answer(answer)
             case _:
                 self._rebalance.synced(group, member.member_id)
                 return Outcome([], _assigned(group, member))
-        return nothing()
+        return Outcome([], answer)
 
     def heartbeat(
         self, request: HeartbeatRequest, now_ms: int

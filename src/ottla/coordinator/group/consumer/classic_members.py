@@ -18,6 +18,7 @@ from ottla.common.errors import (
     UnknownMemberId,
 )
 from ottla.common.identifiers import random_uuid, uuid_text
+from ottla.common.promise import Promise
 from ottla.coordinator.group.classic.join import KNOWN_MEMBER_ID_FROM
 from ottla.coordinator.group.classic.joining import UNKNOWN_MEMBER, Joined, Joining, refuse
 from ottla.coordinator.group.consumer.context import ConsumerContext
@@ -127,7 +128,7 @@ class ClassicMembers:
 
     def sync(
         self, group: ConsumerGroup, request: SyncGroupRequest
-    ) -> Outcome[GroupRecord, SyncGroupResponse | None]:
+    ) -> Outcome[GroupRecord, SyncGroupResponse | Promise[SyncGroupResponse]]:
         member, classic = self._check(
             group, request.member_id, request.group_instance_id, request.generation_id
         )
