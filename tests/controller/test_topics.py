@@ -75,17 +75,6 @@ def test_the_answer_tells_all_settings_and_where_they_come_from() -> None:
     assert not any(config.read_only or config.is_sensitive for config in result.configs)
 
 
-def test_who_may_not_describe_the_topic_is_not_told_its_settings() -> None:
-    controller = Controller(brokers=1)
-    request = CreateTopicsRequest(topics=[topic("a"), topic("b")])
-    result = controller.machine.topics.create_topics(request, lambda name: name == "a")
-    shown, hidden = result.response.topics
-    assert shown.configs
-    assert (hidden.error_code, hidden.topic_config_error_code) == (0, 29)
-    assert (hidden.configs, hidden.num_partitions, hidden.replication_factor) == ([], -1, -1)
-    assert len(result.records) == 4
-
-
 def test_only_validating_writes_nothing() -> None:
     controller = Controller(brokers=1)
     before = len(controller.records)

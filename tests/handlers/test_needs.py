@@ -30,6 +30,7 @@ from ottla.handlers.table import load, served
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.create_topics import (
     CreatableTopic,
+    CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -461,6 +462,28 @@ def test_topics_may_be_created_by_name_or_because_all_may_be(of_cluster: bool) -
     assert [topic.name for topic in asked.topics] == names
 
 
+def test_who_may_not_describe_settings_is_not_told_those_of_a_new_topic() -> None:
+    broker = denying(Broker(), (Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, DENIED))
+    made = [
+        CreatableTopicResult(
+            name=name,
+            error_message=None,
+            num_partitions=2,
+            replication_factor=1,
+            configs=[CreatableTopicConfigs(name="retention.ms", value="5")],
+        )
+        for name in (NAMED, DENIED)
+    ]
+    broker.controller.answers.append(CreateTopicsResponse(topics=made))
+    request = CreateTopicsRequest(
+        topics=[CreatableTopic(name=NAMED), CreatableTopic(name=DENIED)], timeout_ms=1000
+    )
+    shown, hidden = broker.ask(create_topics, request, 7, CreateTopicsResponse).topics
+    assert (shown.num_partitions, len(shown.configs or ())) == (2, 1)
+    assert (hidden.error_code, hidden.topic_config_error_code) == (0, 29)
+    assert (hidden.configs, hidden.num_partitions, hidden.replication_factor) == ([], -1, -1)
+
+
 @pytest.mark.parametrize("of_topics", [False, True])
 def test_an_idempotent_producer_may_write_somewhere(of_topics: bool) -> None:
     denied = [(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME)]
@@ -485,7 +508,7 @@ def test_a_client_of_brokers_may_describe_the_cluster_without_a_right() -> None:
 
 
 def test_needs_of_which_handlers_take_care_are_few() -> None:
-    """Each of these is one that an authorizer does not reach yet."""
+    """Of these only CreateTopics asks an authorizer as yet."""
     found = {
         contract.key
         for _, contract in ALL

@@ -52,7 +52,6 @@ from ottla.protocol.generated.metadata_records import (
 Settings: TypeAlias = tuple[tuple[str, str], ...]
 
 USE_DEFAULT: Final = -1
-TOPIC_AUTHORIZATION_FAILED: Final = 29
 
 
 class TopicsManager:
@@ -62,12 +61,7 @@ class TopicsManager:
 
     # CreateTopics
 
-    def create_topics(
-        self,
-        request: CreateTopicsRequest,
-        describable: Callable[[str], bool] = lambda _topic: True,
-    ) -> ControllerResult[CreateTopicsResponse]:
-        """``describable`` says of which topics the settings may be shown in the answer."""
+    def create_topics(self, request: CreateTopicsRequest) -> ControllerResult[CreateTopicsResponse]:
         default = self._state.effective_config().num_partitions
         count = sum(_partition_count(topic, default) for topic in request.topics)
         if count > RECORDS_MAX:
@@ -78,15 +72,11 @@ class TopicsManager:
         names = Counter(topic.name for topic in request.topics)
         taken = self._metric_names(request)
         described = cache(self._described)  # most topics of a request have the same settings
-
-        def shown(name: str, own: Settings) -> list[CreatableTopicConfigs] | None:
-            return described(own) if describable(name) else None
-
         for topic in request.topics:
             if names[topic.name] > 1:
                 continue
             try:
-                result, made = self._create_topic(topic, taken, shown)
+                result, made = self._create_topic(topic, taken, described)
             except ApiError as error:
                 results.append(_refused(topic.name, error))
             else:
@@ -112,7 +102,7 @@ class TopicsManager:
         self,
         topic: CreatableTopic,
         taken: dict[str, str],
-        shown: Callable[[str, Settings], list[CreatableTopicConfigs] | None],
+        described: Callable[[Settings], list[CreatableTopicConfigs]],
     ) -> tuple[CreatableTopicResult, list[MetadataRecord]]:
         self._check_name(topic.name, taken)
         configs = {config.name: config.value for config in topic.configs}
@@ -130,12 +120,7 @@ class TopicsManager:
             replication_factor=len(partitions[0].replicas),
         )
         own = tuple((each.name, each.value) for each in config_records if each.value is not None)
-        described = shown(topic.name, own)
-        if described is not None:
-            result.configs = described
-        else:
-            result.topic_config_error_code = TOPIC_AUTHORIZATION_FAILED
-            result.num_partitions = result.replication_factor = -1
+        result.configs = described(own)
         return result, records
 
     def _check_name(self, name: str, taken: dict[str, str]) -> None:

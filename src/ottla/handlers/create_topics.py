@@ -11,7 +11,7 @@ the default number of partitions and replicas (KIP-464); v5 flexible, the settin
 from typing import Final
 
 from ottla.common.authorization import Operation, ResourceType
-from ottla.common.errors import ApiError
+from ottla.common.errors import ApiError, ErrorCode
 from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.handlers.contract import Handler, Quota, client_timeout_ms
 from ottla.handlers.deadlines import within
@@ -24,7 +24,7 @@ from ottla.protocol.generated.create_topics import (
 
 
 async def handle(
-    request: CreateTopicsRequest, _context: RequestContext, services: ControllerServices
+    request: CreateTopicsRequest, context: RequestContext, services: ControllerServices
 ) -> CreateTopicsResponse:
     response = await within(
         services.scheduler,
@@ -33,7 +33,15 @@ async def handle(
     )
     for topic in response.topics:
         topic.error_message = topic.error_message or None
+        if topic.error_code == ErrorCode.NONE and not _may_describe(topic.name, context, services):
+            topic.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            topic.configs = []
+            topic.num_partitions = topic.replication_factor = -1
     return response
+
+
+def _may_describe(name: str, context: RequestContext, services: ControllerServices) -> bool:
+    return services.authorizer.allows(context, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name)
 
 
 def refuse(request: CreateTopicsRequest, error: ApiError, _version: int) -> CreateTopicsResponse:
