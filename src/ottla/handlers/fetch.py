@@ -72,7 +72,7 @@ def answer(
     session = services.replicas.fetch_sessions.get(request.session_id)
     if session is None:
         return _answer(request, version, correlation_id, services, peer)
-    before = session.unanswered_of(peer)
+    before = None if session.unanswered is None else session.unanswered_of(peer)
     if before is None:
         answered = _answer(request, version, correlation_id, services, peer)
     else:
@@ -203,9 +203,25 @@ class _Fetch:
 
     def finish(self, waits: Promise[Answer]) -> None:
         """Answer a request that has waited."""
-        settle_by(waits, lambda: self.encode(self.read_again()))
+        settle_by(waits, self._answer_late)
         if self._context.session is not None:
             self._context.session.answered(waits)
+
+    def _answer_late(self) -> Answer:
+        return self._overtaken() or self.encode(self.read_again())
+
+    def _overtaken(self) -> Answer | None:
+        """The refusal, if another request of the session has come meanwhile."""
+        context = self._context
+        if not context.is_overtaken:
+            return None
+        return encode_fetch_response(
+            self._correlation_id,
+            self._version,
+            [],
+            error_code=int(ErrorCode.INVALID_FETCH_SESSION_EPOCH),
+            session_id=context.session_id,
+        )
 
     def read_again(self) -> Fetched:
         """What is there now that the request has waited."""
@@ -357,19 +373,11 @@ class _Fetch:
             except ApiError as error:
                 refusal = self._refusal(asked, self._partition(asked), error)
                 fetched[place] = asked, refusal
-        return self.encode(fetched)
+        return self._overtaken() or self.encode(fetched)
 
     def encode(self, fetched: Fetched) -> Answer:
         context = self._context
         session = context.session
-        if context.is_overtaken:
-            return encode_fetch_response(
-                self._correlation_id,
-                self._version,
-                [],
-                error_code=int(ErrorCode.INVALID_FETCH_SESSION_EPOCH),
-                session_id=context.session_id,
-            )
         topics: list[tuple[TopicKey, list[FetchedPartition]]] = []
         last: TopicKey | None = None
         for asked, read in fetched:
