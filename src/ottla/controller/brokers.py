@@ -1,8 +1,8 @@
 """BrokerRegistration, BrokerHeartbeat, UnregisterBroker, ControllerRegistration; and fencing.
 
 A broker registers fenced, reads the metadata log up to its own registration, and is unfenced by the
-heartbeat that says so. Silence for a session fences it again. A broker whose last life did not end
-cleanly (it cannot name its last epoch) loses its places in every ISR: its log may be short.
+heartbeat that says so. Silence for a session fences it again. A broker whose last incarnation did
+not end cleanly (it cannot name its last epoch) loses its places in every ISR: its log may be short.
 """
 
 from collections.abc import Iterator
@@ -205,7 +205,8 @@ class BrokersManager:
                 response.is_fenced = response.should_shut_down = True
         records += self._directory_changes(request, broker, offline)
         if response.should_shut_down:
-            # It goes for good, and is fenced: its next life need not wait for the session to end.
+            # It goes for good, and is fenced: its next incarnation need not wait for the session to
+            # end.
             self._state.heartbeats.remove(broker_id)
         return ControllerResult(response, records, atomic=False)
 

@@ -84,7 +84,7 @@ class ControllerMachine:
         ``heard`` says when nodes have answered last that led before: a broker of the same id is
         part of the same process.
         Every unfenced broker gets a session to say that it lives, except one of our own process:
-        its earlier life ended with ours.
+        its earlier incarnation ended with ours.
         """
         state = self.state
         state.heartbeats.clear()

@@ -233,7 +233,7 @@ class PartitionsManager:
         return result
 
     def check_broker_epoch(self, broker_id: int, epoch: int) -> None:
-        """Refuse a broker of another life."""
+        """Refuse a broker of another incarnation."""
         broker = self._state.image.brokers.get(broker_id)
         if broker is None:
             raise StaleBrokerEpoch(f"No broker registration found for broker id {broker_id}")

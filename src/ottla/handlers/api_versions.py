@@ -1,7 +1,6 @@
 """ApiVersions (key 18): what this broker speaks, and which features the cluster has.
 
 It is the first thing that a client asks, so it must be answered whatever the client is: a version
-from ottla.handlers.contract import Handler, by_code
 from the future gets UNSUPPORTED_VERSION in the form of version 0, with the versions of ApiVersions.
 The list is :mod:`table`, nothing more, and loads none of its modules.
 

@@ -4,8 +4,8 @@
   start, and without a time limit of its own.
 - AlterPartition (key 56): the leader of partitions proposes what replicas are in sync (KIP-497). v2
   topic ids (KIP-841); v3 the epochs of the brokers that are in sync (KIP-903).
-- BrokerRegistration (key 62): a broker begins a life in the cluster (KIP-631). v1 whether it comes
-  from ZooKeeper; v2 its log directories (KIP-858); v3 as v2; v4 the epoch of its last life
+- BrokerRegistration (key 62): a broker begins an incarnation (KIP-631). v1 whether it comes
+  from ZooKeeper; v2 its log directories (KIP-858); v3 as v2; v4 the epoch of its last incarnation
   (KIP-966).
 - BrokerHeartbeat (key 63): a broker lives, wants to serve, or wants to stop (KIP-631). v1 log
   directories that have failed (KIP-858); v2 those that take no new replicas (KIP-1066).

@@ -131,7 +131,7 @@ class RaftDriver:
         """Of the download that came last."""
         self._closing: Promise[None] | None = None
         self.is_caught_up = False
-        """Whether all was replayed that a leader, in this life, has said to be committed."""
+        """Whether all was replayed that a leader, in this incarnation, has said to be committed."""
         self.is_down = False
         """Stopped, or failed."""
 

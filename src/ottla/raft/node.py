@@ -2,8 +2,8 @@
 
 No I/O, no clock: ``step`` takes what happened and returns what is to be done, in order. After every
 event the node looks at its deadlines and sends what its role wants to be sent (:mod:`polling`);
-what comes back from the leader it follows is in :mod:`following`, what it learns of those that
-follow it in :mod:`leading`.
+what comes back from the leader it follows is in :mod:`following`, what a leader learns of those
+that follow it in :mod:`roles`.
 
 The rules that carry safety:
 
@@ -114,7 +114,7 @@ class RaftNode:
         self.log_end_offset = log_end_offset
         self.log_end_epoch = log_end_epoch
         self.synced_offset = 0
-        """Nobody knows yet what of the log an earlier life has synced."""
+        """Nobody knows yet what of the log an earlier incarnation has synced."""
         self.high_watermark = high_watermark
         self.timeouts = timeouts
         self.chance = chance

@@ -110,7 +110,7 @@ class _RunningFetcher:
         self._await_flushes()
         epoch = self._broker_epoch()
         if epoch < 0:
-            # A leader must know of which life of this broker a fetch is (KIP-903).
+            # A leader must know of which incarnation of this broker a fetch is (KIP-903).
             self._timer = self._scheduler.call_later(UNREGISTERED_SECONDS, self._go_on)
             return
         now = self._scheduler.monotonic()

@@ -63,7 +63,7 @@ class Surroundings:
         self.broker_epoch: Callable[[], int] = lambda: -1
         """This broker's own."""
         self.propose: Callable[[Partition, ProposedIsr], None] = lambda _partition, _isr: None
-        """Ask the controller for another ISR; ``Partition.isr_answered`` hears of the outcome."""
+        """Ask for another ISR; ``Partition.isr_altered`` or ``isr_refused`` hears of it."""
         self.wake: Callable[[], None] = lambda: None
         """Have those answered that have got enough, soon; for what no client's request began."""
         self.flush: Callable[[Log], Promise[None]] = self._flush_at_once

@@ -429,7 +429,7 @@ class BrokerServer:
             channel.close()
 
     async def close_logs(self) -> None:
-        """The last of all: the marker that it ended cleanly, with the epoch of this life."""
+        """The last of all: the marker that it ended cleanly, with the epoch of this incarnation."""
         hanging = set() if self._loading is None else await self._loading.stop()
         if self._storage is None:
             self._logs.abandon(hanging)

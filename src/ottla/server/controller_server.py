@@ -88,7 +88,7 @@ class ControllerServer:
             self._register_if_needed()
 
     def _register_if_needed(self) -> None:
-        """The metadata log must have this life of ours; else it is told of it."""
+        """The metadata log must have this incarnation of ours; else it is told of it."""
         image = self._around.metadata.image
         known = image.controllers.get(self._around.config.node_id)
         if self._stopped or (known is not None and known.incarnation_id == self._incarnation_id):

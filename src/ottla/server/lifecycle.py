@@ -2,17 +2,18 @@
 
 A broker serves clients from the moment the controller unfences it, which it does when the broker
 has caught up with the metadata log and opened its logs. Each life has a new incarnation id; the
-controller answers with a broker epoch, which fences everything that an earlier life may still say.
+controller answers with a broker epoch, which fences everything that an earlier incarnation may
+still say.
 
 Rules:
 1. One request at a time is under way.
 2. A registration that is refused is tried again for ``initial.broker.registration.timeout.ms``: an
-   earlier life may still have a session, and the controller may not be there yet.
+   earlier incarnation may still have a session, and the controller may not be there yet.
 3. A heartbeat that is refused or lost is sent again, after pauses that grow; whatever it was
    refused with, the broker goes on: it is fenced, if at all, by the metadata log.
-4. A broker whose registration is gone registers again: what an earlier life has sent may arrive
-   after this one is registered, and take its place; and a broker that runs may be unregistered.
-   It says which registration it had, since it has lost nothing.
+4. A broker whose registration is gone registers again: what an earlier incarnation has sent may
+   arrive after this one is registered, and take its place; and a broker that runs may be
+   unregistered. It says which registration it had, since it has lost nothing.
 5. A broker that cannot follow the metadata log, as its disk hangs, asks to be fenced: it would go
    on as leader of what is others' by now. When it hears again it asks no more.
 6. A broker that stops goes on serving and saying so until the controller has moved what it leads.
@@ -45,7 +46,7 @@ UNFENCE_POLL_SECONDS: Final = 0.01
 """While it starts or stops a broker does not wait for the next heartbeat's turn."""
 BACKOFF_SECONDS: Final = 0.1
 REGISTRATION_PAUSE_SECONDS_MAX: Final = 0.5
-"""Nothing is served meanwhile, and the session of the former life ends at any moment."""
+"""Nothing is served meanwhile, and the session of the former incarnation ends at any moment."""
 STOP_SECONDS_MAX: Final = 300.0
 _REPLACED: Final = frozenset({ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED})
 
@@ -96,7 +97,7 @@ class BrokerLifecycle:
         self._failures = 0
         self._request: BrokerRegistrationRequest | None = None
         self._is_replaced = False
-        """The controller knows another life of this broker, or none."""
+        """The controller knows another incarnation of this broker, or none."""
         self._stopping = False
         self._gone: Promise[None] = Promise(self._scheduler.turn)
         self.epoch = NO_EPOCH
@@ -111,8 +112,8 @@ class BrokerLifecycle:
     ) -> None:
         """Register, and go on until the controller lets clients in.
 
-        ``load`` is called when this life's registration has come with the metadata log. What was
-        true of the life before is then undone: a broker that has lost records because its power
+        ``load`` is called when this incarnation's registration has come with the metadata log. What
+        was true of the life before is then undone: a broker that has lost records because its power
         failed leads nothing that it led. It may take long: the broker lives, and wants to be fenced
         meanwhile.
         """

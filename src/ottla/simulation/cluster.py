@@ -165,7 +165,7 @@ class SimulatedCluster:
         return own
 
     def format(self, node: SimulatedNode, *, ignore_formatted: bool = False) -> None:
-        """Format the empty disks of a node: a first voter only for its first life."""
+        """Format the empty disks of a node: a first voter only for its first incarnation."""
         initial = None
         if node.config.is_controller and not self._static and not node.lives:
             initial = ",".join(

@@ -40,7 +40,7 @@ class Faults:
         self._ill_disks: set[int] = set()
         """Those that are full or fail now."""
         self._bad_disks: set[int] = set()
-        """Those, and those that were in this life of their node, which may yet notice."""
+        """Those, and those that were in this incarnation of their node, which may yet notice."""
         self.tasks: list[Promise[None]] = []
         """What takes its time: rolling restarts, changes of the voters."""
         self.is_over = False

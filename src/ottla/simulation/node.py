@@ -1,8 +1,8 @@
 """One node of a simulated cluster: the real server with a disk, a host and clocks of its own.
 
 ``kill`` ends the process and leaves what it wrote to the page cache; ``lose_power`` also loses what
-was not synced, and tells nobody. After either, ``start`` begins a new life on what is left. Nothing
-here waits: the promises are settled as the simulation goes on.
+was not synced, and tells nobody. After either, ``start`` begins a new incarnation on what is left.
+Nothing here waits: the promises are settled as the simulation goes on.
 """
 
 from collections.abc import Iterable
@@ -84,7 +84,7 @@ class SimulatedNode:
 
     @property
     def has_offline_directory(self) -> bool:
-        """Whether it goes on without one of its directories, which comes with its next life."""
+        """Whether it goes on without one of its directories, which its next start brings."""
         logs = None if self.node is None else self.node.logs
         return logs is not None and len(logs.online_directories) < len(logs.directories)
 

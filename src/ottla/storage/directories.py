@@ -127,11 +127,11 @@ class LogDirectory:
         self.failure: OSError | None = None
         self.meta: MetaProperties | None = None
         self.was_clean = False
-        """Whether the last life ended with a clean stop."""
+        """Whether the last incarnation ended with a clean stop."""
         self._checksums: Mapping[str, int] = {}
         """Of the checkpoints, by their names, as the clean stop left them."""
         self.previous_broker_epoch = -1
-        """The broker epoch of that life; -1 unless it ended cleanly."""
+        """The broker epoch of that incarnation; -1 unless it ended cleanly."""
         self.recovery_points = OffsetCheckpoint(filesystem, f"{path}/{RECOVERY_POINTS}")
         self.log_start_offsets = OffsetCheckpoint(filesystem, f"{path}/{LOG_START_OFFSETS}")
         self.cleaner_offsets = OffsetCheckpoint(filesystem, f"{path}/{CLEANER_OFFSETS}")

@@ -30,7 +30,7 @@ class TransactionIndex:
         self.base_offset = base_offset
         self.path = path
         self.is_trusted = False
-        """Whether it was compared with the batches, or written, in this life of the broker."""
+        """Whether this incarnation of the broker compared it with the batches, or wrote it."""
 
     @property
     def entries(self) -> list[AbortedTransaction]:

@@ -1,12 +1,12 @@
 """A segment's index of aborted transactions, compared with the markers in its batches.
 
 The index has no checksum, and a reader of committed records believes it: an entry that names
-another producer, or begins later, would let aborted records through. So an index that this life of
-the broker did not write is made again in memory, from the producers' snapshot at the segment's
-beginning and its batches, before it is first used. What the segment itself cannot tell is taken
-from the file: transactions that began before a segment without a snapshot, and those whose marker
-is damaged. A segment without an abort has no such file and costs nothing; compaction leaves less
-in the batches than in the index, so that of a compacted topic is believed.
+another producer, or begins later, would let aborted records through. So an index that this
+incarnation of the broker did not write is made again in memory, from the producers' snapshot at the
+segment's beginning and its batches, before it is first used. What the segment itself cannot tell is
+taken from the file: transactions that began before a segment without a snapshot, and those whose
+marker is damaged. A segment without an abort has no such file and costs nothing; compaction leaves
+less in the batches than in the index, so that of a compacted topic is believed.
 """
 
 from ottla.storage.inspection import Damage, Inspection

@@ -1,9 +1,9 @@
 """What is read from disk is looked at before it is served, once.
 
-Bytes that this life of the broker has written, or has read while it recovered a log, are believed.
-All others are inspected when they are first read, a piece at a time so that no reader holds up the
-rest; what was found sound is remembered, and a second reader pays nothing. ``always`` remembers
-nothing of closed segments; ``never`` looks at nothing, as Kafka does.
+Bytes that this incarnation of the broker has written, or has read while it recovered a log, are
+believed. All others are inspected when they are first read, a piece at a time so that no reader
+holds up the rest; what was found sound is remembered, and a second reader pays nothing. ``always``
+remembers nothing of closed segments; ``never`` looks at nothing, as Kafka does.
 
 A read ends before a batch that is damaged; one that begins there is refused with CORRUPT_MESSAGE.
 A reader that seeks past it finds what lies behind it.

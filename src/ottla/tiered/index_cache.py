@@ -5,9 +5,10 @@ them: ``<start offset>_<segment id>.index``, ``.timeindex``, ``.txnindex``. Each
 is first needed, by one of those that need it; what was not used for longest goes when there is too
 much of them, or when it was not used for too long.
 
-A copy counts only after it was compared with the manifest, once in each life of the broker; what
-was left by the last life and is damaged is fetched again. ``read`` compares it again each time. A
-disk that fails is LogDirFailed; an index that is damaged in the store itself is CorruptMessage.
+A copy counts only after it was compared with the manifest, once in each incarnation of the broker;
+what was left by the last incarnation and is damaged is fetched again. ``read`` compares it again
+each time. A disk that fails is LogDirFailed; an index that is damaged in the store itself is
+CorruptMessage.
 """
 
 import contextlib
@@ -104,7 +105,7 @@ class IndexCache:
         """May be changed while the broker runs."""
 
     def start(self) -> None:
-        """Take over what the last life has left, oldest first."""
+        """Take over what the last incarnation has left, oldest first."""
         filesystem = self._filesystem
         with self._on_disk():
             filesystem.make_directory(self.path)

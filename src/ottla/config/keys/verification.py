@@ -9,6 +9,6 @@ class VerificationKeys(ConfigSet):
 
     ottla_log_verify = String(
         "once",
-        "Checksums of what is read: once in each life of the broker, always, or never.",
+        "Checksums of what is read: once in each incarnation of the broker, always, or never.",
         one_of("once", "always", "never"),
     )

@@ -42,7 +42,7 @@ class Key(NamedTuple):
 
 @dataclass(slots=True)
 class _Replica:
-    """What was last seen of a replica in this life of its node."""
+    """What was last seen of a replica in this incarnation of its node."""
 
     key: Key
     partition: Partition
