@@ -65,7 +65,9 @@ def test_what_is_named_is_there() -> None:
 
 
 def test_what_is_not_there_is_seen() -> None:
-    text = (
-        ":mod:`nowhere` :mod:`raft.node` :meth:`Log.vanished` ``Partition.lost_forever`` ``Partition.isr``"
-    )
-    assert list(missing(text)) == [":mod:`nowhere`", ":meth:`Log.vanished`", "``Partition.lost_forever``"]
+    text = ":mod:`nowhere` :mod:`raft.node` :meth:`Log.vanished` ``Log.lost_for_ever`` ``Log.roll``"
+    assert list(missing(text)) == [
+        ":mod:`nowhere`",
+        ":meth:`Log.vanished`",
+        "``Log.lost_for_ever``",
+    ]

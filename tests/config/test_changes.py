@@ -6,7 +6,7 @@ from ottla.common.errors import ApiError, InvalidConfig, InvalidRequest
 from ottla.config.broker import BrokerConfig
 from ottla.config.changes import (
     Change,
-    Operation,
+    ConfigOperation,
     Resource,
     apply_changes,
     check_broker_name,
@@ -30,7 +30,7 @@ LAYERS = Layers(BROKER.originals)
 
 
 def change(
-    resource: Resource, current: dict[str, str], *changes: tuple[str, Operation, str | None]
+    resource: Resource, current: dict[str, str], *changes: tuple[str, ConfigOperation, str | None]
 ) -> dict[str, str]:
     applied = apply_changes(resource, current, [Change(*each) for each in changes])
     return merged(current, applied)
@@ -40,20 +40,20 @@ def test_settings_are_set_and_deleted() -> None:
     after = change(
         Resource.TOPIC,
         {"a": "1", "b": "2"},
-        ("a", Operation.DELETE, None),
-        ("b", Operation.SET, "3"),
-        ("c", Operation.SET, "4"),
-        ("d", Operation.DELETE, ""),
+        ("a", ConfigOperation.DELETE, None),
+        ("b", ConfigOperation.SET, "3"),
+        ("c", ConfigOperation.SET, "4"),
+        ("d", ConfigOperation.DELETE, ""),
     )
     assert after == {"b": "3", "c": "4"}
 
 
 def test_a_list_grows_by_what_it_does_not_hold_yet() -> None:
     name = "cleanup.policy"
-    assert change(Resource.TOPIC, {}, (name, Operation.APPEND, "compact")) == {
+    assert change(Resource.TOPIC, {}, (name, ConfigOperation.APPEND, "compact")) == {
         name: "delete,compact"
     }
-    assert change(Resource.TOPIC, {name: "delete"}, (name, Operation.APPEND, "delete")) == {
+    assert change(Resource.TOPIC, {name: "delete"}, (name, ConfigOperation.APPEND, "delete")) == {
         name: "delete"
     }
 
@@ -61,17 +61,17 @@ def test_a_list_grows_by_what_it_does_not_hold_yet() -> None:
 @pytest.mark.parametrize(
     ("current", "operation", "value", "after"),
     [
-        ("", Operation.APPEND, "compact", "compact"),
-        ("", Operation.SUBTRACT, "delete", ""),
-        (None, Operation.APPEND, "compact,", "delete,compact"),
-        (None, Operation.APPEND, ",", "delete"),
-        (None, Operation.APPEND, "", "delete,"),
-        (None, Operation.APPEND, ",compact", "delete,,compact"),
-        (None, Operation.SUBTRACT, "delete,,", ""),
+        ("", ConfigOperation.APPEND, "compact", "compact"),
+        ("", ConfigOperation.SUBTRACT, "delete", ""),
+        (None, ConfigOperation.APPEND, "compact,", "delete,compact"),
+        (None, ConfigOperation.APPEND, ",", "delete"),
+        (None, ConfigOperation.APPEND, "", "delete,"),
+        (None, ConfigOperation.APPEND, ",compact", "delete,,compact"),
+        (None, ConfigOperation.SUBTRACT, "delete,,", ""),
     ],
 )
 def test_odd_lists_are_those_of_kafka(
-    current: str | None, operation: Operation, value: str, after: str
+    current: str | None, operation: ConfigOperation, value: str, after: str
 ) -> None:
     """An empty list is not the default; what is empty at the end of a list is nothing in Java."""
     name = "cleanup.policy"
@@ -104,7 +104,9 @@ def test_a_list_loses_one_occurrence() -> None:
     # Seen in Kafka 4.3.1: of "delete,delete,compact" one delete stays.
     name = "cleanup.policy"
     after = change(
-        Resource.TOPIC, {name: "delete,delete,compact"}, (name, Operation.SUBTRACT, "delete,foo")
+        Resource.TOPIC,
+        {name: "delete,delete,compact"},
+        (name, ConfigOperation.SUBTRACT, "delete,foo"),
     )
     assert after == {name: "delete,compact"}
 
@@ -114,45 +116,45 @@ def test_a_list_loses_one_occurrence() -> None:
     [
         (
             Resource.TOPIC,
-            [("retention.ms", Operation.APPEND, "5")],
+            [("retention.ms", ConfigOperation.APPEND, "5")],
             "Can't APPEND to key retention.ms because its type is not LIST.",
         ),
         (
             Resource.GROUP,
-            [("consumer.session.timeout.ms", Operation.SUBTRACT, "5")],
+            [("consumer.session.timeout.ms", ConfigOperation.SUBTRACT, "5")],
             "Can't SUBTRACT to key consumer.session.timeout.ms because its type is not LIST.",
         ),
         (
             Resource.TOPIC,
-            [("foo", Operation.APPEND, "5")],
+            [("foo", ConfigOperation.APPEND, "5")],
             "Can't APPEND to key foo because its type is not LIST.",
         ),
         (
             Resource.BROKER,
-            [("log.retention.ms", Operation.APPEND, "5")],
+            [("log.retention.ms", ConfigOperation.APPEND, "5")],
             "Config value append is not allowed for config key: log.retention.ms",
         ),
-        (Resource.BROKER, [("foo", Operation.SUBTRACT, "5")], "Unknown config name: foo"),
+        (Resource.BROKER, [("foo", ConfigOperation.SUBTRACT, "5")], "Unknown config name: foo"),
         (
             Resource.CLIENT_METRICS,
-            [("interval.ms", Operation.APPEND, "5")],
+            [("interval.ms", ConfigOperation.APPEND, "5")],
             "Can't APPEND to key interval.ms because its type is not LIST.",
         ),
         (
             Resource.BROKER_LOGGER,
-            [("root", Operation.APPEND, "INFO")],
+            [("root", ConfigOperation.APPEND, "INFO")],
             "Can't APPEND to key root because its type is not LIST.",
         ),
         (
             Resource.TOPIC,
-            [("a", Operation.SET, "1"), ("a", Operation.SET, "2")],
+            [("a", ConfigOperation.SET, "1"), ("a", ConfigOperation.SET, "2")],
             "Error due to duplicate config keys",
         ),
-        (Resource.TOPIC, [("a", Operation.SET, None)], "Null value not supported for : a"),
+        (Resource.TOPIC, [("a", ConfigOperation.SET, None)], "Null value not supported for : a"),
     ],
 )
 def test_changes_that_make_no_sense_are_refused(
-    resource: Resource, changes: list[tuple[str, Operation, str | None]], refusal: str
+    resource: Resource, changes: list[tuple[str, ConfigOperation, str | None]], refusal: str
 ) -> None:
     with pytest.raises(ApiError) as refused:
         change(resource, {}, *changes)

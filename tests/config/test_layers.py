@@ -15,7 +15,7 @@ from ottla.config.describe import (
     describe_topic,
 )
 from ottla.config.group import GroupConfig
-from ottla.config.kinds import Hidden, Kind
+from ottla.config.kinds import HiddenValue, Kind
 from ottla.config.layers import Layers, Source, check_scopes, scope_of, without_invalid
 from ottla.config.topic import TopicConfig
 
@@ -110,7 +110,7 @@ def test_settings_do_not_change() -> None:
 
 def test_a_password_does_not_show_itself() -> None:
     config = layers({"ssl.key.password": "secret"}).effective()
-    assert config.ssl_key_password == Hidden("secret")
+    assert config.ssl_key_password == HiddenValue("secret")
     assert "secret" not in repr(config.ssl_key_password)
     entry = broker_entry(layers({"ssl.key.password": "secret"}), "ssl.key.password")
     assert entry.is_sensitive

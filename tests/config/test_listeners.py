@@ -5,7 +5,7 @@ import pytest
 from ottla.common.errors import InvalidConfig
 from ottla.config.broker import BrokerConfig
 from ottla.config.endpoints import HostPort, Voter, parse_host_port, parse_voters
-from ottla.config.kinds import Hidden
+from ottla.config.kinds import HiddenValue
 from ottla.config.listeners import Listener, parse_counts, parse_listener, parse_listeners
 
 NODE = {
@@ -63,8 +63,11 @@ def test_counts_are_numbers() -> None:
 
 
 def test_a_password_is_equal_to_itself_only() -> None:
-    assert {Hidden("a"), Hidden("a"), Hidden("b")} == {Hidden("b"), Hidden("a")}
-    assert Hidden("a") != "a"
+    assert {HiddenValue("a"), HiddenValue("a"), HiddenValue("b")} == {
+        HiddenValue("b"),
+        HiddenValue("a"),
+    }
+    assert HiddenValue("a") != "a"
 
 
 def test_a_map_of_protocols_must_be_one() -> None:

@@ -13,7 +13,7 @@ from ottla.coordinator.group.deletions import RETRY_SECONDS
 from ottla.coordinator.group.group import Caller
 from ottla.coordinator.group.service import GROUP_METADATA_TOPIC
 from ottla.coordinator.group.settings import Bounded, GroupSettings
-from ottla.coordinator.partition import PartitionState
+from ottla.coordinator.partition import CoordinatorState
 
 UNAVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
 HOUR_MS = 3_600_000
@@ -212,7 +212,7 @@ def test_a_coordinator_that_loads_forgets_deleted_topics_when_it_can() -> None:
     partition = coordinator.service.partition_for(GROUP)
     coordinator.service.resigned(partition, 1)
     coordinator.service.elected(partition, 2)
-    coordinator.service.runtime._partitions[partition].state = PartitionState.LOADING
+    coordinator.service.runtime._partitions[partition].state = CoordinatorState.LOADING
     coordinator.service.partitions_deleted([TopicPartition("topic", 0)])
     coordinator.turn()
     coordinator.service.resigned(partition, 3)

@@ -33,8 +33,8 @@ from ottla.common.errors import (
     RequestTimedOut,
 )
 from ottla.common.promise import Promise
-from ottla.coordinator.outside import Surroundings, Verification
-from ottla.coordinator.partition import PartitionState
+from ottla.coordinator.outside import RuntimeSurroundings, Verification
+from ottla.coordinator.partition import CoordinatorState
 from ottla.coordinator.runtime import CoordinatorRuntime
 from ottla.coordinator.shard import Outcome
 from ottla.records.batch import read_header, set_base_offset_and_epoch
@@ -98,7 +98,7 @@ class Replica:
         self.waiting: list[tuple[int, Promise[int]]] = []
         self.refuses = False
         """Whether it has too few in-sync replicas."""
-        surroundings = Surroundings(
+        surroundings = RuntimeSurroundings(
             writer=self,
             reader=self,
             scheduler=scheduler,
@@ -306,7 +306,7 @@ class Replicated(RuleBasedStateMachine):
     @invariant()
     def what_is_committed_does_not_go_back(self) -> None:
         replica = self.replicas[self.leader]
-        if replica.runtime.state(0) is PartitionState.ACTIVE:
+        if replica.runtime.state(0) is CoordinatorState.ACTIVE:
             shown = replica.runtime.read(0, lambda shard: shard.numbers.committed("a")) or 0
             newest = replica.runtime.read(0, lambda shard: shard.numbers.get("a")) or 0
             assert newest >= self.acknowledged
@@ -324,7 +324,7 @@ class Replicated(RuleBasedStateMachine):
             for index in range(NODES):
                 self.fetch(index)
         leader = self.replicas[self.leader]
-        assert leader.runtime.state(0) is PartitionState.ACTIVE
+        assert leader.runtime.state(0) is CoordinatorState.ACTIVE
         shown = leader.runtime.read(0, lambda shard: shard.numbers.committed("a")) or 0
         assert self.acknowledged <= shown <= self.asked
         assert not self.promised

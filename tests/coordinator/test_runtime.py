@@ -26,8 +26,8 @@ from ottla.common.errors import (
     RequestTimedOut,
 )
 from ottla.common.promise import Promise
-from ottla.coordinator.outside import Surroundings
-from ottla.coordinator.partition import Action, PartitionState
+from ottla.coordinator.outside import RuntimeSurroundings
+from ottla.coordinator.partition import Action, CoordinatorState
 from ottla.coordinator.runtime import CoordinatorRuntime, client_error
 from ottla.coordinator.shard import Outcome
 from ottla.coordinator.timeline import Timeline, TimelineDict
@@ -93,7 +93,7 @@ class World:
         self.log = MemoryLog()
         self.scheduler = virtual_time(1)
         self.shards: list[Numbers] = []
-        surroundings = Surroundings(
+        surroundings = RuntimeSurroundings(
             writer=self.log,
             reader=self.log,
             scheduler=self.scheduler,
@@ -303,7 +303,7 @@ def test_a_batch_that_is_lost_behind_others_is_answered_by_reading_the_log_again
     world.log.lose_uncommitted(TOPIC, 0, NotLeaderOrFollower())
     assert [code_of(each) for each in lost] == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
     world.turn()
-    assert world.runtime.state(0) is PartitionState.ACTIVE
+    assert world.runtime.state(0) is CoordinatorState.ACTIVE
     assert world.now().result() is None
 
 
@@ -347,7 +347,7 @@ def test_loading_replays_the_whole_log_in_slices() -> None:
         world.turn()
     world.runtime.resigned(0, 1)
     world.runtime.elected(0, 2)
-    assert world.runtime.state(0) is PartitionState.LOADING
+    assert world.runtime.state(0) is CoordinatorState.LOADING
     with pytest.raises(CoordinatorLoadInProgress):
         world.committed()
     assert code_of(world.add()) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -432,7 +432,7 @@ def test_a_partition_whose_log_is_damaged_is_not_coordinated_here(world: World) 
     world.runtime.resigned(0, 1)
     world.log.read_error = CorruptMessage()
     world.runtime.elected(0, 2)
-    assert world.runtime.state(0) is PartitionState.FAILED
+    assert world.runtime.state(0) is CoordinatorState.FAILED
     assert code_of(world.add()) is ErrorCode.NOT_COORDINATOR
     world.log.read_error = None
     world.runtime.elected(0, 3)
@@ -458,7 +458,7 @@ def test_a_late_word_of_an_older_epoch_changes_nothing(world: World) -> None:
     world.runtime.elected(0, 2)
     world.runtime.resigned(0, 1)
     world.runtime.elected(0, 0)
-    assert world.runtime.state(0) is PartitionState.ACTIVE
+    assert world.runtime.state(0) is CoordinatorState.ACTIVE
     assert len(world.shards) == 1
     world.runtime.resigned(0, 2)
     assert world.runtime.state(0) is None

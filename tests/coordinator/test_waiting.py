@@ -14,7 +14,7 @@ from ottla.common.errors import (
 )
 from ottla.common.promise import Promise
 from ottla.coordinator.outside import EndTransactionMarker
-from ottla.coordinator.partition import IN_FLIGHT_MAX, PartitionState
+from ottla.coordinator.partition import IN_FLIGHT_MAX, CoordinatorState
 from ottla.coordinator.shard import Outcome
 from ottla.coordinator.timers import RETRY_MS
 
@@ -261,7 +261,7 @@ def test_a_log_whose_batches_below_the_high_watermark_are_compacted_away_is_load
     world.runtime.elected(0, 2)
     for _ in range(10):
         world.scheduler.step()
-    assert world.runtime.state(0) is PartitionState.ACTIVE
+    assert world.runtime.state(0) is CoordinatorState.ACTIVE
     assert (world.committed("a"), world.committed("b"), world.committed("d")) == (1, None, None)
     world.log.commit(TOPIC, 0)
     world.scheduler.run_for(1)
@@ -344,7 +344,7 @@ def test_a_mistake_with_one_answer_does_not_end_the_reload(world: World) -> None
         world.log.lose_uncommitted(TOPIC, 0, NotEnoughReplicas())
     assert second.done
     world.turn()
-    assert world.runtime.state(0) is PartitionState.ACTIVE
+    assert world.runtime.state(0) is CoordinatorState.ACTIVE
 
 
 def test_timers_of_what_was_loaded_anew_meanwhile_never_ring() -> None:

@@ -16,8 +16,7 @@ from ottla.protocol.describe import default_of, from_json, to_json
 from ottla.protocol.headers import decode_response_header, encode_request_header
 from ottla.protocol.message import from_bytes, to_bytes
 from ottla.protocol.primitives import Writer
-from ottla.protocol.schema_reader import Field
-from ottla.protocol.schema_reader import Struct as StructSchema
+from ottla.protocol.schema_reader import Field, StructSchema
 from ottla.protocol.schemas import schema_of
 
 Json = Any

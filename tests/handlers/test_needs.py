@@ -8,7 +8,7 @@ from tests.handlers.broker import Broker
 from tests.handlers.groups import GroupBroker
 from tests.protocol.samples import full_message
 
-from ottla.common.authorization import CLUSTER_NAME, Client, Operation, Principal, ResourceType
+from ottla.common.authorization import CLUSTER_NAME, AclOperation, Client, Principal, ResourceType
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.handlers import (
     create_topics,
@@ -73,7 +73,7 @@ from ottla.protocol.generated.offset_delete import (
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
-from ottla.protocol.schema_reader import Struct
+from ottla.protocol.schema_reader import StructSchema
 from ottla.protocol.schemas import schema_of
 
 FACTS: dict[ApiKey, str] = {
@@ -211,7 +211,7 @@ def test_each_api_that_names_a_resource_says_how_it_is_authorised(
         assert named <= declared, of_controller
 
 
-def entities(struct: Struct) -> Iterator[str]:
+def entities(struct: StructSchema) -> Iterator[str]:
     for item in struct.fields:
         if item.entity is not None:
             yield item.entity
@@ -248,19 +248,19 @@ def test_each_handler_takes_the_services_of_its_listener(
 class Rules:
     """Denies what it is told to, and keeps what it was asked."""
 
-    def __init__(self, *denied: tuple[Operation, ResourceType, str], everything: bool = False):
+    def __init__(self, *denied: tuple[AclOperation, ResourceType, str], everything: bool = False):
         self.denied = denied
         self.everything = everything
-        self.asked: list[tuple[Principal, Operation, ResourceType, str]] = []
+        self.asked: list[tuple[Principal, AclOperation, ResourceType, str]] = []
 
     def allows(
-        self, client: Client, operation: Operation, resource_type: ResourceType, name: str
+        self, client: Client, operation: AclOperation, resource_type: ResourceType, name: str
     ) -> bool:
         self.asked.append((client.principal, operation, resource_type, name))
         return not self.everything and (operation, resource_type, name) not in self.denied
 
     def allows_any(
-        self, _client: Client, operation: Operation, resource_type: ResourceType
+        self, _client: Client, operation: AclOperation, resource_type: ResourceType
     ) -> bool:
         return not self.everything and (operation, resource_type, "") not in self.denied
 
@@ -300,7 +300,7 @@ def test_who_may_do_nothing_hears_so_in_every_version(
     assert broker.mistakes.told == []
 
 
-def denying(broker: Broker, *denied: tuple[Operation, ResourceType, str]) -> Broker:
+def denying(broker: Broker, *denied: tuple[AclOperation, ResourceType, str]) -> Broker:
     broker.services.authorizer = Rules(*denied)
     return broker
 
@@ -314,7 +314,7 @@ def listed(*names: str) -> ListOffsetsRequest:
 
 @pytest.mark.parametrize("version", [1, 11])
 def test_a_topic_that_is_denied_is_refused_beside_the_others(version: int) -> None:
-    broker = denying(Broker(), (Operation.DESCRIBE, ResourceType.TOPIC, DENIED))
+    broker = denying(Broker(), (AclOperation.DESCRIBE, ResourceType.TOPIC, DENIED))
     for name in (NAMED, DENIED):
         broker.add_topic(name)
     response = broker.ask(list_offsets, listed(DENIED, NAMED), version, ListOffsetsResponse)
@@ -323,14 +323,14 @@ def test_a_topic_that_is_denied_is_refused_beside_the_others(version: int) -> No
 
 
 def test_a_topic_that_is_denied_is_not_looked_for() -> None:
-    broker = denying(Broker(), (Operation.DESCRIBE, ResourceType.TOPIC, DENIED))
+    broker = denying(Broker(), (AclOperation.DESCRIBE, ResourceType.TOPIC, DENIED))
     response = broker.ask(list_offsets, listed(DENIED), 11, ListOffsetsResponse)
     (topic,) = response.topics
     assert topic.partitions[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def test_a_group_that_is_denied_is_refused() -> None:
-    broker = denying(GroupBroker(), (Operation.READ, ResourceType.GROUP, DENIED))
+    broker = denying(GroupBroker(), (AclOperation.READ, ResourceType.GROUP, DENIED))
     refused = broker.ask(heartbeat, HeartbeatRequest(group_id=DENIED), 4, HeartbeatResponse)
     assert refused.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
     asked = broker.ask(heartbeat, HeartbeatRequest(group_id=NAMED), 4, HeartbeatResponse)
@@ -338,7 +338,7 @@ def test_a_group_that_is_denied_is_refused() -> None:
 
 
 def test_of_several_groups_each_is_judged() -> None:
-    broker = denying(GroupBroker(), (Operation.DESCRIBE, ResourceType.GROUP, DENIED))
+    broker = denying(GroupBroker(), (AclOperation.DESCRIBE, ResourceType.GROUP, DENIED))
     request = DescribeGroupsRequest(groups=[DENIED, NAMED])
     found = broker.ask(describe_groups, request, 5, DescribeGroupsResponse).groups
     assert {each.group_id: each.error_code for each in found} == {
@@ -358,8 +358,8 @@ def test_offsets_are_refused_by_group_and_by_topic_also_by_its_id() -> None:
     topic_id = broker.add_topic(DENIED)
     denying(
         broker,
-        (Operation.READ, ResourceType.GROUP, DENIED),
-        (Operation.READ, ResourceType.TOPIC, DENIED),
+        (AclOperation.READ, ResourceType.GROUP, DENIED),
+        (AclOperation.READ, ResourceType.TOPIC, DENIED),
     )
     of_group = commit(DENIED, OffsetCommitRequestTopic(name="t"))
     (topic,) = broker.ask(offset_commit, of_group, 9, OffsetCommitResponse).topics
@@ -377,7 +377,7 @@ def test_offsets_are_refused_by_group_and_by_topic_also_by_its_id() -> None:
 
 
 def test_offsets_of_a_denied_topic_are_not_deleted() -> None:
-    broker = denying(GroupBroker(), (Operation.READ, ResourceType.TOPIC, "t"))
+    broker = denying(GroupBroker(), (AclOperation.READ, ResourceType.TOPIC, "t"))
     broker.ask(
         offset_commit, commit("g", OffsetCommitRequestTopic(name="t")), 9, OffsetCommitResponse
     )
@@ -394,8 +394,8 @@ def test_groups_that_may_not_be_described_are_not_listed() -> None:
     for group in (NAMED, DENIED):
         topic = OffsetCommitRequestTopic(name="t")
         broker.ask(offset_commit, commit(group, topic), 9, OffsetCommitResponse)
-    hidden = (Operation.DESCRIBE, ResourceType.GROUP, DENIED)
-    of_cluster = (Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+    hidden = (AclOperation.DESCRIBE, ResourceType.GROUP, DENIED)
+    of_cluster = (AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
     for rules, wanted in (([hidden, of_cluster], [NAMED]), ([hidden], [NAMED, DENIED])):
         denying(broker, *rules)
         found = broker.ask(list_groups, ListGroupsRequest(), 5, ListGroupsResponse).groups
@@ -410,7 +410,7 @@ def test_a_coordinator_is_not_told_of_what_may_not_be_described(
 ) -> None:
     broker = GroupBroker()
     broker.add_topic("__transaction_state")
-    denying(broker, (Operation.DESCRIBE, resource_type, DENIED))
+    denying(broker, (AclOperation.DESCRIBE, resource_type, DENIED))
     code = CODES[resource_type]
     one = FindCoordinatorRequest(key=DENIED, key_type=kind)
     assert broker.ask(find_coordinator, one, 3, FindCoordinatorResponse).error_code == code
@@ -424,8 +424,8 @@ def test_settings_are_judged_by_whose_they_are() -> None:
     broker.add_topic(DENIED)
     denying(
         broker,
-        (Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, DENIED),
-        (Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME),
+        (AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, DENIED),
+        (AclOperation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME),
     )
     resources = [
         DescribeConfigsResource(resource_type=2, resource_name=DENIED),
@@ -444,9 +444,9 @@ def test_settings_are_judged_by_whose_they_are() -> None:
 @pytest.mark.parametrize("of_cluster", [False, True])
 def test_topics_may_be_created_by_name_or_because_all_may_be(of_cluster: bool) -> None:
     broker = Broker()
-    denied = [(Operation.CREATE, ResourceType.TOPIC, DENIED)]
+    denied = [(AclOperation.CREATE, ResourceType.TOPIC, DENIED)]
     if not of_cluster:
-        denied.append((Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME))
+        denied.append((AclOperation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME))
     denying(broker, *denied)
     names = [NAMED, DENIED] if of_cluster else [NAMED]
     made = [CreatableTopicResult(name=name, error_message=None) for name in names]
@@ -486,9 +486,9 @@ def test_who_may_not_describe_settings_is_not_told_those_of_a_new_topic() -> Non
 
 @pytest.mark.parametrize("of_topics", [False, True])
 def test_an_idempotent_producer_may_write_somewhere(of_topics: bool) -> None:
-    denied = [(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME)]
+    denied = [(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME)]
     if not of_topics:
-        denied.append((Operation.WRITE, ResourceType.TOPIC, ""))
+        denied.append((AclOperation.WRITE, ResourceType.TOPIC, ""))
     broker = denying(Broker(), *denied)
     request = InitProducerIdRequest(transactional_id=None)
     answer = broker.ask(init_producer_id, request, 5, InitProducerIdResponse)
@@ -497,7 +497,7 @@ def test_an_idempotent_producer_may_write_somewhere(of_topics: bool) -> None:
 
 
 def test_a_client_of_brokers_may_describe_the_cluster_without_a_right() -> None:
-    broker = denying(Broker(), (Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME))
+    broker = denying(Broker(), (AclOperation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME))
     answer = broker.ask(describe_cluster, DescribeClusterRequest(), 2, DescribeClusterResponse)
     assert answer.error_code == ErrorCode.NONE
     context = RequestContext(version=2, of_controller=True)

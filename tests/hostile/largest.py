@@ -10,8 +10,7 @@ from typing import Final, Literal
 from ottla.protocol.api import Api
 from ottla.protocol.message import Message
 from ottla.protocol.message import Struct as StructValue
-from ottla.protocol.schema_reader import Field
-from ottla.protocol.schema_reader import Struct as StructSchema
+from ottla.protocol.schema_reader import Field, StructSchema
 from ottla.protocol.schemas import message_class, schema_of, struct_class
 
 Names = Literal["known", "unknown", "half", "same"]

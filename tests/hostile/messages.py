@@ -10,8 +10,7 @@ from typing import Final
 
 from ottla.common.chance import Chance
 from ottla.protocol.api import APIS, Api, ApiKey
-from ottla.protocol.schema_reader import Field
-from ottla.protocol.schema_reader import Struct as StructSchema
+from ottla.protocol.schema_reader import Field, StructSchema
 from ottla.protocol.schemas import schema_of
 from ottla.records.builder import build_batch
 from ottla.records.record import Record

@@ -34,7 +34,7 @@ from ottla.protocol.headers import decode_request_header
 from ottla.protocol.message import Message, from_buffer
 from ottla.raft.driver import RaftDriver
 from ottla.raft.log import MetadataLog, metadata_directory
-from ottla.raft.replies import Asker
+from ottla.raft.responses import Asker
 from ottla.raft.roles import Follower
 from ottla.raft.service import RaftService
 from ottla.raft.settings import RaftSettings

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from ottla.protocol.describe import is_default
 from ottla.protocol.message import Struct
-from ottla.protocol.schema_reader import Field, Message
-from ottla.protocol.schema_reader import Struct as StructSchema
+from ottla.protocol.schema_reader import Field, MessageSchema, StructSchema
 
 CODES = {
     "bool": "?",
@@ -49,12 +48,12 @@ def join(pieces: list[Piece]) -> bytes:
     return b"".join(piece.data for piece in pieces)
 
 
-def encode(schema: Message, message: Struct, version: int) -> list[Piece]:
+def encode(schema: MessageSchema, message: Struct, version: int) -> list[Piece]:
     return _Encoder(schema, version).struct(schema.root, message)
 
 
 class _Encoder:
-    def __init__(self, schema: Message, version: int) -> None:
+    def __init__(self, schema: MessageSchema, version: int) -> None:
         self.version = version
         self.flexible = version in schema.flexible
 

@@ -6,9 +6,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from ottla.protocol.message import Message, Struct
-from ottla.protocol.schema_reader import Field
-from ottla.protocol.schema_reader import Message as MessageSchema
-from ottla.protocol.schema_reader import Struct as StructSchema
+from ottla.protocol.schema_reader import Field, MessageSchema, StructSchema
 from ottla.protocol.schemas import schema_of, struct_class
 
 UNKNOWN_TAG = 9_000

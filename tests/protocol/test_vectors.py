@@ -6,7 +6,7 @@ from tests.protocol.vectors import names_and_versions, vectors
 
 from ottla.protocol.describe import from_json, to_json
 from ottla.protocol.message import from_bytes, to_bytes
-from ottla.protocol.schema_reader import Struct
+from ottla.protocol.schema_reader import StructSchema
 from ottla.protocol.schemas import message_class, schema_of
 
 
@@ -34,7 +34,7 @@ def test_the_bytes_of_every_vector_become_its_json() -> None:
         assert to_json(message, vector.version) == expected, vector
 
 
-def as_kafka_writes(schema: Struct, value: dict[str, Any], version: int) -> dict[str, Any]:
+def as_kafka_writes(schema: StructSchema, value: dict[str, Any], version: int) -> dict[str, Any]:
     """Leave out tagged fields at their default: some vectors name them, the wire cannot."""
     defaults = to_default_json(schema, version)
     out = {}
@@ -53,7 +53,7 @@ def as_kafka_writes(schema: Struct, value: dict[str, Any], version: int) -> dict
     return out
 
 
-def to_default_json(schema: Struct, version: int) -> dict[str, Any]:
+def to_default_json(schema: StructSchema, version: int) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for item in schema.fields:
         if version not in item.versions:

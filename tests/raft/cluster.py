@@ -40,7 +40,7 @@ from ottla.protocol.message import Message, Request, Response, from_bytes, respo
 from ottla.raft.channel import Destination
 from ottla.raft.driver import RaftDriver
 from ottla.raft.lanes import SNAPSHOT_LANE
-from ottla.raft.replies import Asker
+from ottla.raft.responses import Asker
 from ottla.raft.service import RaftService
 from ottla.raft.settings import RaftSettings
 from ottla.raft.snapshots import BOOTSTRAP_SNAPSHOT, SnapshotId, SnapshotRetention, SnapshotStore

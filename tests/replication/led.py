@@ -12,7 +12,7 @@ from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.replication.isr import ProposedIsr
 from ottla.replication.partition import Partition
-from ottla.replication.surroundings import Surroundings
+from ottla.replication.surroundings import PartitionSurroundings
 from ottla.replication.waiting import WaitingRequests
 from ottla.simulation.scheduler import SimulatedScheduler
 from ottla.storage.log import Log
@@ -53,7 +53,7 @@ class Led:
         self.brokers = {broker_id: Registered(100 + broker_id) for broker_id in (1, 2, 3, 4)}
         self.proposed: list[ProposedIsr] = []
         self.queue = WaitingRequests(SimulatedScheduler(Chance(1)))
-        surroundings = self.surroundings = Surroundings()
+        surroundings = self.surroundings = PartitionSurroundings()
         surroundings.monotonic = lambda: self.now
         surroundings.registration = self.brokers.get
         surroundings.broker_epoch = lambda: self.brokers[1].epoch

@@ -13,7 +13,7 @@ from ottla.protocol.generated.fetch import FetchRequest
 from ottla.records.rules import AppendOrigin
 from ottla.replication.fetching import Fetcher
 from ottla.replication.partition import Partition
-from ottla.replication.surroundings import Surroundings
+from ottla.replication.surroundings import PartitionSurroundings
 from ottla.storage.log import Log
 
 HOLD = SETTINGS.wait_max_ms / 1000
@@ -23,7 +23,7 @@ class Disk:
     """Flushes that end when the test says so."""
 
     def __init__(self) -> None:
-        self.surroundings = Surroundings()
+        self.surroundings = PartitionSurroundings()
         self.surroundings.flush = self._flush
         self.asked: list[tuple[Log, Promise[None]]] = []
 

@@ -8,7 +8,7 @@ from tools.protocolgen.encoding import write_encoders
 from tools.protocolgen.layout import Layout, lay_out
 from tools.protocolgen.source import Source
 
-from ottla.protocol.schema_reader import Field, Message, Schema, Struct
+from ottla.protocol.schema_reader import Field, MessageSchema, Schema, StructSchema
 
 RESERVED = {
     "ClassVar",
@@ -74,7 +74,7 @@ def _bases(schema: Schema) -> dict[str, str]:
     return bases
 
 
-def _response_base(root: Struct) -> str:
+def _response_base(root: StructSchema) -> str:
     fields = {item.name for item in root.fields}
     if "error_code" not in fields:
         return "Response"
@@ -94,7 +94,7 @@ def _class_names(schema: Schema) -> dict[str, dict[str, str]]:
 
 
 def _write_class(
-    source: Source, message: Message, struct: Struct, names: dict[str, str], base: str
+    source: Source, message: MessageSchema, struct: StructSchema, names: dict[str, str], base: str
 ) -> None:
     layout = lay_out(struct, message.flexible, names)
     is_message = struct is message.root
@@ -122,7 +122,7 @@ def _write_class(
         write_encoders(source, layout, single=single, array=array)
 
 
-def _uses(message: Message, struct: Struct) -> set[bool]:
+def _uses(message: MessageSchema, struct: StructSchema) -> set[bool]:
     """Whether the fields that bring this struct are arrays of it."""
     fields = [item for s in [message.root, *message.structs] for item in s.fields]
     return {item.array for item in fields if item.struct is struct}

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from tools.protocolgen.source import Source
 
-from ottla.protocol.schema_reader import FIXED_SIZES, Field, Struct, Versions
+from ottla.protocol.schema_reader import FIXED_SIZES, Field, StructSchema, Versions
 
 S = TypeVar("S")
 
@@ -54,7 +54,7 @@ class Shape:
 class Layout:
     """A struct as the generator sees it: untagged steps in order, tagged fields apart."""
 
-    struct: Struct
+    struct: StructSchema
     flexible: Versions
     class_names: dict[str, str]
     steps: list[Run | Field]
@@ -74,7 +74,7 @@ class Layout:
         return Shape(version in self.flexible and not item.inflexible, item.null_in(version))
 
 
-def lay_out(struct: Struct, flexible: Versions, class_names: dict[str, str]) -> Layout:
+def lay_out(struct: StructSchema, flexible: Versions, class_names: dict[str, str]) -> Layout:
     steps: list[Run | Field] = []
     for item in struct.fields:
         if item.tag is not None:
@@ -165,7 +165,7 @@ def _item_size(item: Field, flexible: Versions, version: int) -> int:
     return 1 if version in flexible else 2
 
 
-def _struct_size(struct: Struct, flexible: Versions, version: int) -> int:
+def _struct_size(struct: StructSchema, flexible: Versions, version: int) -> int:
     size = 1 if version in flexible else 0
     for item in struct.fields:
         if version in item.versions and item.tag is None:

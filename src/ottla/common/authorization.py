@@ -4,7 +4,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple, Protocol
 
 
-class Operation(IntEnum):
+class AclOperation(IntEnum):
     """What is done with a resource; also a bit of the operations that an answer allows."""
 
     READ = 3
@@ -64,10 +64,12 @@ class Client(Protocol):
 
 class Authorizer(Protocol):
     def allows(
-        self, client: Client, operation: Operation, resource_type: ResourceType, name: str
+        self, client: Client, operation: AclOperation, resource_type: ResourceType, name: str
     ) -> bool: ...
 
-    def allows_any(self, client: Client, operation: Operation, resource_type: ResourceType) -> bool:
+    def allows_any(
+        self, client: Client, operation: AclOperation, resource_type: ResourceType
+    ) -> bool:
         """Whether there is a resource of the type with which the client may do this."""
         ...
 
@@ -76,11 +78,11 @@ class EverythingAllowed:
     """The authorizer of a cluster that has none."""
 
     def allows(
-        self, _client: Client, _operation: Operation, _resource_type: ResourceType, _name: str
+        self, _client: Client, _operation: AclOperation, _resource_type: ResourceType, _name: str
     ) -> bool:
         return True
 
     def allows_any(
-        self, _client: Client, _operation: Operation, _resource_type: ResourceType
+        self, _client: Client, _operation: AclOperation, _resource_type: ResourceType
     ) -> bool:
         return True

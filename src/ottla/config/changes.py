@@ -31,7 +31,7 @@ class Resource(IntEnum):
     GROUP = 32
 
 
-class Operation(IntEnum):
+class ConfigOperation(IntEnum):
     SET = 0
     DELETE = 1
     APPEND = 2
@@ -42,7 +42,7 @@ class Change(NamedTuple):
     """One change of one setting."""
 
     name: str
-    operation: Operation
+    operation: ConfigOperation
     value: str | None
 
 
@@ -60,17 +60,17 @@ def apply_changes(
     missing = [
         change.name
         for change in changes
-        if change.value is None and change.operation is not Operation.DELETE
+        if change.value is None and change.operation is not ConfigOperation.DELETE
     ]
     if missing:
         raise InvalidRequest(f"Null value not supported for : {', '.join(missing)}")
     for change in changes:
         match change.operation:
-            case Operation.SET:
+            case ConfigOperation.SET:
                 changed[change.name] = change.value
-            case Operation.DELETE:
+            case ConfigOperation.DELETE:
                 changed[change.name] = _DELETED
-            case Operation.APPEND | Operation.SUBTRACT:
+            case ConfigOperation.APPEND | ConfigOperation.SUBTRACT:
                 changed[change.name] = _changed_list(resource, current.get(change.name), change)
     return changed
 
@@ -82,7 +82,7 @@ def _changed_list(resource: Resource, current: str | None, change: Change) -> st
     before = (text_of(key.default_value) or "") if current is None else current
     items = [item for item in before.split(",") if item]
     for item in _split(change.value or ""):
-        if change.operation is Operation.APPEND:
+        if change.operation is ConfigOperation.APPEND:
             if item not in items:
                 items.append(item)
         elif item in items:

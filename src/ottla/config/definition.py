@@ -19,7 +19,7 @@ from enum import Enum
 from typing import Any, ClassVar, Final, Generic, NoReturn, Self, TypeVar, overload
 
 from ottla.common.errors import InvalidConfig
-from ottla.config.kinds import Hidden, Kind, Value, parse
+from ottla.config.kinds import HiddenValue, Kind, Value, parse
 from ottla.config.validators import Check
 
 T = TypeVar("T")
@@ -146,7 +146,7 @@ class Class(Key[str | None]):
     kind = Kind.CLASS
 
 
-class Password(Key[Hidden | None]):
+class Password(Key[HiddenValue | None]):
     kind = Kind.PASSWORD
 
 

@@ -25,7 +25,7 @@ class Kind(IntEnum):
     PASSWORD = 9
 
 
-class Hidden:
+class HiddenValue:
     """A password: it can be asked for its value, but never shows it by accident."""
 
     __slots__ = ("value",)
@@ -34,7 +34,7 @@ class Hidden:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Hidden) and other.value == self.value
+        return isinstance(other, HiddenValue) and other.value == self.value
 
     def __hash__(self) -> int:
         return hash(self.value)
@@ -43,7 +43,7 @@ class Hidden:
         return "[hidden]"
 
 
-Value = bool | int | float | str | tuple[str, ...] | Hidden | None
+Value = bool | int | float | str | tuple[str, ...] | HiddenValue | None
 
 _BITS: Final = {Kind.INT: 31, Kind.SHORT: 15, Kind.LONG: 63}
 _INTEGER: Final = re.compile(r"[+-]?\d+", re.ASCII)
@@ -77,7 +77,7 @@ def parse(kind: Kind, name: str, text: str) -> Value:
         case Kind.LIST:
             return tuple(_SEPARATOR.split(text)) if text else ()
         case Kind.PASSWORD:
-            return Hidden(text)
+            return HiddenValue(text)
 
 
 def _parse_boolean(name: str, text: str) -> bool:

@@ -20,7 +20,7 @@ from ottla.common.errors import (
 from ottla.config.broker import BrokerConfig
 from ottla.config.changes import (
     Change,
-    Operation,
+    ConfigOperation,
     Resource,
     apply_changes,
     check_broker_settings,
@@ -120,7 +120,9 @@ class ConfigsManager:
                 resource = _resource(wanted.resource_type)
                 if resource is Resource.BROKER_LOGGER:
                     raise InvalidRequest(f"Unknown resource type {wanted.resource_type}")
-                changes = [Change(each.name, Operation.SET, each.value) for each in wanted.configs]
+                changes = [
+                    Change(each.name, ConfigOperation.SET, each.value) for each in wanted.configs
+                ]
                 current = self._state.image.configs_of(resource, wanted.resource_name)
                 changed: dict[str, str | None] = dict.fromkeys(current)
                 changed |= apply_changes(resource, {}, changes)
@@ -235,9 +237,9 @@ def _resource(number: int) -> Resource:
         raise InvalidRequest(f"Unknown resource type {number}") from None
 
 
-def _operation(number: int) -> Operation:
+def _operation(number: int) -> ConfigOperation:
     try:
-        return Operation(number)
+        return ConfigOperation(number)
     except ValueError:
         raise ApiError from None
 

@@ -111,7 +111,7 @@ class TransactionVerifier(Protocol):
         ...
 
 
-class Surroundings(NamedTuple):
+class RuntimeSurroundings(NamedTuple):
     """Everything that a runtime is given, and its bounds."""
 
     writer: PartitionWriter

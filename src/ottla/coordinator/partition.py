@@ -38,7 +38,7 @@ from ottla.common.mistakes import call_all
 from ottla.common.promise import Promise
 from ottla.common.topic_partition import TopicPartition
 from ottla.coordinator.loading import replay
-from ottla.coordinator.outside import EndTransactionMarker, Producer, Surroundings
+from ottla.coordinator.outside import EndTransactionMarker, Producer, RuntimeSurroundings
 from ottla.coordinator.shard import NO_PRODUCER_ID, Outcome, RecordFormat, Shard, Stored
 from ottla.coordinator.timeline import Timeline
 from ottla.coordinator.timers import Changes, Timers, merge
@@ -64,7 +64,7 @@ _SLACK_SECONDS: Final = 0.001
 """Answers whose time is up so soon fail together."""
 
 
-class PartitionState(Enum):
+class CoordinatorState(Enum):
     LOADING = auto()
     ACTIVE = auto()
     FAILED = auto()
@@ -122,7 +122,7 @@ class CoordinatorPartition(Generic[S]):
         self,
         topic_partition: TopicPartition,
         leader_epoch: int,
-        surroundings: Surroundings,
+        surroundings: RuntimeSurroundings,
         make_shard: ShardFactory[S],
         record_format: RecordFormat[Any],
         on_load: "Callable[[CoordinatorPartition[S]], None]",
@@ -137,7 +137,7 @@ class CoordinatorPartition(Generic[S]):
         self._start_over()
 
     def _start_over(self) -> None:
-        self.state = PartitionState.LOADING
+        self.state = CoordinatorState.LOADING
         self._timeline = Timeline()
         self._timers: Timers[Action] = Timers(self._outside.scheduler, self._run_timer)
         self.shard: S = self._make_shard(self._timeline, self._timers)
@@ -163,7 +163,7 @@ class CoordinatorPartition(Generic[S]):
         self._load_slice(self.shard)
 
     def _load_slice(self, shard: S) -> None:
-        if self.shard is not shard or self.state is not PartitionState.LOADING:
+        if self.shard is not shard or self.state is not CoordinatorState.LOADING:
             return
         reader, topic_partition = self._outside.reader, self.topic_partition
         try:
@@ -186,7 +186,7 @@ class CoordinatorPartition(Generic[S]):
             else:
                 self._next_offset = stop
         except (CorruptMessage, NotLeaderOrFollower, ProtocolViolation) as error:
-            self.state = PartitionState.FAILED
+            self.state = CoordinatorState.FAILED
             self.load_error = error
             self._on_load(self)
             return
@@ -202,7 +202,7 @@ class CoordinatorPartition(Generic[S]):
             self._loaded()
 
     def _loaded(self) -> None:
-        self.state = PartitionState.ACTIVE
+        self.state = CoordinatorState.ACTIVE
         self.load_error = None
         self._on_load(self)
         if self._tail_end is None:
@@ -215,7 +215,7 @@ class CoordinatorPartition(Generic[S]):
         self.shard.loaded(self._outside.scheduler.wall_ms())
 
     def _await_tail(self, shard: S) -> None:
-        if self.shard is not shard or self.state is not PartitionState.ACTIVE:
+        if self.shard is not shard or self.state is not CoordinatorState.ACTIVE:
             return
         if self._tail_end is None:
             return  # a later write is committed, and so is the tail
@@ -230,13 +230,13 @@ class CoordinatorPartition(Generic[S]):
 
     def close(self) -> None:
         """Stop: waiting requests are told that the coordinator is elsewhere."""
-        state, self.state = self.state, PartitionState.CLOSED
-        if state is PartitionState.ACTIVE:
+        state, self.state = self.state, CoordinatorState.CLOSED
+        if state is CoordinatorState.ACTIVE:
             self._unload(NotCoordinator())
 
     def _reload(self, error: ApiError) -> None:
         """Begin again from the log, of which we do not know any more what it holds."""
-        self.state = PartitionState.LOADING  # one told of the error may ask again at once
+        self.state = CoordinatorState.LOADING  # one told of the error may ask again at once
         try:
             self._unload(error)
         finally:
@@ -263,9 +263,9 @@ class CoordinatorPartition(Generic[S]):
     # Operations
 
     def check_active(self) -> None:
-        if self.state is PartitionState.LOADING:
+        if self.state is CoordinatorState.LOADING:
             raise CoordinatorLoadInProgress
-        if self.state is not PartitionState.ACTIVE:
+        if self.state is not CoordinatorState.ACTIVE:
             raise NotCoordinator
 
     def write(self, operation: Operation[S, T]) -> Promise[T]:
@@ -334,7 +334,7 @@ class CoordinatorPartition(Generic[S]):
             self.check_active()
         self._open.producer = producer
         promise = self.write(operation)
-        if self.state is PartitionState.ACTIVE:
+        if self.state is CoordinatorState.ACTIVE:
             if self._open.builder.count:
                 self._flush()
             else:
@@ -412,7 +412,7 @@ class CoordinatorPartition(Generic[S]):
     def _turn_is_over(self, shard: S) -> None:
         if self.shard is shard:
             self._flush_due = False
-            if self.state is PartitionState.ACTIVE and self._open.builder.count:
+            if self.state is CoordinatorState.ACTIVE and self._open.builder.count:
                 self._flush()
 
     def _flush(self) -> None:

@@ -22,11 +22,11 @@ from ottla.common.errors import (
 )
 from ottla.common.promise import Promise, failed
 from ottla.common.topic_partition import TopicPartition
-from ottla.coordinator.outside import EndTransactionMarker, Producer, Surroundings
+from ottla.coordinator.outside import EndTransactionMarker, Producer, RuntimeSurroundings
 from ottla.coordinator.partition import (
     CoordinatorPartition,
+    CoordinatorState,
     Operation,
-    PartitionState,
     ShardFactory,
 )
 from ottla.coordinator.shard import RecordFormat, Shard
@@ -42,7 +42,7 @@ class CoordinatorRuntime(Generic[S]):
     def __init__(
         self,
         topic: str,
-        surroundings: Surroundings,
+        surroundings: RuntimeSurroundings,
         make_shard: ShardFactory[S],
         record_format: RecordFormat[Any],
     ) -> None:
@@ -64,7 +64,7 @@ class CoordinatorRuntime(Generic[S]):
         if current is not None:
             if leader_epoch <= current.leader_epoch:
                 return
-            if current.state is not PartitionState.FAILED:
+            if current.state is not CoordinatorState.FAILED:
                 # Also when another has led in between: we have not followed it, so the log is what
                 # it was, and so is all that we know by it.
                 current.leader_epoch = leader_epoch
@@ -126,9 +126,9 @@ class CoordinatorRuntime(Generic[S]):
         }
         if partition.load_error is not None:
             fields["reason"] = type(partition.load_error).__name__
-        if partition.state is PartitionState.FAILED:
+        if partition.state is CoordinatorState.FAILED:
             log.error("coordinator not loaded: its log cannot be read", **fields)
-        elif partition.state is PartitionState.LOADING:
+        elif partition.state is CoordinatorState.LOADING:
             log.warning("coordinator not loaded yet: its log cannot be read now", **fields)
         else:
             seconds = self._surroundings.scheduler.monotonic() - partition.load_began
@@ -139,7 +139,7 @@ class CoordinatorRuntime(Generic[S]):
         if not self._is_electing:
             self.tell()
 
-    def state(self, partition: int) -> PartitionState | None:
+    def state(self, partition: int) -> CoordinatorState | None:
         current = self._partitions.get(partition)
         return None if current is None else current.state
 

@@ -8,7 +8,7 @@ TRANSACTION_ABORTABLE. Clients of version 2 of transactions do not send it (KIP-
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError
 from ottla.common.topic_partition import TopicPartition
 from ottla.coordinator.group.service import GROUP_METADATA_TOPIC
@@ -49,7 +49,7 @@ HANDLER: Final = Handler(
     handle,
     refuse=by_code(AddOffsetsToTxnResponse),
     needs=[
-        Whole(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id),
-        Whole(Operation.READ, ResourceType.GROUP, group_id),
+        Whole(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id),
+        Whole(AclOperation.READ, ResourceType.GROUP, group_id),
     ],
 )

@@ -10,7 +10,7 @@ for brokers: several transactions, which may be verified only (KIP-890); v5 TRAN
 from collections.abc import Iterable
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.common.promise import run
 from ottla.common.topic_partition import TopicPartition
@@ -116,12 +116,12 @@ HANDLER: Final = Handler(
     refuse=refuse,
     needs=[
         Whole(
-            Operation.WRITE,
+            AclOperation.WRITE,
             ResourceType.TRANSACTIONAL_ID,
             lambda request: (request.v3_and_below_transactional_id,),
             until=SEVERAL_SINCE - 1,
         ),
-        ByHandler(Operation.WRITE, ResourceType.TOPIC, Effect.EACH, until=SEVERAL_SINCE - 1),
-        Whole(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, since=SEVERAL_SINCE),
+        ByHandler(AclOperation.WRITE, ResourceType.TOPIC, Effect.EACH, until=SEVERAL_SINCE - 1),
+        Whole(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, since=SEVERAL_SINCE),
     ],
 )

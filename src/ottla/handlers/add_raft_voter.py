@@ -5,7 +5,7 @@ v1 may be answered as soon as the record is written, for a node that asks on its
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.handlers.contract import Handler, by_code
 from ottla.handlers.needs import Whole
@@ -22,5 +22,5 @@ HANDLER: Final = Handler(
     AddRaftVoterRequest,
     handle,
     refuse=by_code(AddRaftVoterResponse),
-    needs=[Whole(Operation.ALTER, ResourceType.CLUSTER)],
+    needs=[Whole(AclOperation.ALTER, ResourceType.CLUSTER)],
 )

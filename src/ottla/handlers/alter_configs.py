@@ -10,7 +10,7 @@ from typing import Final
 
 from ottla.common import authorization as acl
 from ottla.common.errors import ApiError, ErrorCode
-from ottla.config.changes import Operation, Resource
+from ottla.config.changes import ConfigOperation, Resource
 from ottla.handlers.config_changes import (
     check_broker_replacement,
     check_forwarded,
@@ -54,7 +54,7 @@ async def handle(
 
 
 def _check(resource: AlterConfigsResource, context: RequestContext, services: NodeServices) -> bool:
-    settings = [(config.name, Operation.SET, config.value) for config in resource.configs]
+    settings = [(config.name, ConfigOperation.SET, config.value) for config in resource.configs]
     check_names_and_values(settings)
     check_forwarded(resource.resource_type)
     if resource.resource_type == Resource.BROKER and not context.of_controller:
@@ -94,7 +94,7 @@ HANDLER: Final = Handler(
     handle,
     refuse=refuse,
     needs=each_of_its_kind(
-        acl.Operation.ALTER_CONFIGS,
+        acl.AclOperation.ALTER_CONFIGS,
         lambda request: request.resources,
         lambda response: response.responses,
     ),

@@ -5,7 +5,7 @@ v1 lets the caller forbid that the number of replicas changes by it (KIP-860).
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError
 from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.handlers.contract import Handler, client_timeout_ms
@@ -62,6 +62,6 @@ HANDLER: Final = Handler(
     AlterPartitionReassignmentsRequest,
     handle,
     refuse=refuse,
-    needs=[Whole(Operation.ALTER, ResourceType.CLUSTER)],
+    needs=[Whole(AclOperation.ALTER, ResourceType.CLUSTER)],
     timeout_ms=client_timeout_ms,
 )

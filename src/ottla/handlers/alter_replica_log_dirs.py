@@ -8,7 +8,7 @@ v1 is the first that is served; v2 is flexible.
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import (
     ApiError,
     ErrorCode,
@@ -98,5 +98,5 @@ HANDLER: Final = Handler(
     AlterReplicaLogDirsRequest,
     handle,
     refuse=refuse,
-    needs=[Whole(Operation.ALTER, ResourceType.CLUSTER)],
+    needs=[Whole(AclOperation.ALTER, ResourceType.CLUSTER)],
 )

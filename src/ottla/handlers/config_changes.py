@@ -12,7 +12,7 @@ from typing import Final, Protocol, TypeVar
 from ottla.common.errors import ApiError, InvalidRequest
 from ottla.config.changes import (
     Change,
-    Operation,
+    ConfigOperation,
     Resource,
     apply_changes,
     check_broker_name,
@@ -67,7 +67,7 @@ def check_names_and_values(changes: Iterable[tuple[str, int, str | None]]) -> No
     missing = [
         name
         for name, operation, value in changes
-        if value is None and operation != Operation.DELETE
+        if value is None and operation != ConfigOperation.DELETE
     ]
     if missing:
         raise InvalidRequest(f"Null value not supported for : {', '.join(missing)}")
@@ -85,9 +85,9 @@ def check_broker_change(
     check_broker_name(name, services.node_id)
     known = []
     for setting, operation, value in changes:
-        if operation not in tuple(Operation):
+        if operation not in tuple(ConfigOperation):
             raise InvalidRequest(f"Unknown operations type {operation}")
-        known.append(Change(setting, Operation(operation), value))
+        known.append(Change(setting, ConfigOperation(operation), value))
     current = services.metadata.image.configs_of(Resource.BROKER, name)
     changed = apply_changes(Resource.BROKER, current, known)
     check_broker_replacement(services, name, merged(current, changed))

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final, Protocol, TypeVar
 
-from ottla.common.authorization import CLUSTER_NAME, Operation, ResourceType
+from ottla.common.authorization import CLUSTER_NAME, AclOperation, ResourceType
 from ottla.config.changes import Resource
 from ottla.handlers.needs import Each, Need
 from ottla.metadata.image import MetadataImage
@@ -29,7 +29,7 @@ J = TypeVar("J")
 
 
 def each_of_its_kind(
-    operation: Operation, items: Callable[[Q], list[I]], answers: Callable[[R], list[J]]
+    operation: AclOperation, items: Callable[[Q], list[I]], answers: Callable[[R], list[J]]
 ) -> list[Need[Q, R]]:
     """``operation`` is needed on each resource that the request names."""
     return [

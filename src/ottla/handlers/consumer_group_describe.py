@@ -6,7 +6,7 @@ In v0 nothing says so.
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.handlers.context import RequestContext, Services
 from ottla.handlers.contract import Handler
@@ -47,12 +47,12 @@ HANDLER: Final = Handler(
     refuse=refuse,
     needs=[
         Each(
-            Operation.DESCRIBE,
+            AclOperation.DESCRIBE,
             ResourceType.GROUP,
             lambda request: request.group_ids,
             itself,
             lambda response: response.groups,
         ),
-        ByHandler(Operation.DESCRIBE, ResourceType.TOPIC, Effect.EACH),
+        ByHandler(AclOperation.DESCRIBE, ResourceType.TOPIC, Effect.EACH),
     ],
 )

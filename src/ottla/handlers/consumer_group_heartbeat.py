@@ -9,7 +9,7 @@ member that has none is given one.
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.coordinator.group.group import Caller
 from ottla.handlers.context import RequestContext, Services
 from ottla.handlers.contract import Handler, by_code
@@ -32,9 +32,9 @@ HANDLER: Final = Handler(
     handle,
     refuse=by_code(ConsumerGroupHeartbeatResponse),
     needs=[
-        Whole(Operation.READ, ResourceType.GROUP, group_id),
+        Whole(AclOperation.READ, ResourceType.GROUP, group_id),
         Whole(
-            Operation.DESCRIBE,
+            AclOperation.DESCRIBE,
             ResourceType.TOPIC,
             lambda request: request.subscribed_topic_names or (),
         ),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ottla.controller.driver import ControllerDriver
     from ottla.coordinator.group.service import GroupService
     from ottla.coordinator.transaction.markers import MarkerSender
-    from ottla.coordinator.transaction.service import TransactionService
+    from ottla.coordinator.transaction.service import ProducerIds, TransactionService
     from ottla.coordinator.transaction.verification import TransactionVerification
     from ottla.raft.driver import RaftDriver
     from ottla.replication.log_moves import LogMoves
@@ -104,12 +104,6 @@ class AutoTopics(Protocol):
 
     def ensure_internal(self, name: str) -> Promise[int]:
         """See that an internal topic exists; answers an error code, NONE when it is there."""
-        ...
-
-
-class ProducerIds(Protocol):
-    def next(self) -> Promise[int]:
-        """Return a producer id that nobody else has, from this broker's block."""
         ...
 
 
@@ -233,7 +227,7 @@ class Services(NodeServices):
         verification: "TransactionVerification",
         markers: "MarkerSender",
         auto_topics: AutoTopics,
-        producer_ids: ProducerIds,
+        producer_ids: "ProducerIds",
         scheduler: Scheduler,
         authorizer: Authorizer,
         mistakes: Mistakes,

@@ -5,7 +5,7 @@ v1 as v0; v2 flexible; v3 THROTTLING_QUOTA_EXCEEDED (KIP-599).
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError
 from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.handlers.contract import Handler, Quota, client_timeout_ms
@@ -48,7 +48,7 @@ HANDLER: Final = Handler(
     refuse=refuse,
     needs=[
         Each(
-            Operation.ALTER,
+            AclOperation.ALTER,
             ResourceType.TOPIC,
             lambda request: request.topics,
             its_name,

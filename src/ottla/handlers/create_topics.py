@@ -10,7 +10,7 @@ the default number of partitions and replicas (KIP-464); v5 flexible, the settin
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.handlers.contract import Handler, Quota, client_timeout_ms
@@ -41,7 +41,7 @@ async def handle(
 
 
 def _may_describe(name: str, context: RequestContext, services: ControllerServices) -> bool:
-    return services.authorizer.allows(context, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name)
+    return services.authorizer.allows(context, AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name)
 
 
 def refuse(request: CreateTopicsRequest, error: ApiError, _version: int) -> CreateTopicsResponse:
@@ -62,14 +62,14 @@ HANDLER: Final = Handler(
     refuse=refuse,
     needs=[
         Each(
-            Operation.CREATE,
+            AclOperation.CREATE,
             ResourceType.TOPIC,
             lambda request: request.topics,
             its_name,
             lambda response: response.topics,
-            otherwise=((Operation.CREATE, ResourceType.CLUSTER),),
+            otherwise=((AclOperation.CREATE, ResourceType.CLUSTER),),
         ),
-        ByHandler(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, Effect.HIDDEN),
+        ByHandler(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, Effect.HIDDEN),
     ],
     quota=Quota.CONTROLLER_MUTATION,
     timeout_ms=client_timeout_ms,

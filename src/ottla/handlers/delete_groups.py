@@ -5,7 +5,7 @@ v1 is as v0; v2 is flexible.
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError
 from ottla.handlers.context import RequestContext, Services
 from ottla.handlers.contract import Handler
@@ -38,7 +38,7 @@ HANDLER: Final = Handler(
     refuse=refuse,
     needs=[
         Each(
-            Operation.DELETE,
+            AclOperation.DELETE,
             ResourceType.GROUP,
             lambda request: request.groups_names,
             itself,

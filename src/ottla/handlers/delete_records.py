@@ -10,7 +10,7 @@ v1 as v0; v2 is flexible.
 from functools import partial
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.environment import Scheduler
 from ottla.common.errors import ApiError, OffsetOutOfRange, PolicyViolation
 from ottla.common.promise import Promise
@@ -114,7 +114,7 @@ HANDLER: Final = Handler(
     refuse=refuse,
     needs=[
         Each(
-            Operation.DELETE,
+            AclOperation.DELETE,
             ResourceType.TOPIC,
             lambda request: request.topics,
             its_name,

@@ -7,7 +7,7 @@ by id (KIP-516).
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError, InvalidRequest, TopicDeletionDisabled
 from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.handlers.contract import Handler, Quota, client_timeout_ms
@@ -60,24 +60,24 @@ HANDLER: Final = Handler(
     refuse=refuse,
     needs=[
         Each(
-            Operation.DELETE,
+            AclOperation.DELETE,
             ResourceType.TOPIC,
             lambda request: request.topic_names,
             itself,
             lambda response: response.responses,
-            otherwise=((Operation.DELETE, ResourceType.CLUSTER),),
+            otherwise=((AclOperation.DELETE, ResourceType.CLUSTER),),
             until=_BY_ID - 1,
         ),
         Each(
-            Operation.DELETE,
+            AclOperation.DELETE,
             ResourceType.TOPIC,
             lambda request: request.topics,
             its_name_or_id,
             lambda response: response.responses,
-            otherwise=((Operation.DELETE, ResourceType.CLUSTER),),
+            otherwise=((AclOperation.DELETE, ResourceType.CLUSTER),),
             since=_BY_ID,
         ),
-        ByHandler(Operation.DESCRIBE, ResourceType.TOPIC, Effect.HIDDEN, since=_BY_ID),
+        ByHandler(AclOperation.DESCRIBE, ResourceType.TOPIC, Effect.HIDDEN, since=_BY_ID),
     ],
     quota=Quota.CONTROLLER_MUTATION,
     timeout_ms=client_timeout_ms,

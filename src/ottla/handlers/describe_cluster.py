@@ -10,7 +10,7 @@ brokers on request (KIP-1073).
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import MismatchedEndpointType, UnsupportedEndpointType
 from ottla.handlers.authorized_operations import NOT_ASKED, ON_CLUSTER
 from ottla.handlers.context import NodeServices, RequestContext
@@ -84,7 +84,7 @@ HANDLER: Final = Handler(
     handle,
     refuse=by_code(DescribeClusterResponse),
     needs=[
-        Whole(Operation.ALTER, ResourceType.CLUSTER, at_controller=True),
-        ByHandler(Operation.DESCRIBE, ResourceType.CLUSTER, Effect.HIDDEN),
+        Whole(AclOperation.ALTER, ResourceType.CLUSTER, at_controller=True),
+        ByHandler(AclOperation.DESCRIBE, ResourceType.CLUSTER, Effect.HIDDEN),
     ],
 )

@@ -246,7 +246,7 @@ HANDLER: Final = Handler(
     handle,
     refuse=refuse,
     needs=each_of_its_kind(
-        acl.Operation.DESCRIBE_CONFIGS,
+        acl.AclOperation.DESCRIBE_CONFIGS,
         lambda request: request.resources,
         lambda response: response.results,
     ),

@@ -7,7 +7,7 @@ v1.
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.handlers.authorized_operations import bits
 from ottla.handlers.context import RequestContext, Services
@@ -20,11 +20,11 @@ from ottla.protocol.generated.describe_groups import (
 )
 
 ON_GROUP: Final = bits(
-    Operation.READ,
-    Operation.DELETE,
-    Operation.DESCRIBE,
-    Operation.DESCRIBE_CONFIGS,
-    Operation.ALTER_CONFIGS,
+    AclOperation.READ,
+    AclOperation.DELETE,
+    AclOperation.DESCRIBE,
+    AclOperation.DESCRIBE_CONFIGS,
+    AclOperation.ALTER_CONFIGS,
 )
 
 
@@ -55,7 +55,7 @@ HANDLER: Final = Handler(
     refuse=refuse,
     needs=[
         Each(
-            Operation.DESCRIBE,
+            AclOperation.DESCRIBE,
             ResourceType.GROUP,
             lambda request: request.groups,
             itself,

@@ -10,7 +10,7 @@ v1 is the first that is served; v2 flexible; v3 an error for all; v4 the sizes o
 from collections.abc import Iterable
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ErrorCode
 from ottla.common.topic_partition import TopicPartition
 from ottla.handlers.context import RequestContext, Services
@@ -100,5 +100,5 @@ HANDLER: Final = Handler(
     DescribeLogDirsRequest,
     handle,
     refuse=by_code(DescribeLogDirsResponse),
-    needs=[Whole(Operation.DESCRIBE, ResourceType.CLUSTER)],
+    needs=[Whole(AclOperation.DESCRIBE, ResourceType.CLUSTER)],
 )

@@ -5,7 +5,7 @@ v0 is the only version.
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError, UnknownTopicOrPartition
 from ottla.controller.topic_names import check_topic_name
 from ottla.handlers.context import RequestContext, Services
@@ -91,7 +91,7 @@ HANDLER: Final = Handler(
     refuse=refuse,
     needs=[
         Each(
-            Operation.READ,
+            AclOperation.READ,
             ResourceType.TOPIC,
             lambda request: request.topics,
             its_name,

@@ -6,7 +6,7 @@ the voters' addresses (KIP-853).
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.identifiers import ZERO_UUID
 from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.handlers.contract import Handler, by_code
@@ -36,5 +36,5 @@ HANDLER: Final = Handler(
     DescribeQuorumRequest,
     handle,
     refuse=by_code(DescribeQuorumResponse),
-    needs=[Whole(Operation.DESCRIBE, ResourceType.CLUSTER)],
+    needs=[Whole(AclOperation.DESCRIBE, ResourceType.CLUSTER)],
 )

@@ -8,7 +8,7 @@ v0 is the only version.
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError, InvalidRequest
 from ottla.handlers.authorized_operations import ON_TOPIC
 from ottla.handlers.context import RequestContext, Services
@@ -133,14 +133,14 @@ HANDLER: Final = Handler(
     refuse=refuse,
     needs=[
         Each(
-            Operation.DESCRIBE,
+            AclOperation.DESCRIBE,
             ResourceType.TOPIC,
             lambda request: request.topics,
             its_name,
             lambda response: response.topics,
         ),
         Hidden(
-            Operation.DESCRIBE,
+            AclOperation.DESCRIBE,
             ResourceType.TOPIC,
             lambda response: [response.topics],
             lambda item: item.name or "",

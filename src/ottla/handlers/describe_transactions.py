@@ -5,7 +5,7 @@ v0 is the only version.
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError
 from ottla.handlers.context import RequestContext, Services
 from ottla.handlers.contract import Handler
@@ -62,14 +62,14 @@ HANDLER: Final = Handler(
     refuse=refuse,
     needs=[
         Each(
-            Operation.DESCRIBE,
+            AclOperation.DESCRIBE,
             ResourceType.TRANSACTIONAL_ID,
             lambda request: request.transactional_ids,
             itself,
             lambda response: response.transaction_states,
         ),
         Hidden(
-            Operation.DESCRIBE,
+            AclOperation.DESCRIBE,
             ResourceType.TOPIC,
             lambda response: [state.topics for state in response.transaction_states],
             lambda item: item.topic,

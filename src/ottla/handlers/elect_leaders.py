@@ -6,7 +6,7 @@ flexible. Without a list of partitions all are meant.
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError
 from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.handlers.contract import Handler, client_timeout_ms
@@ -57,6 +57,6 @@ HANDLER: Final = Handler(
     ElectLeadersRequest,
     handle,
     refuse=refuse,
-    needs=[Whole(Operation.ALTER, ResourceType.CLUSTER)],
+    needs=[Whole(AclOperation.ALTER, ResourceType.CLUSTER)],
     timeout_ms=client_timeout_ms,
 )

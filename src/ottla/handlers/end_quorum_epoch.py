@@ -5,7 +5,7 @@ v1 the successors with their directories, and the leader's addresses (KIP-853).
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.handlers.contract import Handler, Quota, by_code
 from ottla.handlers.needs import Whole
@@ -13,7 +13,7 @@ from ottla.protocol.generated.end_quorum_epoch import (
     EndQuorumEpochRequest,
     EndQuorumEpochResponse,
 )
-from ottla.raft.replies import Asker
+from ottla.raft.responses import Asker
 
 
 async def handle(
@@ -27,6 +27,6 @@ HANDLER: Final = Handler(
     EndQuorumEpochRequest,
     handle,
     refuse=by_code(EndQuorumEpochResponse),
-    needs=[Whole(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)],
+    needs=[Whole(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER)],
     quota=Quota.EXEMPT,
 )

@@ -7,7 +7,7 @@ the epoch to go on with.
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError
 from ottla.coordinator.transaction.ending import EndTransaction
 from ottla.coordinator.transaction.service import error_of
@@ -49,5 +49,5 @@ HANDLER: Final = Handler(
     EndTxnRequest,
     handle,
     refuse=by_code(EndTxnResponse),
-    needs=[Whole(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)],
+    needs=[Whole(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)],
 )

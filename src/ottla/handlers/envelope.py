@@ -11,7 +11,7 @@ There is v0 only.
 from ipaddress import ip_address
 from typing import Final, NamedTuple, TypeVar
 
-from ottla.common.authorization import Client, Operation, Principal, ResourceType
+from ottla.common.authorization import AclOperation, Client, Principal, ResourceType
 from ottla.common.errors import (
     ApiError,
     InvalidRequest,
@@ -159,6 +159,6 @@ HANDLER: Final = Handler(
     EnvelopeRequest,
     handle,
     refuse=by_code(EnvelopeResponse),
-    needs=[Whole(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)],
+    needs=[Whole(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER)],
     quota=Quota.EXEMPT,
 )

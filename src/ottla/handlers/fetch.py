@@ -23,7 +23,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.buffers import Answer
 from ottla.common.errors import (
     ApiError,
@@ -421,8 +421,8 @@ HANDLER: Final = HotHandler(
     FetchRequest,
     answer,
     needs=[
-        ByHandler(Operation.READ, ResourceType.TOPIC, Effect.EACH),
-        ByHandler(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, Effect.EACH),
+        ByHandler(AclOperation.READ, ResourceType.TOPIC, Effect.EACH),
+        ByHandler(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, Effect.EACH),
     ],
     quota=Quota.FETCH,
     listeners=frozenset({BROKER}),

@@ -7,13 +7,13 @@ so that it hears of a commit at once (KIP-1166).
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.handlers.contract import Handler, Quota, by_code
 from ottla.handlers.needs import Whole
 from ottla.protocol.api import CONTROLLER
 from ottla.protocol.generated.fetch import FetchRequest, FetchResponse
-from ottla.raft.replies import Asker
+from ottla.raft.responses import Asker
 
 
 async def handle(
@@ -27,7 +27,7 @@ HANDLER: Final = Handler(
     FetchRequest,
     handle,
     refuse=by_code(FetchResponse),
-    needs=[Whole(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)],
+    needs=[Whole(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER)],
     quota=Quota.EXEMPT,
     listeners=frozenset({CONTROLLER}),
 )

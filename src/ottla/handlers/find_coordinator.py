@@ -11,7 +11,7 @@ error that others return.
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from ottla.common.authorization import CLUSTER_NAME, Operation, ResourceType
+from ottla.common.authorization import CLUSTER_NAME, AclOperation, ResourceType
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.coordinator.partitioner import partition_of
 from ottla.handlers.context import RequestContext, Services
@@ -136,19 +136,19 @@ HANDLER: Final = Handler(
     refuse=refuse,
     needs=[
         Whole(
-            Operation.DESCRIBE,
+            AclOperation.DESCRIBE,
             ResourceType.GROUP,
             lambda request: _key(request, GROUP),
             until=SEVERAL_KEYS_FROM - 1,
         ),
         Whole(
-            Operation.DESCRIBE,
+            AclOperation.DESCRIBE,
             ResourceType.TRANSACTIONAL_ID,
             lambda request: _key(request, TRANSACTION),
             until=SEVERAL_KEYS_FROM - 1,
         ),
         Each(
-            Operation.DESCRIBE,
+            AclOperation.DESCRIBE,
             ResourceType.GROUP,
             lambda request: _keys(request, GROUP),
             itself,
@@ -156,7 +156,7 @@ HANDLER: Final = Handler(
             since=SEVERAL_KEYS_FROM,
         ),
         Each(
-            Operation.DESCRIBE,
+            AclOperation.DESCRIBE,
             ResourceType.TRANSACTIONAL_ID,
             lambda request: _keys(request, TRANSACTION),
             itself,
@@ -164,7 +164,7 @@ HANDLER: Final = Handler(
             since=SEVERAL_KEYS_FROM,
         ),
         Each(
-            Operation.CLUSTER_ACTION,
+            AclOperation.CLUSTER_ACTION,
             ResourceType.CLUSTER,
             lambda request: _keys(request, SHARE),
             lambda _key, _image: CLUSTER_NAME,

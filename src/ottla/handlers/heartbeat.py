@@ -9,7 +9,7 @@ as v1.
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.handlers.context import RequestContext, Services
 from ottla.handlers.contract import Handler, by_code
 from ottla.handlers.needs import Whole, group_id
@@ -26,5 +26,5 @@ HANDLER: Final = Handler(
     HeartbeatRequest,
     handle,
     refuse=by_code(HeartbeatResponse),
-    needs=[Whole(Operation.READ, ResourceType.GROUP, group_id)],
+    needs=[Whole(AclOperation.READ, ResourceType.GROUP, group_id)],
 )

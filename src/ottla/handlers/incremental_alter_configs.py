@@ -105,7 +105,7 @@ HANDLER: Final = Handler(
     handle,
     refuse=refuse,
     needs=each_of_its_kind(
-        acl.Operation.ALTER_CONFIGS,
+        acl.AclOperation.ALTER_CONFIGS,
         lambda request: request.resources,
         lambda response: response.responses,
     ),

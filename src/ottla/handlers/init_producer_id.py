@@ -12,7 +12,7 @@ PRODUCER_FENCED, which older clients know as INVALID_PRODUCER_EPOCH; v5 transact
 from collections.abc import Iterable
 from typing import Final
 
-from ottla.common.authorization import CLUSTER_NAME, Operation, ResourceType
+from ottla.common.authorization import CLUSTER_NAME, AclOperation, ResourceType
 from ottla.common.errors import ApiError, ErrorCode, InvalidRequest
 from ottla.coordinator.transaction.initializing import InitProducerId
 from ottla.coordinator.transaction.metadata import ProducerIdAndEpoch
@@ -75,12 +75,12 @@ HANDLER: Final = Handler(
     handle,
     refuse=refuse,
     needs=[
-        Whole(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, _transactional_id),
+        Whole(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, _transactional_id),
         Whole(
-            Operation.IDEMPOTENT_WRITE,
+            AclOperation.IDEMPOTENT_WRITE,
             ResourceType.CLUSTER,
             _cluster_if_idempotent,
-            otherwise=((Operation.WRITE, ResourceType.TOPIC),),
+            otherwise=((AclOperation.WRITE, ResourceType.TOPIC),),
         ),
     ],
 )

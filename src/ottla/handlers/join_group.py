@@ -10,7 +10,7 @@ people; v9 lets a leader skip the assignment (KIP-814). v3 is as v2.
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.coordinator.group.group import Caller
 from ottla.handlers.context import RequestContext, Services
 from ottla.handlers.contract import Handler, by_code
@@ -37,5 +37,5 @@ HANDLER: Final = Handler(
     JoinGroupRequest,
     handle,
     refuse=by_code(JoinGroupResponse),
-    needs=[Whole(Operation.READ, ResourceType.GROUP, group_id)],
+    needs=[Whole(AclOperation.READ, ResourceType.GROUP, group_id)],
 )

@@ -7,7 +7,7 @@ there is one member, and its error is that of the whole. v2 is as v1.
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ErrorCode, UnknownMemberId
 from ottla.handlers.context import RequestContext, Services
 from ottla.handlers.contract import Handler, by_code
@@ -48,5 +48,5 @@ HANDLER: Final = Handler(
     LeaveGroupRequest,
     handle,
     refuse=by_code(LeaveGroupResponse),
-    needs=[Whole(Operation.READ, ResourceType.GROUP, group_id)],
+    needs=[Whole(AclOperation.READ, ResourceType.GROUP, group_id)],
 )

@@ -7,7 +7,7 @@ takes the kinds that are wanted; none at all is every kind.
 from collections.abc import Iterable
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import UnsupportedVersion
 from ottla.config.changes import Resource
 from ottla.handlers.context import RequestContext, Services
@@ -62,5 +62,5 @@ HANDLER: Final = Handler(
     ListConfigResourcesRequest,
     handle,
     refuse=by_code(ListConfigResourcesResponse),
-    needs=[Whole(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)],
+    needs=[Whole(AclOperation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)],
 )

@@ -6,7 +6,7 @@ v1 adds the throttle time; v3 is flexible; v4 filters by and shows states (KIP-5
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.handlers.context import RequestContext, Services
 from ottla.handlers.contract import Handler, by_code
 from ottla.handlers.needs import Hidden
@@ -26,11 +26,11 @@ HANDLER: Final = Handler(
     refuse=by_code(ListGroupsResponse),
     needs=[
         Hidden(
-            Operation.DESCRIBE,
+            AclOperation.DESCRIBE,
             ResourceType.GROUP,
             lambda response: [response.groups],
             lambda item: item.group_id,
-            otherwise=((Operation.DESCRIBE, ResourceType.CLUSTER),),
+            otherwise=((AclOperation.DESCRIBE, ResourceType.CLUSTER),),
         )
     ],
 )

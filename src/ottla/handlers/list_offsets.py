@@ -24,7 +24,7 @@ v1 is the first that is served; v2 isolation level and throttle time; v3 as v2; 
 from collections import Counter
 from typing import Final, NamedTuple
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import (
     ApiError,
     ErrorCode,
@@ -149,7 +149,7 @@ def _partition(
     return led_partition(services, topic, index, epoch)
 
 
-class Readable(NamedTuple):
+class ReadableEnd(NamedTuple):
     """Up to where a client may know of offsets."""
 
     end: int
@@ -163,12 +163,12 @@ class Readable(NamedTuple):
             )
 
 
-def _readable(partition: Partition, replica_id: int, isolation_level: int) -> Readable:
+def _readable(partition: Partition, replica_id: int, isolation_level: int) -> ReadableEnd:
     log = partition.log
     if replica_id != _CONSUMER:
-        return Readable(log.log_end_offset, is_behind=False)
+        return ReadableEnd(log.log_end_offset, is_behind=False)
     end = log.last_stable_offset if isolation_level == READ_COMMITTED else log.high_watermark
-    return Readable(end, partition.leadership.epoch_start_offset > log.high_watermark)
+    return ReadableEnd(end, partition.leadership.epoch_start_offset > log.high_watermark)
 
 
 def _find(
@@ -220,7 +220,7 @@ def _place(partition: Partition, timestamp: int) -> Found:
 
 
 async def _search(
-    log: Log, timestamp: int, readable: Readable, timeout_ms: int, services: Services
+    log: Log, timestamp: int, readable: ReadableEnd, timeout_ms: int, services: Services
 ) -> Found:
     remote_logs = services.remote_logs
     if remote_logs is not None and log.remote_storage_enabled:
@@ -237,7 +237,7 @@ async def _search(
     return _found(log, found, readable)
 
 
-def _found(log: Log, record: TimestampAndOffset | None, readable: Readable) -> Found:
+def _found(log: Log, record: TimestampAndOffset | None, readable: ReadableEnd) -> Found:
     if record is None:
         return Found()
     if record.offset >= readable.end:
@@ -277,7 +277,7 @@ HANDLER: Final = Handler(
     refuse=refuse,
     needs=[
         Each(
-            Operation.DESCRIBE,
+            AclOperation.DESCRIBE,
             ResourceType.TOPIC,
             lambda request: request.topics,
             its_name,

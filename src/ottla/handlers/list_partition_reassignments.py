@@ -6,7 +6,7 @@ the request's timeout, however short.
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError
 from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.handlers.contract import Handler
@@ -53,5 +53,5 @@ HANDLER: Final = Handler(
     ListPartitionReassignmentsRequest,
     handle,
     refuse=refuse,
-    needs=[Whole(Operation.DESCRIBE, ResourceType.CLUSTER)],
+    needs=[Whole(AclOperation.DESCRIBE, ResourceType.CLUSTER)],
 )

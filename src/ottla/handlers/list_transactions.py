@@ -7,7 +7,7 @@ expression (KIP-1152).
 from collections.abc import Callable
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.coordinator.group.regex.matcher import Matcher
 from ottla.coordinator.transaction.listing import Filters
 from ottla.coordinator.transaction.state import TransactionState, state_of
@@ -64,7 +64,7 @@ HANDLER: Final = Handler(
     refuse=by_code(ListTransactionsResponse),
     needs=[
         Hidden(
-            Operation.DESCRIBE,
+            AclOperation.DESCRIBE,
             ResourceType.TRANSACTIONAL_ID,
             lambda response: [response.transaction_states],
             lambda item: item.transactional_id,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from ottla.common.errors import InvalidConfig, InvalidRequest
-from ottla.config.changes import Operation, node_id_of
+from ottla.config.changes import ConfigOperation, node_id_of
 from ottla.observability import logging
 
 ROOT: Final = "root"
@@ -39,7 +39,7 @@ def change_log_levels(
     for logger, operation, level in changes:
         logging.set_level(
             logging.ROOT if logger == ROOT else logger,
-            None if operation == Operation.DELETE else level,
+            None if operation == ConfigOperation.DELETE else level,
         )
 
 
@@ -49,15 +49,16 @@ def _check_node(name: str, node_id: int) -> None:
 
 
 def _check(logger: str, operation: int, level: str | None, known: Mapping[str, str]) -> None:
-    if operation in (Operation.APPEND, Operation.SUBTRACT):
+    if operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
         raise InvalidRequest(
-            f"{Operation(operation).name} operation is not allowed for the BROKER_LOGGER resource"
+            f"{ConfigOperation(operation).name} operation is not allowed "
+            "for the BROKER_LOGGER resource"
         )
-    if operation not in (Operation.SET, Operation.DELETE):
+    if operation not in (ConfigOperation.SET, ConfigOperation.DELETE):
         raise InvalidRequest(f"Unknown operations type {operation}")
     if logger not in known:
         raise InvalidConfig(f"Logger {logger} does not exist!")
-    if operation == Operation.DELETE:
+    if operation == ConfigOperation.DELETE:
         if logger == ROOT:
             raise InvalidRequest("Removing the log level of the root logger is not allowed")
     elif level not in LEVELS:

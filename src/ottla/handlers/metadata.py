@@ -13,7 +13,7 @@ cluster (DescribeCluster has them); v12 topic ids in the request (KIP-516); v13 
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError, ErrorCode, InvalidRequest
 from ottla.common.identifiers import ZERO_UUID
 from ottla.handlers.authorized_operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
@@ -179,14 +179,14 @@ HANDLER: Final = Handler(
     handle,
     refuse=refuse,
     needs=[
-        ByHandler(Operation.DESCRIBE, ResourceType.TOPIC, Effect.EACH),
-        ByHandler(Operation.DESCRIBE, ResourceType.TOPIC, Effect.HIDDEN),
+        ByHandler(AclOperation.DESCRIBE, ResourceType.TOPIC, Effect.EACH),
+        ByHandler(AclOperation.DESCRIBE, ResourceType.TOPIC, Effect.HIDDEN),
         ByHandler(
-            Operation.CREATE,
+            AclOperation.CREATE,
             ResourceType.TOPIC,
             Effect.EACH,
-            otherwise=((Operation.CREATE, ResourceType.CLUSTER),),
+            otherwise=((AclOperation.CREATE, ResourceType.CLUSTER),),
         ),
-        ByHandler(Operation.DESCRIBE, ResourceType.CLUSTER, Effect.HIDDEN, since=8, until=10),
+        ByHandler(AclOperation.DESCRIBE, ResourceType.CLUSTER, Effect.HIDDEN, since=8, until=10),
     ],
 )

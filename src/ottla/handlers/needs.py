@@ -15,8 +15,8 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from ottla.common.authorization import (
     CLUSTER_NAME,
+    AclOperation,
     Authorizer,
-    Operation,
     ResourceType,
 )
 from ottla.common.errors import (
@@ -37,7 +37,7 @@ I = TypeVar("I")  # noqa: E741 - an item
 J = TypeVar("J")
 
 VERSION_MAX: Final = 32_767
-Other = tuple[Operation, ResourceType]
+Other = tuple[AclOperation, ResourceType]
 """What does as well: the cluster's, or with any resource of the type."""
 
 _REFUSALS: Final[dict[ResourceType, type[ApiError]]] = {
@@ -64,7 +64,7 @@ class Need(Generic[Q_contra, R_contra]):
 
     def __init__(
         self,
-        operation: Operation,
+        operation: AclOperation,
         resource_type: ResourceType,
         *,
         otherwise: tuple[Other, ...] = (),
@@ -113,7 +113,7 @@ class Whole(Need[Q_contra, Response]):
 
     def __init__(
         self,
-        operation: Operation,
+        operation: AclOperation,
         resource_type: ResourceType,
         names: Callable[[Q_contra], Iterable[str]] = the_cluster,
         *,
@@ -152,7 +152,7 @@ class Each(Need[Q_contra, R_contra], Generic[Q_contra, R_contra, I, J]):
 
     def __init__(
         self,
-        operation: Operation,
+        operation: AclOperation,
         resource_type: ResourceType,
         items: Callable[[Q_contra], list[I]],
         name: Callable[[I, MetadataImage], str | None],
@@ -218,7 +218,7 @@ class Hidden(Need[Message, R_contra], Generic[R_contra, J]):
 
     def __init__(
         self,
-        operation: Operation,
+        operation: AclOperation,
         resource_type: ResourceType,
         lists: Callable[[R_contra], Iterable[list[J]]],
         name: Callable[[J], str],
@@ -241,7 +241,7 @@ class ByHandler(Need[Message, Response]):
 
     def __init__(
         self,
-        operation: Operation,
+        operation: AclOperation,
         resource_type: ResourceType,
         effect: Effect,
         *,

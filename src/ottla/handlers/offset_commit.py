@@ -11,7 +11,7 @@ retention time.
 from collections.abc import Iterable
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.handlers.context import RequestContext, Services
 from ottla.handlers.contract import Handler
@@ -123,9 +123,9 @@ HANDLER: Final = Handler(
     handle,
     refuse=refuse,
     needs=[
-        Whole(Operation.READ, ResourceType.GROUP, group_id),
+        Whole(AclOperation.READ, ResourceType.GROUP, group_id),
         Each(
-            Operation.READ,
+            AclOperation.READ,
             ResourceType.TOPIC,
             lambda request: request.topics,
             its_name_or_id,

@@ -6,7 +6,7 @@ is only v0.
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.handlers.context import RequestContext, Services
 from ottla.handlers.contract import Handler, by_code
@@ -90,9 +90,9 @@ HANDLER: Final = Handler(
     handle,
     refuse=by_code(OffsetDeleteResponse),
     needs=[
-        Whole(Operation.DELETE, ResourceType.GROUP, group_id),
+        Whole(AclOperation.DELETE, ResourceType.GROUP, group_id),
         Each(
-            Operation.READ,
+            AclOperation.READ,
             ResourceType.TOPIC,
             lambda request: request.topics,
             its_name,

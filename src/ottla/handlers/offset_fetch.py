@@ -11,7 +11,7 @@ In v1 an error stands with each partition.
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.common.identifiers import ZERO_UUID
 from ottla.common.promise import run
@@ -204,16 +204,16 @@ HANDLER: Final = Handler(
     handle,
     refuse=refuse,
     needs=[
-        Whole(Operation.DESCRIBE, ResourceType.GROUP, group_id, until=SEVERAL_GROUPS_FROM - 1),
+        Whole(AclOperation.DESCRIBE, ResourceType.GROUP, group_id, until=SEVERAL_GROUPS_FROM - 1),
         Each(
-            Operation.DESCRIBE,
+            AclOperation.DESCRIBE,
             ResourceType.GROUP,
             lambda request: request.groups,
             lambda group, _: group.group_id,
             lambda response: response.groups,
             since=SEVERAL_GROUPS_FROM,
         ),
-        ByHandler(Operation.DESCRIBE, ResourceType.TOPIC, Effect.EACH),
-        ByHandler(Operation.DESCRIBE, ResourceType.TOPIC, Effect.HIDDEN),
+        ByHandler(AclOperation.DESCRIBE, ResourceType.TOPIC, Effect.EACH),
+        ByHandler(AclOperation.DESCRIBE, ResourceType.TOPIC, Effect.HIDDEN),
     ],
 )

@@ -9,7 +9,7 @@ is flexible.
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError
 from ottla.handlers.context import RequestContext, Services
 from ottla.handlers.contract import Handler
@@ -73,12 +73,12 @@ HANDLER: Final = Handler(
     refuse=refuse,
     needs=[
         Each(
-            Operation.DESCRIBE,
+            AclOperation.DESCRIBE,
             ResourceType.TOPIC,
             lambda request: request.topics,
             its_topic,
             lambda response: response.topics,
-            otherwise=((Operation.CLUSTER_ACTION, ResourceType.CLUSTER),),
+            otherwise=((AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER),),
         )
     ],
 )

@@ -18,7 +18,7 @@
 
 from typing import Final, TypeVar
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.handlers.contract import Contract, Handler, Quota, by_code
 from ottla.handlers.needs import Whole
@@ -40,7 +40,7 @@ async def _submit(request: Request[R], _context: RequestContext, services: Contr
 
 
 def _passed_on(
-    request: RequestClass[Request[R], R], operation: Operation, quota: Quota
+    request: RequestClass[Request[R], R], operation: AclOperation, quota: Quota
 ) -> Handler[Request[R], R, ControllerServices]:
     return Handler(
         request,
@@ -51,8 +51,8 @@ def _passed_on(
     )
 
 
-_ALTER: Final = (Operation.ALTER, Quota.REQUEST)
-_AMONG_NODES: Final = (Operation.CLUSTER_ACTION, Quota.EXEMPT)
+_ALTER: Final = (AclOperation.ALTER, Quota.REQUEST)
+_AMONG_NODES: Final = (AclOperation.CLUSTER_ACTION, Quota.EXEMPT)
 
 ROWS: Final[tuple[Contract, ...]] = (
     _passed_on(UnregisterBrokerRequest, *_ALTER),

@@ -11,7 +11,7 @@ v11 and v12 transactions of version 2 (KIP-890); v13 topic ids (KIP-516).
 from functools import partial
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.buffers import Answer
 from ottla.common.errors import ApiError
 from ottla.common.promise import Promise
@@ -133,8 +133,8 @@ HANDLER: Final = HotHandler(
     ProduceRequest,
     answer,
     needs=[
-        ByHandler(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, Effect.EACH),
-        ByHandler(Operation.WRITE, ResourceType.TOPIC, Effect.EACH),
+        ByHandler(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, Effect.EACH),
+        ByHandler(AclOperation.WRITE, ResourceType.TOPIC, Effect.EACH),
     ],
     quota=Quota.PRODUCE,
 )

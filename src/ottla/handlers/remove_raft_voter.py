@@ -5,7 +5,7 @@ v0 is the only version.
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.handlers.contract import Handler, by_code
 from ottla.handlers.needs import Whole
@@ -25,5 +25,5 @@ HANDLER: Final = Handler(
     RemoveRaftVoterRequest,
     handle,
     refuse=by_code(RemoveRaftVoterResponse),
-    needs=[Whole(Operation.ALTER, ResourceType.CLUSTER)],
+    needs=[Whole(AclOperation.ALTER, ResourceType.CLUSTER)],
 )

@@ -8,7 +8,7 @@ names protocol type and name, which must then be there (KIP-559). v2 is as v1.
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import InconsistentGroupProtocol
 from ottla.handlers.context import RequestContext, Services
 from ottla.handlers.contract import Handler, by_code
@@ -31,5 +31,5 @@ HANDLER: Final = Handler(
     SyncGroupRequest,
     handle,
     refuse=by_code(SyncGroupResponse),
-    needs=[Whole(Operation.READ, ResourceType.GROUP, group_id)],
+    needs=[Whole(AclOperation.READ, ResourceType.GROUP, group_id)],
 )

@@ -7,7 +7,7 @@ transactions: the partition of the group is added to the transaction by the way 
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.handlers.context import RequestContext, Services
 from ottla.handlers.contract import Handler
@@ -89,10 +89,10 @@ HANDLER: Final = Handler(
     handle,
     refuse=refuse,
     needs=[
-        Whole(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id),
-        Whole(Operation.READ, ResourceType.GROUP, group_id),
+        Whole(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id),
+        Whole(AclOperation.READ, ResourceType.GROUP, group_id),
         Each(
-            Operation.READ,
+            AclOperation.READ,
             ResourceType.TOPIC,
             lambda request: request.topics,
             its_name,

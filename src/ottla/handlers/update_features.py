@@ -7,7 +7,7 @@ not look at the request's timeout, however short.
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.handlers.contract import Handler, by_code
 from ottla.handlers.needs import Whole
@@ -35,5 +35,5 @@ HANDLER: Final = Handler(
     UpdateFeaturesRequest,
     handle,
     refuse=by_code(UpdateFeaturesResponse),
-    needs=[Whole(Operation.ALTER, ResourceType.CLUSTER)],
+    needs=[Whole(AclOperation.ALTER, ResourceType.CLUSTER)],
 )

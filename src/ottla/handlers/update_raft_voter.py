@@ -5,7 +5,7 @@ v0 is the only version.
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.handlers.contract import Handler, Quota, by_code
 from ottla.handlers.needs import Whole
@@ -25,6 +25,6 @@ HANDLER: Final = Handler(
     UpdateRaftVoterRequest,
     handle,
     refuse=by_code(UpdateRaftVoterResponse),
-    needs=[Whole(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)],
+    needs=[Whole(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER)],
     quota=Quota.EXEMPT,
 )

@@ -5,12 +5,12 @@ v1 the directories of both sides and the leader's address (KIP-853); v2 the pre-
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.handlers.contract import Handler, Quota, by_code
 from ottla.handlers.needs import Whole
 from ottla.protocol.generated.vote import VoteRequest, VoteResponse
-from ottla.raft.replies import Asker
+from ottla.raft.responses import Asker
 
 
 async def handle(
@@ -24,6 +24,6 @@ HANDLER: Final = Handler(
     VoteRequest,
     handle,
     refuse=by_code(VoteResponse),
-    needs=[Whole(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)],
+    needs=[Whole(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER)],
     quota=Quota.EXEMPT,
 )

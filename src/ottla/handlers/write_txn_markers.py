@@ -9,7 +9,7 @@ epoch of a marker is held to be a new one (KIP-1228).
 
 from typing import Final
 
-from ottla.common.authorization import Operation, ResourceType
+from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError
 from ottla.common.topic_partition import TopicPartition
 from ottla.coordinator.outside import EndTransactionMarker
@@ -81,9 +81,9 @@ HANDLER: Final = Handler(
     refuse=refuse,
     needs=[
         Whole(
-            Operation.ALTER,
+            AclOperation.ALTER,
             ResourceType.CLUSTER,
-            otherwise=((Operation.CLUSTER_ACTION, ResourceType.CLUSTER),),
+            otherwise=((AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER),),
         )
     ],
     quota=Quota.EXEMPT,

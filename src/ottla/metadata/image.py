@@ -7,6 +7,7 @@ shares with it whatever did not change.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from ottla.metadata.acls import AclsImage
 from ottla.metadata.brokers import BrokerImage, ControllerImage
@@ -46,3 +47,10 @@ class MetadataImage:
 
 
 EMPTY_IMAGE = MetadataImage()
+
+
+class ImageSource(Protocol):
+    """What has an image: of now, or of what is committed."""
+
+    @property
+    def image(self) -> MetadataImage: ...

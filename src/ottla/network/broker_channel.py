@@ -4,22 +4,17 @@ Each purpose has a channel of its own (followers, markers, verification): answer
 come in the order of its requests, so that behind a fetch that waits everything else would wait too.
 """
 
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from ottla.common.environment import Scheduler
 from ottla.common.promise import Promise, failed
-from ottla.metadata.image import MetadataImage
+from ottla.metadata.image import ImageSource
 from ottla.network.node_client import NodeClient, NodeClientLimits, Read
 from ottla.network.sockets import DiallingNetwork
 from ottla.protocol.message import Message, Request, Response
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Response)
-
-
-class ImageSource(Protocol):
-    @property
-    def image(self) -> MetadataImage: ...
 
 
 class BrokerChannel:

@@ -12,9 +12,7 @@ from typing import Any
 from ottla.common.identifiers import ZERO_UUID, uuid_from_text, uuid_text
 from ottla.protocol.generated.index import MODULES
 from ottla.protocol.message import Message, Struct
-from ottla.protocol.schema_reader import Field, Versions
-from ottla.protocol.schema_reader import Message as MessageSchema
-from ottla.protocol.schema_reader import Struct as StructSchema
+from ottla.protocol.schema_reader import Field, MessageSchema, StructSchema, Versions
 from ottla.protocol.schemas import schema_of, struct_class
 
 Json = Any

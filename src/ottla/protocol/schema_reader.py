@@ -94,7 +94,7 @@ class Field:
     map_key: bool = False
     entity: str | None = None
     inflexible: bool = False
-    struct: Struct | None = None
+    struct: StructSchema | None = None
 
     @property
     def json_name(self) -> str:
@@ -106,7 +106,7 @@ class Field:
 
 
 @dataclass(slots=True)
-class Struct:
+class StructSchema:
     """Named fields in the order of the wire; ``versions`` are those in which it can occur."""
 
     name: str
@@ -115,14 +115,14 @@ class Struct:
 
 
 @dataclass(slots=True)
-class Message:
+class MessageSchema:
     """A request, response, record or header."""
 
     kind: str
     key: int
-    root: Struct
+    root: StructSchema
     flexible: Versions
-    structs: list[Struct] = field(default_factory=list)
+    structs: list[StructSchema] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -152,7 +152,7 @@ class Schema:
     """A whole file."""
 
     api: ApiLine | None = None
-    messages: list[Message] = field(default_factory=list)
+    messages: list[MessageSchema] = field(default_factory=list)
 
 
 class _Line(NamedTuple):
@@ -206,22 +206,22 @@ class _Reader:
             api = self.schema.api
             if api is None:
                 raise SchemaError(f"{kind} without an api")
-            root = Struct(api.name + kind.capitalize(), api.versions)
-            self._read_message(Message(kind, api.key, root, api.flexible))
+            root = StructSchema(api.name + kind.capitalize(), api.versions)
+            self._read_message(MessageSchema(kind, api.key, root, api.flexible))
         elif kind in KINDS:
             marks = _marks(line.words[2:], needed={"versions", "flexible"})
-            root = Struct(line.words[1], parse_versions(marks["versions"]))
+            root = StructSchema(line.words[1], parse_versions(marks["versions"]))
             flexible = parse_versions(marks["flexible"])
-            self._read_message(Message(kind, _number(marks.get("key", "-1")), root, flexible))
+            self._read_message(MessageSchema(kind, _number(marks.get("key", "-1")), root, flexible))
         else:
             raise SchemaError(f"unknown word {kind!r}")
 
-    def _read_message(self, message: Message) -> None:
+    def _read_message(self, message: MessageSchema) -> None:
         message.root.fields = self._read_fields(0, message)
         _resolve(message)
         self.schema.messages.append(message)
 
-    def _read_fields(self, parent_indent: int, message: Message) -> list[Field]:
+    def _read_fields(self, parent_indent: int, message: MessageSchema) -> list[Field]:
         fields: list[Field] = []
         indent = None
         while self._next < len(self._lines):
@@ -242,14 +242,14 @@ class _Reader:
             if nested:
                 if item.type in PRIMITIVES:
                     raise SchemaError(f"{item.name} is no struct")
-                item.struct = Struct(item.type, item.versions, nested)
+                item.struct = StructSchema(item.type, item.versions, nested)
                 message.structs.append(item.struct)
         return fields
 
-    def _read_struct(self, line: _Line, message: Message) -> None:
+    def _read_struct(self, line: _Line, message: MessageSchema) -> None:
         if len(line.words) != 3:
             raise SchemaError("a struct needs a name and versions")
-        shared = Struct(line.words[1], parse_versions(line.words[2]))
+        shared = StructSchema(line.words[1], parse_versions(line.words[2]))
         message.structs.append(shared)
         shared.fields = self._read_fields(line.indent, message)
 
@@ -314,15 +314,15 @@ def _read_field(words: list[str]) -> Field:
     return item
 
 
-def _resolve(message: Message) -> None:
+def _resolve(message: MessageSchema) -> None:
     """Join every field to its struct, and cut all versions to those that can occur."""
-    by_name: dict[str, Struct] = {}
+    by_name: dict[str, StructSchema] = {}
     for struct in message.structs:
         if by_name.setdefault(struct.name, struct) is not struct:
             raise SchemaError(f"struct {struct.name} is described twice")
     used: dict[str, Versions] = {}
 
-    def visit(struct: Struct, reach: Versions) -> None:
+    def visit(struct: StructSchema, reach: Versions) -> None:
         for item in struct.fields:
             if item.type in PRIMITIVES:
                 continue

@@ -5,8 +5,7 @@ from importlib import import_module, resources
 
 from ottla.protocol.generated.index import MODULES
 from ottla.protocol.message import Message, Struct
-from ottla.protocol.schema_reader import Message as MessageSchema
-from ottla.protocol.schema_reader import read_schema
+from ottla.protocol.schema_reader import MessageSchema, read_schema
 
 
 @cache

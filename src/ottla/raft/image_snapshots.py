@@ -3,13 +3,11 @@
 Controllers and brokers alike take their own; none waits for the others.
 """
 
-from typing import Protocol
-
 from ottla.common.environment import Scheduler
 from ottla.common.promise import Promise, fulfilled
 from ottla.config.broker import BrokerConfig
 from ottla.metadata.delta import MetadataDelta
-from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
+from ottla.metadata.image import EMPTY_IMAGE, ImageSource, MetadataImage
 from ottla.metadata.records import encode_record
 from ottla.metadata.snapshot import SnapshotContent, container, image_to_records
 from ottla.observability.logging import logger
@@ -26,11 +24,6 @@ def image_of(content: SnapshotContent, end_offset: int, epoch: int) -> MetadataI
     for record in content.records:
         delta.replay(record)
     return delta.apply(end_offset - 1, epoch, content.last_contained_log_timestamp)
-
-
-class ImageSource(Protocol):
-    @property
-    def image(self) -> MetadataImage: ...
 
 
 class ImageSnapshots:

@@ -13,8 +13,8 @@ from ottla.raft.effects import RaftEffect, RaftRequest
 from ottla.raft.events import RaftEvent, RequestFailed
 from ottla.raft.log import RaftLog
 from ottla.raft.node import RaftNode
-from ottla.raft.replies import endpoint_of
 from ottla.raft.requests import Sender, to_message
+from ottla.raft.responses import endpoint_of
 from ottla.raft.settings import RaftSettings
 from ottla.raft.snapshots import SnapshotStore
 from ottla.raft.voters import ReplicaKey

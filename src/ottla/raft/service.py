@@ -27,7 +27,8 @@ from ottla.raft.divergence import compare
 from ottla.raft.driver import RaftDriver
 from ottla.raft.effects import AnswerEpoch, AnswerVote
 from ottla.raft.events import EpochBegun, EpochEnded, ReplicaFetched, ReplicaSeen, VoteRequested
-from ottla.raft.replies import (
+from ottla.raft.requests import PARTITION, TOPIC
+from ottla.raft.responses import (
     Asker,
     begin_response,
     end_response,
@@ -35,7 +36,6 @@ from ottla.raft.replies import (
     snapshot_response,
     vote_response,
 )
-from ottla.raft.requests import PARTITION, TOPIC
 from ottla.raft.roles import Leader
 from ottla.raft.snapshots import BOOTSTRAP_SNAPSHOT, SnapshotId
 from ottla.raft.voters import LeaderInfo, ReplicaKey, VoterEndpoint

@@ -35,7 +35,7 @@ from ottla.protocol.message import to_bytes
 from ottla.raft.channel import Destination
 from ottla.raft.control import kraft_version_value
 from ottla.raft.driver import RaftDriver
-from ottla.raft.replies import endpoint_of, update_voter_response
+from ottla.raft.responses import endpoint_of, update_voter_response
 from ottla.raft.roles import Leader
 from ottla.raft.service import RaftService
 from ottla.raft.voters import ReplicaKey, VoterEndpoint, VoterNode, VoterSet

@@ -36,7 +36,7 @@ _TIMESTAMP: Final = Struct(">q")
 _SIZE: Final = Struct(">i")
 
 
-class Message(NamedTuple):
+class LegacyRecord(NamedTuple):
     """One record of a wrapper, or one that stands alone, with its own offset and timestamp."""
 
     offset: int
@@ -51,14 +51,14 @@ _Raw: TypeAlias = tuple[int, int, bytes | None, bytes | None, int, int, int]
 
 def messages(
     data: bytes, pos: int = 0, *, limit: int = DECOMPRESSED_MAX, check_crc: bool = True
-) -> list[Message]:
+) -> list[LegacyRecord]:
     """The message at ``pos``, or all that it wraps."""
     wrapper = _read(data, pos)
     offset, timestamp, key, value, magic, attributes, size = wrapper
     if check_crc and not is_intact(data, pos, size):
         raise CorruptMessage(f"the message at offset {offset} is damaged")
     if attributes & CODEC_MASK == 0:
-        return [Message(offset, timestamp, key, value)]
+        return [LegacyRecord(offset, timestamp, key, value)]
     inside = _unpacked(wrapper, limit)
     places = list(_places(inside))
     base = 0
@@ -73,13 +73,13 @@ def messages(
     return [_placed(_read(inside, at), base, append_time) for at, _ in places]
 
 
-def _placed(raw: _Raw, base: int, append_time: int | None) -> Message:
+def _placed(raw: _Raw, base: int, append_time: int | None) -> LegacyRecord:
     offset, timestamp, key, value, magic, attributes, _ = raw
     if attributes & CODEC_MASK:
         raise CorruptMessage("a compressed message inside another")
     if append_time is not None and magic:
         timestamp = append_time
-    return Message(base + offset, timestamp, key, value)
+    return LegacyRecord(base + offset, timestamp, key, value)
 
 
 def wrapped_offsets(message: bytes, limit: int = DECOMPRESSED_MAX) -> tuple[int, int]:

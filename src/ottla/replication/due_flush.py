@@ -14,14 +14,14 @@ from collections.abc import Callable
 from ottla.common.errors import ApiError
 from ottla.common.promise import Promise
 from ottla.replication.acknowledgements import Acknowledge, Acknowledgements, IsOver
-from ottla.replication.surroundings import Surroundings
+from ottla.replication.surroundings import PartitionSurroundings
 from ottla.storage.log import Log
 
 
 class DueFlush:
     __slots__ = ("_ended", "_surroundings", "_waiting", "is_under_way")
 
-    def __init__(self, surroundings: Surroundings, ended: Callable[[], None]) -> None:
+    def __init__(self, surroundings: PartitionSurroundings, ended: Callable[[], None]) -> None:
         self._surroundings = surroundings
         self._ended = ended
         self._waiting = Acknowledgements()

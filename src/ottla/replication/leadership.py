@@ -16,7 +16,7 @@ from typing import Final
 from ottla.common.errors import NotLeaderOrFollower
 from ottla.replication.follower_state import UNKNOWN_EPOCH, FollowerState
 from ottla.replication.isr import BrokerState, InSyncReplicas, ProposedIsr
-from ottla.replication.surroundings import Surroundings
+from ottla.replication.surroundings import PartitionSurroundings
 
 NOT_LEADING: Final = -1
 
@@ -30,7 +30,7 @@ class Leadership:
         "in_sync",
     )
 
-    def __init__(self, node_id: int, surroundings: Surroundings) -> None:
+    def __init__(self, node_id: int, surroundings: PartitionSurroundings) -> None:
         self._node_id = node_id
         self._surroundings = surroundings
         self.in_sync = InSyncReplicas()

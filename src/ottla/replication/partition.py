@@ -33,7 +33,7 @@ from ottla.replication.due_flush import DueFlush
 from ottla.replication.isr import ProposedIsr
 from ottla.replication.leadership import Leadership
 from ottla.replication.readers import Readers
-from ottla.replication.surroundings import PartitionState, Surroundings
+from ottla.replication.surroundings import PartitionState, PartitionSurroundings
 from ottla.replication.verification import VerificationGuard, Verifications
 from ottla.storage.log import Log
 from ottla.storage.remote import RemoteData, RemoteLogs
@@ -43,7 +43,7 @@ READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 NO_EPOCH = -1
 _NO_LEADER: Final = -1
-ALONE: Final = Surroundings()
+ALONE: Final = PartitionSurroundings()
 
 
 class Partition:
@@ -76,7 +76,7 @@ class Partition:
         topic_id: bytes,
         index: int,
         log: Log,
-        surroundings: Surroundings = ALONE,
+        surroundings: PartitionSurroundings = ALONE,
     ) -> None:
         self.node_id = node_id
         self.topic = topic

@@ -23,7 +23,7 @@ from ottla.common.topic_partition import TopicPartition
 from ottla.replication.fetch_sessions import SESSION_EVICTION_MS, FetchSessions
 from ottla.replication.leader_throttle import LeaderThrottle
 from ottla.replication.partition import Partition
-from ottla.replication.surroundings import PartitionState, Surroundings
+from ottla.replication.surroundings import PartitionState, PartitionSurroundings
 from ottla.replication.waiting import WaitingRequests
 from ottla.storage.log import Log
 
@@ -67,7 +67,7 @@ class Replicas:
         self._offline: dict[tuple[bytes, int], None] = {}
         """Partitions whose log lies in a directory that has failed."""
         self.waiting = WaitingRequests(scheduler)
-        self.surroundings = Surroundings()
+        self.surroundings = PartitionSurroundings()
         self.surroundings.monotonic = scheduler.monotonic
         self.surroundings.turn = scheduler.turn
         self.surroundings.wake = self.waiting.wake

@@ -54,7 +54,7 @@ class PartitionState(Protocol):
     def directory_of(self, replica: int) -> bytes: ...
 
 
-class Surroundings:
+class PartitionSurroundings:
     def __init__(self) -> None:
         self.monotonic: Callable[[], float] = lambda: 0.0
         self.turn = Turn(at_once)

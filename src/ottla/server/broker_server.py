@@ -40,7 +40,7 @@ from ottla.server.registration import registration_request
 from ottla.server.remote_controller import RemoteController
 from ottla.server.replica_fetchers import ReplicaFetchers
 from ottla.server.settings import Settings
-from ottla.server.surroundings import StartRefused, Surroundings, bind
+from ottla.server.surroundings import NodeSurroundings, StartRefused, bind
 from ottla.server.transaction_coordinators import ClusterCoordinators
 from ottla.server.transaction_markers import ClusterMarkers, LedMarkers
 from ottla.storage.cleaner_driver import CleanerDriver, CleanerSettings
@@ -65,7 +65,7 @@ HEARTBEATS_IN_A_SESSION: Final = 3
 class BrokerServer:
     def __init__(
         self,
-        around: Surroundings,
+        around: NodeSurroundings,
         settings: Settings,
         raft: RaftDriver,
         local: ControllerServer | None,

@@ -19,7 +19,7 @@ from ottla.network.channel import NetworkChannel
 from ottla.observability.logging import logger
 from ottla.protocol.generated.controller_registration import ControllerRegistrationResponse
 from ottla.server.remote_controller import RemoteController
-from ottla.server.surroundings import Surroundings, bind
+from ottla.server.surroundings import NodeSurroundings, bind
 from ottla.storage.directories import LogDirFailed
 
 log = logger(__name__)
@@ -29,7 +29,7 @@ RETRY_SECONDS: Final = 0.5
 
 
 class ControllerServer:
-    def __init__(self, around: Surroundings, channel: NetworkChannel) -> None:
+    def __init__(self, around: NodeSurroundings, channel: NetworkChannel) -> None:
         self._around = around
         config = around.config
         self._server = around.socket_server(config.controller_listeners)

@@ -27,7 +27,7 @@ from ottla.server.broker_server import BrokerServer
 from ottla.server.controller_server import ControllerServer
 from ottla.server.metadata_observer import MetadataObserver
 from ottla.server.settings import Settings
-from ottla.server.surroundings import StartRefused, Surroundings
+from ottla.server.surroundings import NodeSurroundings, StartRefused
 from ottla.storage.cleaner_worker import StartWorker
 from ottla.storage.directories import LogDirFailed
 from ottla.storage.files import DirectoryInUse, Filesystem
@@ -75,7 +75,7 @@ class Node:
             verify=Verify(config.ottla_log_verify),
         )
         self.logs.on_damaged = _tell_of_damage
-        self._around = Surroundings(
+        self._around = NodeSurroundings(
             config=config,
             filesystem=filesystem,
             network=network,

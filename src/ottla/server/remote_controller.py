@@ -23,7 +23,7 @@ from ottla.protocol.generated.envelope import EnvelopeRequest
 from ottla.protocol.message import CodedResponse, ExplainedResponse, Request, Response
 from ottla.raft.channel import Destination, RaftChannel
 from ottla.raft.driver import RaftDriver
-from ottla.raft.replies import endpoint_of
+from ottla.raft.responses import endpoint_of
 from ottla.raft.voters import LeaderInfo
 
 RETRY_SECONDS: Final = 0.05

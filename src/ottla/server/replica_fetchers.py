@@ -13,7 +13,7 @@ from ottla.replication.quota import ReplicationQuota, ThrottledReplicas
 from ottla.replication.replicas import Replicas
 from ottla.server.lifecycle import BrokerLifecycle
 from ottla.server.settings import Settings
-from ottla.server.surroundings import Surroundings
+from ottla.server.surroundings import NodeSurroundings
 
 NO_BOUND: Final = LONG_MAX
 
@@ -23,7 +23,7 @@ class ReplicaFetchers:
 
     def __init__(
         self,
-        around: Surroundings,
+        around: NodeSurroundings,
         settings: Settings,
         replicas: Replicas,
         lifecycle: BrokerLifecycle,

@@ -25,7 +25,7 @@ class StartRefused(Exception):
 
 
 @dataclass(slots=True)
-class Surroundings:
+class NodeSurroundings:
     config: BrokerConfig
     """As the node was started; see ``Settings`` for what holds now."""
     filesystem: Filesystem

@@ -63,7 +63,7 @@ class MetadataSlice(NamedTuple):
     """Whether the log does not have what was read before: its leader was elected uncleanly."""
 
 
-class MetadataLog(Protocol):
+class MetadataTopicLog(Protocol):
     """The topic, on any leader. Promises fail with an ApiError, and may be asked for again."""
 
     def append(self, topic: str, partition: int, batch: bytes) -> Promise[int]:
@@ -172,7 +172,7 @@ class MetadataTopic:
 
     def __init__(
         self,
-        log: MetadataLog,
+        log: MetadataTopicLog,
         ensure: Callable[[str], Promise[int]],
         scheduler: Scheduler,
         *,

@@ -6,7 +6,7 @@ ADVANCE_SECONDS: Final = 1.0
 """What was not used so long ago may be used now."""
 
 
-class Quota:
+class RemoteQuota:
     """A user of more than there is waits until the time has paid for it."""
 
     __slots__ = ("_paid_until", "bytes_per_second")

@@ -37,7 +37,7 @@ from ottla.coordinator.outside import (
     PartitionReader,
     PartitionWriter,
     Producer,
-    Surroundings,
+    RuntimeSurroundings,
     TransactionVerifier,
 )
 from ottla.coordinator.partition import Operation
@@ -98,7 +98,7 @@ class GroupService:
         self._topics = topics
         self._verifier = verifier
         self._configs = configs = GroupConfigs(settings, topics)
-        surroundings = Surroundings(
+        surroundings = RuntimeSurroundings(
             writer=writer,
             reader=reader,
             scheduler=scheduler,

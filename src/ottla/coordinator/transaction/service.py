@@ -26,7 +26,7 @@ from ottla.coordinator.outside import (
     EndTransactionMarker,
     PartitionReader,
     PartitionWriter,
-    Surroundings,
+    RuntimeSurroundings,
     Topics,
 )
 from ottla.coordinator.partition import Operation
@@ -82,7 +82,7 @@ class TransactionService:
     def __init__(self, settings: TransactionSettings, outside: TransactionOutside) -> None:
         self._settings = settings
         self._outside = outside
-        surroundings = Surroundings(
+        surroundings = RuntimeSurroundings(
             writer=outside.writer,
             reader=outside.reader,
             scheduler=outside.scheduler,

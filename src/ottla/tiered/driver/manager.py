@@ -26,7 +26,7 @@ from ottla.tiered.driver.segment_work import SegmentWork
 from ottla.tiered.machine import RemotePartition
 from ottla.tiered.metadata_topic import Key, MetadataTopic
 from ottla.tiered.pool import Background, Pool
-from ottla.tiered.quota import Quota
+from ottla.tiered.quota import RemoteQuota
 from ottla.tiered.segments import (
     DeleteState,
     PartitionDeletion,
@@ -79,8 +79,8 @@ class RemoteLogManager:
         self._readers = Pool(
             background, scheduler.turn, settings.reader_threads, settings.reader_pending_max
         )
-        self._copy_quota = Quota(settings.copy_bytes_per_second)
-        self._fetch_quota = Quota(settings.fetch_bytes_per_second)
+        self._copy_quota = RemoteQuota(settings.copy_bytes_per_second)
+        self._fetch_quota = RemoteQuota(settings.fetch_bytes_per_second)
         self._work = SegmentWork(
             metadata=metadata,
             store=store,

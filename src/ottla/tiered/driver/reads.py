@@ -26,7 +26,7 @@ from ottla.tiered.driver.metrics import (
 )
 from ottla.tiered.metadata_topic import MetadataTopic
 from ottla.tiered.pool import Pool, PoolIsFull
-from ottla.tiered.quota import Quota
+from ottla.tiered.quota import RemoteQuota
 from ottla.tiered.reader import RemoteAbortedTransactions
 from ottla.tiered.segments import RemoteLogSegment
 from ottla.tiered.store import RemoteObjectNotFound, RemoteStoreError
@@ -71,7 +71,7 @@ class RemoteReads:
         *,
         metadata: MetadataTopic,
         pool: Pool,
-        quota: Quota,
+        quota: RemoteQuota,
         scheduler: Scheduler,
         metrics: RemoteLogMetrics,
     ) -> None:

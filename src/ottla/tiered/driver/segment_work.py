@@ -19,7 +19,7 @@ from ottla.tiered.driver.metrics import (
 )
 from ottla.tiered.metadata_topic import MetadataTopic
 from ottla.tiered.pool import Pool
-from ottla.tiered.quota import Quota
+from ottla.tiered.quota import RemoteQuota
 from ottla.tiered.segments import IF_UNFINISHED, RemoteLogSegment, SegmentState, SegmentUpdate
 from ottla.tiered.steps import Remove, Step, Tell, Upload, copy_steps, removal_steps
 from ottla.tiered.store import RemoteStore, RemoteStoreError
@@ -44,7 +44,7 @@ class SegmentWork:
         forget: Callable[[RemoteLogSegment], None],
         copiers: Pool,
         expirers: Pool,
-        quota: Quota,
+        quota: RemoteQuota,
         scheduler: Scheduler,
         broker_id: int,
         metrics: RemoteLogMetrics,
