@@ -463,7 +463,7 @@ def test_topics_may_be_created_by_name_or_because_all_may_be(of_cluster: bool) -
 
 
 def test_who_may_not_describe_settings_is_not_told_those_of_a_new_topic() -> None:
-    broker = denying(Broker(), (Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, DENIED))
+    broker = denying(Broker(), (AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, DENIED))
     made = [
         CreatableTopicResult(
             name=name,

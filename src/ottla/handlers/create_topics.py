@@ -41,7 +41,9 @@ async def handle(
 
 
 def _may_describe(name: str, context: RequestContext, services: ControllerServices) -> bool:
-    return services.authorizer.allows(context, AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name)
+    return services.authorizer.allows(
+        context, AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name
+    )
 
 
 def refuse(request: CreateTopicsRequest, error: ApiError, _version: int) -> CreateTopicsResponse:
