@@ -118,14 +118,16 @@ class Quorum:
         config: BrokerConfig | None = None,
         replay_bytes: int = 1 << 18,
         channel: RaftChannel | None = None,
+        listener: Notes | None = None,
+        driver_class: type[RaftDriver] = RaftDriver,
     ) -> None:
         self.filesystem = filesystem
         self.scheduler = SimulatedScheduler(Chance(seed))
-        self.notes = Notes()
+        self.notes = listener or Notes()
         self.failures: list[BaseException] = []
         config = config or settings()
         static = config.controller_quorum_voters
-        self.driver = RaftDriver(
+        self.driver = driver_class(
             key=KEY,
             settings=RaftSettings(DIRECTORY, replay_bytes=replay_bytes),
             static_voters=static_voters(static, "CONTROLLER") if static else None,

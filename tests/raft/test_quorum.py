@@ -234,7 +234,7 @@ def test_a_removal_that_only_the_removed_leader_has_does_not_end_the_quorum() ->
     leader = cluster.elect()
     cluster.run_for(1.0)
     cluster.partition({leader.node_id})
-    cluster.remove_voter(leader.node_id)
+    leader.scheduler.turn.run(cluster.remove_voter, leader.node_id)
     assert leader.driver.voters.ids == [others(cluster, leader)[0].node_id]
     cluster.run_for(0.5)
     cluster.crash(leader.node_id, power=False)

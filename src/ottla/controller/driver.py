@@ -189,6 +189,10 @@ class ControllerDriver:
         except ApiError as error:
             promise.fail(error)
             return promise
+        except Exception as error:
+            log.exception("a request to the controller failed", error=repr(error))
+            promise.fail(error)
+            return promise
         response = result.response
         if not self._pending:
             promise.fulfil(response)
@@ -214,13 +218,14 @@ class ControllerDriver:
             base_offset = self.raft.end_offset
             now_ms = self._scheduler.wall_ms()
             self._snapshots.appended(self.raft.append(values, now_ms))
-            if self._epoch != epoch:
-                # A leader that stood still may find only here that it leads no more. Its state was
-                # reset meanwhile, and must not take up what may never be committed.
-                raise NotController(f"No longer the active controller of epoch {epoch}.")
-            images = self._machine.replay(
-                batch, base_offset=base_offset, epoch=epoch, timestamp_ms=now_ms
-            )
+            try:
+                images = self._machine.replay(
+                    batch, base_offset=base_offset, epoch=epoch, timestamp_ms=now_ms
+                )
+            except Exception as error:
+                # What is in the log is not what we know: as in Kafka, this controller ends.
+                self.raft.fail(error)
+                raise
             self._pending.append(_Pending(self.raft.end_offset, images))
         self._tasks.wrote()
 
@@ -248,8 +253,7 @@ class ControllerDriver:
         registered = self.submit(
             registration_request(self._config.node_id, self._incarnation_id, self._endpoints)
         )
-        if self.is_active:
-            self._tasks.start()
+        self._tasks.start()
         registered.when_done(lambda _: self._activated())
 
     def _activated(self) -> None:

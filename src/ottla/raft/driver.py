@@ -5,17 +5,21 @@ Rules:
 1. Nothing counts as committed, and no fetch acknowledges it, before it is synced. Appends go to the
    log at once; a sync runs in the background, and whatever is appended meanwhile waits for the next
    one (group commit).
-2. Effects are carried out in their order, so a vote or an epoch is on disk before anybody hears it.
+2. Events wait in one queue. Each is decided on, and all that follows from it carried out in its
+   order, before the next: a vote or an epoch is on disk before anybody hears it, and what is done
+   for an event may bring about others, but never comes between the effects of this one.
 3. The listener hears of committed batches in order, each once: a snapshot first, then batches that
    others or earlier epochs wrote, then, as leader, how far its own appends are committed (of those
    of the quorum itself it hears when they are appended).
 4. A failed write or sync ends this node's part in the quorum and is reported: nobody knows what is
-   on the disk.
+   on the disk. So does a mistake of ours: nobody knows what is half done.
+5. What lacks only a descriptor or memory is tried again after a pause; all that follows waits.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar, Final
+from functools import partial
+from typing import ClassVar, Final, TypeVar
 
 from ottla.common.chance import Chance
 from ottla.common.environment import Cancellable, Scheduler
@@ -73,13 +77,16 @@ from ottla.raft.voters import ReplicaKey, VoterEndpoint, VoterSet
 from ottla.records.batch import batches
 from ottla.records.builder import BatchBuilder
 from ottla.records.control import ControlType, control_batch
-from ottla.storage.directories import LogDirFailed
-from ottla.storage.files import Filesystem
+from ottla.storage.directories import LogDirFailed, LogUnavailable
+from ottla.storage.files import Filesystem, is_disks
 
 log = logger(__name__)
 
+T = TypeVar("T")
 EVENTS_KEPT: Final = 1_000
 QUORUM_STATE: Final = "quorum-state"
+_EXPECTED: Final = (OSError, LogDirFailed, CommittedTruncation)
+"""What may end a node although the program is right."""
 
 
 class RaftDriver:
@@ -112,6 +119,12 @@ class RaftDriver:
         self._on_failure = on_failure
         self.snapshots = SnapshotStore(filesystem, settings.directory)
         self.control = ControlState(static_voters)
+        self._queue: deque[RaftEvent] = deque()
+        self._effects: deque[RaftEffect] = deque()
+        """What is yet to be carried out for the last event that was taken from the queue."""
+        self._is_stepping = False
+        self._retry: Cancellable | None = None
+        """Set while an effect waits for what it lacks, and everything with it."""
         self.events: deque[RaftEvent] = deque(maxlen=EVENTS_KEPT)
         """The last of them, for a person who has to find out what happened."""
         self.on_progress: list[Callable[[], None]] = []
@@ -120,7 +133,7 @@ class RaftDriver:
         self._node: RaftNode | None = None
         self._timer: Cancellable | None = None
         self._replaying = Replaying(log, listener, scheduler, settings.replay_bytes)
-        self._replaying.on_done, self._replaying.on_failure = self._replayed_rest, self._fail
+        self._replaying.on_done, self._replaying.on_failure = self._replayed_rest, self.fail
         self._committed_epoch = -1
         """The last one in which this node led, and something of it was committed."""
         self._active_epoch: int | None = None
@@ -130,6 +143,9 @@ class RaftDriver:
         self._checking: Promise[SnapshotContent] | None = None
         """Of the download that came last."""
         self._closing: Promise[None] | None = None
+        self._has_resigned = False
+        self._deadline: Cancellable | None = None
+        """Until when others are to hear that we lead no longer."""
         self.is_caught_up = False
         """Whether all was replayed that a leader, in this incarnation, has said to be committed."""
         self.is_down = False
@@ -255,14 +271,14 @@ class RaftDriver:
         if self.is_down and self._sync is None:
             closed.fulfil(None)
             return closed
-        if self._node is not None:
-            self.step(Resign(self.now))
         self._closing = closed
-        if not self.is_down and self._is_telling():
-            timeout = self.settings.election_timeout_ms / 1000
-            self.scheduler.call_later(timeout, self._end)
-        else:
+        if self.is_down or self._node is None:
             self._end()
+        else:
+            self.tell(Resign(self.now))
+            self._deadline = self.scheduler.call_later(
+                self.settings.election_timeout_ms / 1000, self._end
+            )
         return closed
 
     def _is_telling(self) -> bool:
@@ -282,9 +298,12 @@ class RaftDriver:
 
     def _take_down(self) -> None:
         self.is_down = True
+        self._queue.clear()
+        self._effects.clear()
         self._replaying.stop()
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._retry, self._deadline):
+            if timer is not None:
+                timer.cancel()
 
     def _close(self, closed: Promise[None]) -> None:
         try:
@@ -294,35 +313,43 @@ class RaftDriver:
         else:
             closed.fulfil(None)
 
-    def _fail(self, error: BaseException) -> None:
+    def fail(self, error: BaseException) -> None:
+        """End this node's part in the quorum, and report why."""
         if self.is_down:
             return
-        self.is_down = True
-        for effect in self.node.step(Resign(self.now)):
-            if isinstance(effect, LeaderChanged):
-                self._leader_changed(effect)
         self._take_down()
+        if not isinstance(error, _EXPECTED):
+            log.exception("a mistake of ours in the quorum")  # noqa: LOG004 - it is being handled
+        try:
+            self.node.step(Resign(self.now))
+            self._give_up_leading()
+            self._progressed()
+        except Exception:
+            log.exception("the node ends, and not all are told that it leads no longer")
         self._on_failure(error)
 
     # Reading
 
     def read(self, offset: int) -> bytes | None:
-        """What a replica gets that has the log up to ``offset``; None as this ends the node.
+        """What a replica gets that has the log up to ``offset``; None when it cannot be read.
 
         The disk is ours: neither the asking node nor the one whose append made us read is to blame.
         """
         try:
             return self.log.read(offset, self.settings.fetch_bytes_max)
+        except LogUnavailable:
+            return None  # it is asked for again
         except LogDirFailed as error:
-            self._fail(error)
+            self.fail(error)
             return None
 
     def read_snapshot(self, snapshot_id: SnapshotId, position: int, count: int) -> bytes | None:
-        """A part of a snapshot that is there; None as this ends the node."""
+        """A part of a snapshot that is there; None when it cannot be read."""
         try:
             return self.snapshots.read_chunk(snapshot_id, position, count)
         except OSError as error:
-            self._fail(error)
+            if is_disks(error):
+                self.fail(error)
             return None
 
     # Appending
@@ -330,7 +357,8 @@ class RaftDriver:
     def append(self, values: Iterable[bytes], now_ms: int) -> int:
         """Append one batch as leader, all of it or nothing; return how many bytes it has.
 
-        It ends at ``end_offset`` then, and is committed when ``committed`` is told of that.
+        It ends at ``end_offset`` then, and is committed when ``committed`` is told of that. What
+        the quorum makes of it comes later in this turn, so that nothing changes under the caller.
         """
         if self._active_epoch is None:
             raise NotController("No controller appears to be active.")
@@ -360,10 +388,12 @@ class RaftDriver:
     def _append(self, batch: bytearray) -> None:
         try:
             self.log.append(batch, self.scheduler.wall_ms())
-        except LogDirFailed as error:
-            self._fail(error)
+        except LogUnavailable:
             raise
-        self.step(Appended(self.now, self.log.end_offset))
+        except LogDirFailed as error:
+            self.fail(error)
+            raise
+        self.tell(Appended(self.now, self.log.end_offset))
         self._sync_if_needed()
         self._progressed()
 
@@ -371,7 +401,7 @@ class RaftDriver:
         """What the leader sent; it was checked when it came."""
         self.log.append_fetched(records, self.node.epoch, self.scheduler.wall_ms())
         self._replay_control(records)
-        self.step(Appended(self.now, self.log.end_offset, self.log.last_epoch))
+        self.tell(Appended(self.now, self.log.end_offset, self.log.last_epoch))
         self._sync_if_needed()
 
     def _replay_control(self, data: bytes) -> None:
@@ -385,14 +415,14 @@ class RaftDriver:
 
     def _voters_changed(self) -> None:
         committed = self.control.at(self.high_watermark).voters
-        self.step(VotersChanged(self.now, self.control.voters, self.kraft_version, committed))
+        self.tell(VotersChanged(self.now, self.control.voters, self.kraft_version, committed))
 
     def _truncate(self, effect: TruncateLog) -> None:
         log.info("metadata log truncated", end_offset=effect.end_offset)
         self.log.truncate_to(effect.end_offset, self.scheduler.wall_ms())
         self._synced = min(self._synced, self.log.end_offset)
         changed = self.control.truncate_to(self.log.end_offset)
-        self.step(Truncated(self.now, self.log.end_offset, self.log.last_epoch))
+        self.tell(Truncated(self.now, self.log.end_offset, self.log.last_epoch))
         if changed:
             self._voters_changed()
 
@@ -400,7 +430,7 @@ class RaftDriver:
         if self._sync is None and self.log.end_offset > self._synced and not self.is_down:
             self._sync = self.scheduler.run_in_background(self.log.prepare_sync(), LANE)
             self._sync_since = self.now
-            self._sync.when_done(self._synced_now)
+            self._sync.when_done(partial(self._or_fail, self._synced_now))
 
     @property
     def stuck_seconds(self) -> float:
@@ -414,10 +444,13 @@ class RaftDriver:
             return
         try:
             self._synced = self.log.synced(self.scheduler.wall_ms(), os_error(sync))
-        except LogDirFailed as error:
-            self._fail(error)
+        except LogUnavailable:
+            self._later(self._sync_if_needed)
             return
-        self.step(Flushed(self.now, self._synced))
+        except LogDirFailed as error:
+            self.fail(error)
+            return
+        self.tell(Flushed(self.now, self._synced))
         self._sync_if_needed()
 
     # Snapshots
@@ -452,7 +485,7 @@ class RaftDriver:
         checked = self._checking = self.scheduler.run_in_background(
             lambda: self.snapshots.check_download(snapshot_id), SNAPSHOT_LANE
         )
-        checked.when_done(lambda done: self._snapshot_checked(snapshot_id, done))
+        checked.when_done(partial(self._or_fail, partial(self._snapshot_checked, snapshot_id)))
 
     def _snapshot_checked(self, snapshot_id: SnapshotId, checked: Promise[SnapshotContent]) -> None:
         # Under another leader the same snapshot may have come once more meanwhile.
@@ -465,10 +498,13 @@ class RaftDriver:
             self.log.restart_at(snapshot_id.end_offset, snapshot_id.epoch, self.scheduler.wall_ms())
         except (CorruptMessage, ValueError) as error:
             log.warning("snapshot refused", snapshot=snapshot_id, reason=str(error))
-            self.step(SnapshotRefused(self.now, snapshot_id))
+            self.tell(SnapshotRefused(self.now, snapshot_id))
             return
         except (OSError, LogDirFailed) as error:
-            self._fail(error)
+            if _is_lack(error):
+                self.tell(SnapshotRefused(self.now, snapshot_id))
+            else:
+                self.fail(error)
             return
         log.info("snapshot installed", snapshot=snapshot_id)
         self._synced = min(self._synced, self.log.end_offset)
@@ -476,30 +512,87 @@ class RaftDriver:
         self.control.load(content, snapshot_id)
         self._listener.load_snapshot(content, snapshot_id)
         self._replaying.next_offset = snapshot_id.end_offset
-        self.step(SnapshotInstalled(self.now, snapshot_id))
+        self.tell(SnapshotInstalled(self.now, snapshot_id))
         self._voters_changed()
         self.snapshots.remove_before(snapshot_id.end_offset)
 
     # Driving the core
 
-    def step(self, event: RaftEvent) -> list[RaftEffect]:
-        """Let something happen; what follows is done when this returns."""
+    def tell(self, event: RaftEvent) -> None:
+        """Something has happened; it has its consequences later in this turn."""
         if self.is_down:
+            return
+        self._queue.append(event)
+        if not self._is_stepping and len(self._queue) == 1:
+            self.scheduler.turn.enqueue(self._go_on)
+
+    def step(self, event: RaftEvent) -> list[RaftEffect]:
+        """Let something happen now, behind what has happened before; what it led to is done.
+
+        Nothing is done, and the asking side must try again, while the node waits for what it lacks.
+        """
+        assert not self._is_stepping, "within a step others are told, and wait"
+        self._go_on()
+        if self.is_down or self._retry is not None:
             return []
-        self.events.append(event)
+        self._queue.append(event)
+        return self._go_on()
+
+    def _go_on(self) -> list[RaftEffect]:
+        """Take events one by one; return the effects of the first, if they are carried out."""
+        first: list[RaftEffect] | None = None
+        self._is_stepping = True
         try:
-            effects = self.node.step(event)
-            self.node.check()
-            for effect in effects:
-                self._execute(effect)
-            self.snapshots.keep_download(self.node.following.download)
-        except (OSError, LogDirFailed, CommittedTruncation) as error:
-            self._fail(error)
+            while self._retry is None and (self._effects or self._queue):
+                effects = self._take_event() if not self._effects else []
+                self._carry_out()
+                if first is None and self._retry is None:
+                    first = effects
+        except Exception as error:  # noqa: BLE001 - the node ends with it
+            self.fail(error)
             return []
-        if self._closing is not None and not self._is_telling():
+        finally:
+            self._is_stepping = False
+        return first or []
+
+    def _or_fail(self, go_on: Callable[[Promise[T]], None], done: Promise[T]) -> None:
+        """Go on when work in the background has ended; the node ends with a mistake of ours."""
+        try:
+            go_on(done)
+        except Exception as error:  # noqa: BLE001 - the node ends with it
+            self.fail(error)
+
+    def _take_event(self) -> list[RaftEffect]:
+        event = self._queue.popleft()
+        self.events.append(event)
+        self._has_resigned = self._has_resigned or isinstance(event, Resign)
+        effects = self.node.step(event)
+        self.node.check()
+        self._effects.extend(effects)
+        return effects
+
+    def _carry_out(self) -> None:
+        """All effects of an event, or as many as can be for now."""
+        while self._effects:
+            try:
+                self._execute(self._effects[0])
+            except (OSError, LogDirFailed) as error:
+                if not _is_lack(error):
+                    raise
+                self._retry = self._later(self._try_again)
+                log.warning("the quorum waits", reason=str(error))
+                return
+            if self.is_down:
+                return
+            self._effects.popleft()
+        self.snapshots.keep_download(self.node.following.download)
+        if self._closing is not None and self._has_resigned and not self._is_telling():
             self._end()
         self._look_whether_caught_up()
-        return effects
+
+    def _try_again(self) -> None:
+        self._retry = None
+        self._go_on()
 
     def _look_whether_caught_up(self) -> None:
         if not self.is_caught_up and self.has_caught_up():
@@ -577,10 +670,14 @@ class RaftDriver:
 
     def _leader_changed(self, effect: LeaderChanged) -> None:
         log.info("leader of the quorum", leader=effect.leader_id, epoch=effect.epoch)
-        if self._active_epoch is not None and not self.node.is_leader:
+        if not self.node.is_leader:
+            self._give_up_leading()
+        self._progressed()
+
+    def _give_up_leading(self) -> None:
+        if self._active_epoch is not None:
             epoch, self._active_epoch = self._active_epoch, None
             self._listener.lost_leadership(epoch)
-        self._progressed()
 
     def _progressed(self) -> None:
         for callback in self.on_progress:
@@ -591,5 +688,13 @@ class RaftDriver:
             self._timer.cancel()
         self._timer = self.scheduler.call_later(max(0.0, at - self.now), self._tick)
 
+    def _later(self, callback: Callable[[], None]) -> Cancellable:
+        return self.scheduler.call_later(self.settings.retry_backoff_ms / 1000, callback)
+
     def _tick(self) -> None:
-        self.step(Tick(self.now))
+        self.tell(Tick(self.now))
+
+
+def _is_lack(error: OSError | LogDirFailed) -> bool:
+    """Whether nothing was done for want of a descriptor or memory, so that later may do."""
+    return isinstance(error, LogUnavailable) or (isinstance(error, OSError) and not is_disks(error))

@@ -9,7 +9,7 @@ from ottla.protocol.message import Response
 from ottla.raft.answers import AnswerReader
 from ottla.raft.channel import Destination, RaftChannel
 from ottla.raft.connections import FIRST_BOOTSTRAP_ID
-from ottla.raft.effects import RaftEffect, RaftRequest
+from ottla.raft.effects import RaftRequest
 from ottla.raft.events import RaftEvent, RequestFailed
 from ottla.raft.log import RaftLog
 from ottla.raft.node import RaftNode
@@ -33,7 +33,7 @@ class _Driver(Protocol):
     @property
     def node(self) -> RaftNode: ...
 
-    def step(self, event: RaftEvent) -> list[RaftEffect]: ...
+    def tell(self, event: RaftEvent) -> None: ...
 
 
 class Outgoing:
@@ -56,18 +56,13 @@ class Outgoing:
         )
 
     def send(self, request: RaftRequest) -> None:
-        """Send; whatever comes of it comes later, never before this returns."""
-        scheduler = self._driver.scheduler
+        """Send; what comes of it is told as an event, never before this returns."""
         destination = self._destination(request.destination)
         if destination is None:
-            failed = RequestFailed(scheduler.monotonic(), request)
-            scheduler.call_soon(self._driver.step, failed)
+            self._driver.tell(RequestFailed(self._driver.scheduler.monotonic(), request))
             return
         answer = self._channel.send(destination, to_message(request, self._sender))
-        if answer.done:
-            scheduler.call_soon(self._received, request, answer)
-        else:
-            answer.when_done(lambda done: self._received(request, done))
+        answer.when_done(lambda done: self._received(request, done))
 
     def _destination(self, node_id: int) -> Destination | None:
         if node_id <= FIRST_BOOTSTRAP_ID:
@@ -87,6 +82,6 @@ class Outgoing:
             response = answer.result()
         except Exception as error:  # noqa: BLE001 - whatever it was, there is no answer
             log.debug("no answer", request=type(request).__name__, reason=str(error))
-            self._driver.step(RequestFailed(now, request))
+            self._driver.tell(RequestFailed(now, request))
         else:
-            self._driver.step(self._reader.read(now, request, response))
+            self._driver.tell(self._reader.read(now, request, response))

@@ -5,11 +5,15 @@ takes seconds. Others have their turns meanwhile: votes, fetches and heartbeats.
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from ottla.common.environment import Cancellable, Scheduler
 from ottla.raft.listener import RaftListener
 from ottla.raft.log import RaftLog, read_batches
-from ottla.storage.directories import LogDirFailed
+from ottla.storage.directories import LogUnavailable
+
+RETRY_SECONDS: Final = 0.1
+"""The pause before a log is read again that could not be read for want of a descriptor."""
 
 
 class Replaying:
@@ -59,5 +63,7 @@ class Replaying:
         try:
             if self._replay_some():
                 self.on_done()
-        except (OSError, LogDirFailed) as error:
+        except LogUnavailable:
+            self._turn = self._scheduler.call_later(RETRY_SECONDS, self._go_on)
+        except Exception as error:  # noqa: BLE001 - the node ends with it
             self.on_failure(error)

@@ -235,7 +235,7 @@ class Node:
             return
         log.error("the node ends", reason=repr(error))
         self.failure = error
-        self.on_failure()
+        self._around.scheduler.turn.enqueue(self.on_failure)
 
     # Stop
 

@@ -24,8 +24,8 @@ from ottla.simulation.trace import Trace
 from ottla.testing.files import PowerLost
 
 
-class Violation(Exception):
-    """Something happened that must never happen."""
+class Violation(BaseException):
+    """Something happened that must never happen; no part of a node may survive it."""
 
     def __init__(self, anomaly: Anomaly) -> None:
         super().__init__(str(anomaly))
