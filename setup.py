@@ -14,7 +14,7 @@ from setuptools.errors import BaseError, CCompilerError
 
 HOT = [
     "src/ottla/handlers/produce.py",
-    "src/ottla/handlers/produce_outcomes.py",
+    "src/ottla/requests/produce_outcomes.py",
     "src/ottla/network/connection.py",
     "src/ottla/protocol/fetch_answer.py",
     "src/ottla/protocol/fetch_response.py",

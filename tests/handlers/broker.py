@@ -19,8 +19,6 @@ from ottla.common.topic_partition import TopicPartition
 from ottla.config.broker import BrokerConfig
 from ottla.config.changes import Resource
 from ottla.config.topic import TopicConfig
-from ottla.handlers.context import RequestContext, Services
-from ottla.handlers.contract import Contract, Handler
 from ottla.metadata.brokers import BrokerImage, Endpoint
 from ottla.metadata.features import FeaturesImage
 from ottla.metadata.image import MetadataImage
@@ -31,6 +29,8 @@ from ottla.records.record import Record
 from ottla.replication.log_moves import LogMoves
 from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
+from ottla.requests.context import RequestContext, Services
+from ottla.requests.contract import Contract, Handler
 from ottla.storage.log import Log
 from ottla.storage.manager import LogManager
 from ottla.testing.files import MemoryFilesystem

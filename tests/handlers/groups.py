@@ -10,7 +10,6 @@ from ottla.common.errors import ErrorCode
 from ottla.coordinator.group.service import GROUP_METADATA_TOPIC, GroupService
 from ottla.coordinator.group.settings import GroupSettings
 from ottla.handlers import join_group, offset_commit, sync_group
-from ottla.handlers.contract import Contract
 from ottla.protocol.generated.consumer_protocol_subscription import ConsumerProtocolSubscription
 from ottla.protocol.generated.join_group import (
     JoinGroupRequest,
@@ -29,6 +28,7 @@ from ottla.protocol.generated.sync_group import (
     SyncGroupResponse,
 )
 from ottla.protocol.message import Message, to_bytes
+from ottla.requests.contract import Contract
 from ottla.server.internal_topics import InternalTopics
 
 R = TypeVar("R", bound=Message)

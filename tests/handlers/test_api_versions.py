@@ -7,11 +7,11 @@ from tests.handlers.broker import Broker
 
 from ottla.common.errors import ErrorCode
 from ottla.handlers import api_versions
-from ottla.handlers.table import HANDLERS, load, served
 from ottla.metadata.image import MetadataImage
 from ottla.protocol.api import APIS, BROKER, CONTROLLER, ApiKey
 from ottla.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.message import from_bytes, to_bytes
+from ottla.requests.table import HANDLERS, load, served
 
 
 def ask(broker: Broker, version: int, name: str = "x", software: str = "1") -> ApiVersionsResponse:

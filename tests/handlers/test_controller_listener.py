@@ -7,7 +7,6 @@ import pytest
 
 from ottla.common.errors import ErrorCode
 from ottla.common.identifiers import METADATA_TOPIC_ID
-from ottla.handlers.dispatch import ENVELOPE_BYTES_MAX, REQUEST_BYTES_MAX
 from ottla.protocol.api import APIS, ApiKey
 from ottla.protocol.generated import describe_quorum
 from ottla.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -30,6 +29,7 @@ from ottla.protocol.generated.vote import (
     VoteResponse,
 )
 from ottla.records.batch import read_header
+from ottla.requests.dispatch import ENVELOPE_BYTES_MAX, REQUEST_BYTES_MAX
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import Disconnected, SimulatedClient
 

@@ -5,11 +5,11 @@ from tests.handlers.broker import CLUSTER_ID, Broker, registered
 
 from ottla.common.errors import ErrorCode
 from ottla.handlers import describe_cluster
-from ottla.handlers.authorized_operations import NOT_ASKED
 from ottla.protocol.generated.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from ottla.requests.authorized_operations import NOT_ASKED
 
 
 def ask(broker: Broker, request: DescribeClusterRequest, version: int) -> DescribeClusterResponse:

@@ -9,9 +9,6 @@ from tests.turns import TURN
 from ottla.common.buffers import Answer
 from ottla.common.errors import ErrorCode, ProtocolViolation
 from ottla.common.promise import Promise
-from ottla.handlers.context import RequestContext
-from ottla.handlers.dispatch import REQUEST_BYTES_MAX, BrokerDispatcher
-from ottla.handlers.table import HANDLERS
 from ottla.protocol.api import APIS, ApiKey
 from ottla.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.generated.create_topics import (
@@ -29,6 +26,9 @@ from ottla.protocol.generated.list_partition_reassignments import (
 )
 from ottla.protocol.message import from_bytes, to_bytes
 from ottla.protocol.primitives import ITEMS_MAX, uvarint
+from ottla.requests.context import RequestContext
+from ottla.requests.dispatch import REQUEST_BYTES_MAX, BrokerDispatcher
+from ottla.requests.table import HANDLERS
 
 
 class Dispatched:

@@ -7,7 +7,6 @@ from tests.handlers.broker import Peer
 
 from ottla.common.authorization import ANONYMOUS, Principal
 from ottla.common.errors import InvalidRequest
-from ottla.handlers.context import RequestContext
 from ottla.handlers.envelope import seal, unseal
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
@@ -16,6 +15,7 @@ from ottla.protocol.generated.metadata import MetadataRequest
 from ottla.protocol.headers import encode_request_header
 from ottla.protocol.message import Message, from_buffer, from_bytes, to_bytes
 from ottla.protocol.primitives import Writer
+from ottla.requests.context import RequestContext
 
 
 def request_bytes(message: Message, version: int, client_id: str | None = "c") -> bytes:

@@ -6,13 +6,13 @@ from tests.handlers.broker import CLUSTER_ID, NODE_ID, Broker, Peer, registered
 from ottla.common.errors import ErrorCode
 from ottla.common.identifiers import LOST_DIRECTORY
 from ottla.handlers import metadata
-from ottla.handlers.authorized_operations import NOT_ASKED
 from ottla.protocol.generated.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseTopic,
 )
+from ottla.requests.authorized_operations import NOT_ASKED
 
 VERSIONS = range(14)
 

@@ -23,10 +23,6 @@ from ottla.handlers import (
     offset_commit,
     offset_delete,
 )
-from ottla.handlers.context import ControllerServices, RequestContext, Services
-from ottla.handlers.contract import Contract, Handler, HotHandler, Quota
-from ottla.handlers.needs import VERSION_MAX, ByHandler, Effect, Need, Whole
-from ottla.handlers.table import load, served
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.create_topics import (
     CreatableTopic,
@@ -75,6 +71,10 @@ from ottla.protocol.generated.offset_delete import (
 )
 from ottla.protocol.schema_reader import StructSchema
 from ottla.protocol.schemas import schema_of
+from ottla.requests.context import ControllerServices, RequestContext, Services
+from ottla.requests.contract import Contract, Handler, HotHandler, Quota
+from ottla.requests.needs import VERSION_MAX, ByHandler, Effect, Need, Whole
+from ottla.requests.table import load, served
 
 FACTS: dict[ApiKey, str] = {
     ApiKey.PRODUCE: "WRITE TRANSACTIONAL_ID each, WRITE TOPIC each",

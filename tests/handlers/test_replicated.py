@@ -10,8 +10,6 @@ from ottla.common.buffers import Answer
 from ottla.common.errors import ErrorCode
 from ottla.common.promise import Promise
 from ottla.handlers import delete_records, fetch, list_offsets, offset_for_leader_epoch, produce
-from ottla.handlers.acknowledged_produce import Unacknowledged, finish_when_acknowledged
-from ottla.handlers.replica_selection import RACK_AWARE
 from ottla.metadata.brokers import BrokerImage
 from ottla.protocol.generated.delete_records import (
     DeleteRecordsPartition,
@@ -43,6 +41,8 @@ from ottla.protocol.message import from_bytes, to_bytes
 from ottla.protocol.produce_request import ProduceView
 from ottla.replication.leader_throttle import LeaderThrottle
 from ottla.replication.quota import ReplicationQuota
+from ottla.requests.acknowledged_produce import Unacknowledged, finish_when_acknowledged
+from ottla.requests.replica_selection import RACK_AWARE
 
 OTHER = 7
 

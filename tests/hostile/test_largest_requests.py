@@ -14,7 +14,6 @@ from typing import Any, Final
 import pytest
 from tests.hostile.largest import WIDE, Filled, largest
 
-from ottla.handlers.table import served
 from ottla.protocol.api import APIS, ApiKey
 from ottla.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.generated.incremental_alter_configs import (
@@ -25,6 +24,7 @@ from ottla.protocol.generated.incremental_alter_configs import (
 from ottla.protocol.headers import encode_request_header
 from ottla.protocol.message import Message, to_bytes
 from ottla.protocol.primitives import Writer
+from ottla.requests.table import served
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.scheduler import SimulatedScheduler, SimulatedTimer
 

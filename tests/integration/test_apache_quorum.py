@@ -18,7 +18,6 @@ from tools.kafka_peer.peer import run_tool
 from ottla.common.chance import Chance
 from ottla.common.identifiers import uuid_text
 from ottla.common.promise import Promise, fulfilled
-from ottla.handlers.framing import frame_response
 from ottla.network.channel import NetworkChannel
 from ottla.network.connection import Connection
 from ottla.network.node_client import NodeClientLimits
@@ -39,6 +38,7 @@ from ottla.raft.roles import Follower
 from ottla.raft.service import RaftService
 from ottla.raft.settings import RaftSettings
 from ottla.raft.voters import ReplicaKey, VoterEndpoint
+from ottla.requests.framing import frame_response
 from ottla.server.environment import LoopScheduler
 from ottla.storage.files import OsFilesystem
 

@@ -8,9 +8,7 @@ from tests.turns import TURN
 from ottla.common.authorization import Principal
 from ottla.common.errors import ApiError, NotController, RequestTimedOut, StaleBrokerEpoch
 from ottla.common.promise import Promise
-from ottla.handlers.context import RequestContext
 from ottla.handlers.envelope import unseal
-from ottla.handlers.framing import frame_response
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.allocate_producer_ids import (
     AllocateProducerIdsRequest,
@@ -26,6 +24,8 @@ from ottla.protocol.generated.incremental_alter_configs import (
 )
 from ottla.protocol.message import Message, Request, Response, from_bytes
 from ottla.raft.channel import Destination
+from ottla.requests.context import RequestContext
+from ottla.requests.framing import frame_response
 from ottla.server.remote_controller import RemoteController, checked
 from ottla.simulation.cluster import SimulatedCluster
 from ottla.simulation.node import SimulatedNode

@@ -1,7 +1,7 @@
 """One module per API, which exports its contract: ask one service, shape the response.
 
-``dispatch`` is the way in; handlers ask the services that they are given. Counterpart in Apache
-Kafka: ``KafkaApis`` and ``ControllerApis``.
+``requests.dispatch`` is the way in; handlers ask the services that they are given. Counterpart in
+Apache Kafka: ``KafkaApis`` and ``ControllerApis``.
 
-Invariant: what ApiVersions advertises is exactly what ``table`` has.
+Invariant: what ApiVersions advertises is exactly what ``requests.table`` has.
 """

@@ -14,13 +14,13 @@ from ottla.common.topic_partition import TopicPartition
 from ottla.coordinator.group.service import GROUP_METADATA_TOPIC
 from ottla.coordinator.transaction.service import error_of
 from ottla.coordinator.transaction.shard import AddPartitions
-from ottla.handlers.context import RequestContext, Services
-from ottla.handlers.contract import Handler, by_code
-from ottla.handlers.needs import Whole, group_id, transactional_id
 from ottla.protocol.generated.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
 )
+from ottla.requests.context import RequestContext, Services
+from ottla.requests.contract import Handler, by_code
+from ottla.requests.needs import Whole, group_id, transactional_id
 
 FENCED_SINCE: Final = 2
 

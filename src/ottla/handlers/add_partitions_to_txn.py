@@ -17,10 +17,6 @@ from ottla.common.topic_partition import TopicPartition
 from ottla.coordinator.transaction.markers import Codes
 from ottla.coordinator.transaction.service import error_of
 from ottla.coordinator.transaction.shard import AddPartitions
-from ottla.handlers.context import RequestContext, Services
-from ottla.handlers.contract import Handler
-from ottla.handlers.needs import ByHandler, Effect, Whole
-from ottla.handlers.partitions import exists
 from ottla.protocol.generated.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -30,6 +26,10 @@ from ottla.protocol.generated.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
+from ottla.requests.context import RequestContext, Services
+from ottla.requests.contract import Handler
+from ottla.requests.needs import ByHandler, Effect, Whole
+from ottla.requests.partitions import exists
 
 FENCED_SINCE: Final = 2
 SEVERAL_SINCE: Final = 4

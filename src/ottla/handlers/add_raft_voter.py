@@ -6,10 +6,10 @@ v1 may be answered as soon as the record is written, for a node that asks on its
 from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
-from ottla.handlers.context import ControllerServices, RequestContext
-from ottla.handlers.contract import Handler, by_code
-from ottla.handlers.needs import Whole
 from ottla.protocol.generated.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from ottla.requests.context import ControllerServices, RequestContext
+from ottla.requests.contract import Handler, by_code
+from ottla.requests.needs import Whole
 
 
 async def handle(

@@ -11,21 +11,21 @@ from typing import Final
 from ottla.common import authorization as acl
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.config.changes import ConfigOperation, Resource
-from ottla.handlers.config_changes import (
-    check_broker_replacement,
-    check_forwarded,
-    check_names_and_values,
-    precheck,
-)
-from ottla.handlers.config_needs import each_of_its_kind
-from ottla.handlers.context import NodeServices, RequestContext
-from ottla.handlers.contract import Handler
 from ottla.protocol.generated.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
+from ottla.requests.config_changes import (
+    check_broker_replacement,
+    check_forwarded,
+    check_names_and_values,
+    precheck,
+)
+from ottla.requests.config_needs import each_of_its_kind
+from ottla.requests.context import NodeServices, RequestContext
+from ottla.requests.contract import Handler
 
 
 async def handle(

@@ -18,16 +18,16 @@ from ottla.common.errors import (
     UnknownTopicOrPartition,
 )
 from ottla.common.topic_partition import TopicPartition
-from ottla.handlers.context import RequestContext, Services
-from ottla.handlers.contract import Handler
-from ottla.handlers.needs import Whole
-from ottla.handlers.partitions import exists
 from ottla.protocol.generated.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+from ottla.requests.context import RequestContext, Services
+from ottla.requests.contract import Handler
+from ottla.requests.needs import Whole
+from ottla.requests.partitions import exists
 
 _FUTURE_NAME_MAX: Final = 255
 _FUTURE_NAME_REST: Final = len("-") + len(".") + 32 + len("-future")

@@ -2,7 +2,7 @@
 
 It is the first thing that a client asks, so it must be answered whatever the client is: a version
 from the future gets UNSUPPORTED_VERSION in the form of version 0, with the versions of ApiVersions.
-The list is :mod:`table`, nothing more, and loads none of its modules.
+The list is :mod:`ottla.requests.table`, nothing more, and loads none of its modules.
 
 Produce is said to begin at 0, though nothing below 3 is served: librdkafka before 2.11 takes a
 broker without version 0 for one that cannot produce.
@@ -16,9 +16,6 @@ from functools import cache
 from typing import Final
 
 from ottla.common.errors import ErrorCode, InvalidRequest
-from ottla.handlers.context import NodeServices, RequestContext
-from ottla.handlers.contract import Handler, by_code
-from ottla.handlers.table import served
 from ottla.metadata.versions import KRAFT_VERSION, METADATA_VERSION, SUPPORTED_FEATURES
 from ottla.protocol.api import APIS, ApiKey
 from ottla.protocol.generated.api_versions import (
@@ -28,6 +25,9 @@ from ottla.protocol.generated.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+from ottla.requests.context import NodeServices, RequestContext
+from ottla.requests.contract import Handler, by_code
+from ottla.requests.table import served
 
 _CLIENT_SOFTWARE: Final = 3
 _FEATURES_FROM_ZERO: Final = 4

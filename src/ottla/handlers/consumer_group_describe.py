@@ -8,15 +8,15 @@ from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError, ErrorCode
-from ottla.handlers.context import RequestContext, Services
-from ottla.handlers.contract import Handler
 from ottla.handlers.describe_groups import ON_GROUP
-from ottla.handlers.needs import ByHandler, Each, Effect, itself
 from ottla.protocol.generated.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     DescribedGroup,
 )
+from ottla.requests.context import RequestContext, Services
+from ottla.requests.contract import Handler
+from ottla.requests.needs import ByHandler, Each, Effect, itself
 
 
 async def handle(

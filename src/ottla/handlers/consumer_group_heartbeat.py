@@ -11,13 +11,13 @@ from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
 from ottla.coordinator.group.group import Caller
-from ottla.handlers.context import RequestContext, Services
-from ottla.handlers.contract import Handler, by_code
-from ottla.handlers.needs import Whole, group_id
 from ottla.protocol.generated.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from ottla.requests.context import RequestContext, Services
+from ottla.requests.contract import Handler, by_code
+from ottla.requests.needs import Whole, group_id
 
 
 async def handle(

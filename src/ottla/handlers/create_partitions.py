@@ -7,15 +7,15 @@ from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError
-from ottla.handlers.context import ControllerServices, RequestContext
-from ottla.handlers.contract import Handler, Quota, client_timeout_ms
-from ottla.handlers.deadlines import within
-from ottla.handlers.needs import Each, its_name
 from ottla.protocol.generated.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
+from ottla.requests.context import ControllerServices, RequestContext
+from ottla.requests.contract import Handler, Quota, client_timeout_ms
+from ottla.requests.deadlines import within
+from ottla.requests.needs import Each, its_name
 
 
 async def handle(

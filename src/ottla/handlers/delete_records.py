@@ -14,11 +14,6 @@ from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.environment import Scheduler
 from ottla.common.errors import ApiError, OffsetOutOfRange, PolicyViolation
 from ottla.common.promise import Promise
-from ottla.handlers.context import RequestContext, Services
-from ottla.handlers.contract import Handler
-from ottla.handlers.deadlines import until
-from ottla.handlers.needs import Each, its_name
-from ottla.handlers.partitions import led_partition
 from ottla.protocol.generated.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -27,6 +22,11 @@ from ottla.protocol.generated.delete_records import (
 )
 from ottla.replication.acknowledgements import settle
 from ottla.replication.partition import Partition
+from ottla.requests.context import RequestContext, Services
+from ottla.requests.contract import Handler
+from ottla.requests.deadlines import until
+from ottla.requests.needs import Each, its_name
+from ottla.requests.partitions import led_partition
 
 HIGH_WATERMARK: Final = -1
 _NO_WATERMARK: Final = -1

@@ -9,16 +9,16 @@ from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError, InvalidRequest, TopicDeletionDisabled
-from ottla.handlers.context import ControllerServices, RequestContext
-from ottla.handlers.contract import Handler, Quota, client_timeout_ms
-from ottla.handlers.deadlines import within
-from ottla.handlers.needs import ByHandler, Each, Effect, its_name_or_id, itself
 from ottla.protocol.generated.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from ottla.requests.context import ControllerServices, RequestContext
+from ottla.requests.contract import Handler, Quota, client_timeout_ms
+from ottla.requests.deadlines import within
+from ottla.requests.needs import ByHandler, Each, Effect, its_name_or_id, itself
 
 _DELETION_DISABLED: Final = 3
 _BY_ID: Final = 6

@@ -12,16 +12,16 @@ from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import MismatchedEndpointType, UnsupportedEndpointType
-from ottla.handlers.authorized_operations import NOT_ASKED, ON_CLUSTER
-from ottla.handlers.context import NodeServices, RequestContext
-from ottla.handlers.contract import Handler, by_code
-from ottla.handlers.endpoints import addresses, dialled_host, some_alive_broker
-from ottla.handlers.needs import ByHandler, Effect, Whole
 from ottla.protocol.generated.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from ottla.requests.authorized_operations import NOT_ASKED, ON_CLUSTER
+from ottla.requests.context import NodeServices, RequestContext
+from ottla.requests.contract import Handler, by_code
+from ottla.requests.endpoints import addresses, dialled_host, some_alive_broker
+from ottla.requests.needs import ByHandler, Effect, Whole
 
 _BROKER: Final = 1
 _CONTROLLER: Final = 2

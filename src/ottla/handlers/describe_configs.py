@@ -30,11 +30,6 @@ from ottla.config.describe import (
 )
 from ottla.config.layers import Source
 from ottla.controller.topic_names import check_topic_name
-from ottla.handlers.config_needs import each_of_its_kind
-from ottla.handlers.context import NodeServices, RequestContext
-from ottla.handlers.contract import Handler
-from ottla.handlers.loggers import log_levels
-from ottla.handlers.turns import in_turns
 from ottla.protocol.generated.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -44,6 +39,11 @@ from ottla.protocol.generated.describe_configs import (
     DescribeConfigsSynonym,
 )
 from ottla.protocol.primitives import Writer, compact_count, count
+from ottla.requests.config_needs import each_of_its_kind
+from ottla.requests.context import NodeServices, RequestContext
+from ottla.requests.contract import Handler
+from ottla.requests.loggers import log_levels
+from ottla.requests.turns import in_turns
 
 AT_ONCE: Final = 20
 """Resources that are described in one turn: a few milliseconds."""

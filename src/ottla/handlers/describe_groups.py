@@ -9,15 +9,15 @@ from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError, ErrorCode
-from ottla.handlers.authorized_operations import bits
-from ottla.handlers.context import RequestContext, Services
-from ottla.handlers.contract import Handler
-from ottla.handlers.needs import Each, itself
 from ottla.protocol.generated.describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from ottla.requests.authorized_operations import bits
+from ottla.requests.context import RequestContext, Services
+from ottla.requests.contract import Handler
+from ottla.requests.needs import Each, itself
 
 ON_GROUP: Final = bits(
     AclOperation.READ,

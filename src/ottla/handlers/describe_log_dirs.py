@@ -13,9 +13,6 @@ from typing import Final
 from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ErrorCode
 from ottla.common.topic_partition import TopicPartition
-from ottla.handlers.context import RequestContext, Services
-from ottla.handlers.contract import Handler, by_code
-from ottla.handlers.needs import Whole
 from ottla.protocol.generated.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -23,6 +20,9 @@ from ottla.protocol.generated.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from ottla.requests.context import RequestContext, Services
+from ottla.requests.contract import Handler, by_code
+from ottla.requests.needs import Whole
 from ottla.storage.directories import LogDirectory
 from ottla.storage.log import Log
 

@@ -8,10 +8,6 @@ from typing import Final
 from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError, UnknownTopicOrPartition
 from ottla.controller.topic_names import check_topic_name
-from ottla.handlers.context import RequestContext, Services
-from ottla.handlers.contract import Handler
-from ottla.handlers.needs import Each, its_name
-from ottla.handlers.partitions import led_partition
 from ottla.protocol.generated.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -19,6 +15,10 @@ from ottla.protocol.generated.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+from ottla.requests.context import RequestContext, Services
+from ottla.requests.contract import Handler
+from ottla.requests.needs import Each, its_name
+from ottla.requests.partitions import led_partition
 
 
 async def handle(

@@ -8,13 +8,13 @@ from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.identifiers import ZERO_UUID
-from ottla.handlers.context import ControllerServices, RequestContext
-from ottla.handlers.contract import Handler, by_code
-from ottla.handlers.needs import Whole
 from ottla.protocol.generated.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
 )
+from ottla.requests.context import ControllerServices, RequestContext
+from ottla.requests.contract import Handler, by_code
+from ottla.requests.needs import Whole
 
 _DIRECTORY_IDS: Final = 2
 

@@ -10,11 +10,6 @@ from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError, InvalidRequest
-from ottla.handlers.authorized_operations import ON_TOPIC
-from ottla.handlers.context import RequestContext, Services
-from ottla.handlers.contract import Handler
-from ottla.handlers.needs import Each, Hidden, its_name
-from ottla.handlers.topics import INTERNAL_TOPICS, reason_unknown, show_partition
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.topics import TopicImage
 from ottla.protocol.generated.describe_topic_partitions import (
@@ -24,6 +19,11 @@ from ottla.protocol.generated.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
+from ottla.requests.authorized_operations import ON_TOPIC
+from ottla.requests.context import RequestContext, Services
+from ottla.requests.contract import Handler
+from ottla.requests.needs import Each, Hidden, its_name
+from ottla.requests.topics import INTERNAL_TOPICS, reason_unknown, show_partition
 
 
 async def handle(

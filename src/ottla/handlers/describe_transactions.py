@@ -7,15 +7,15 @@ from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError
-from ottla.handlers.context import RequestContext, Services
-from ottla.handlers.contract import Handler
-from ottla.handlers.needs import Each, Hidden, itself
 from ottla.protocol.generated.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     TopicData,
     TransactionState,
 )
+from ottla.requests.context import RequestContext, Services
+from ottla.requests.contract import Handler
+from ottla.requests.needs import Each, Hidden, itself
 
 
 async def handle(

@@ -8,16 +8,16 @@ from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError
-from ottla.handlers.context import ControllerServices, RequestContext
-from ottla.handlers.contract import Handler, client_timeout_ms
-from ottla.handlers.deadlines import within
-from ottla.handlers.needs import Whole
 from ottla.protocol.generated.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,
     ReplicaElectionResult,
 )
+from ottla.requests.context import ControllerServices, RequestContext
+from ottla.requests.contract import Handler, client_timeout_ms
+from ottla.requests.deadlines import within
+from ottla.requests.needs import Whole
 
 
 async def handle(

@@ -6,14 +6,14 @@ v1 the successors with their directories, and the leader's addresses (KIP-853).
 from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
-from ottla.handlers.context import ControllerServices, RequestContext
-from ottla.handlers.contract import Handler, Quota, by_code
-from ottla.handlers.needs import Whole
 from ottla.protocol.generated.end_quorum_epoch import (
     EndQuorumEpochRequest,
     EndQuorumEpochResponse,
 )
 from ottla.raft.responses import Asker
+from ottla.requests.context import ControllerServices, RequestContext
+from ottla.requests.contract import Handler, Quota, by_code
+from ottla.requests.needs import Whole
 
 
 async def handle(

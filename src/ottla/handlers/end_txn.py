@@ -11,10 +11,10 @@ from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError
 from ottla.coordinator.transaction.ending import EndTransaction
 from ottla.coordinator.transaction.service import error_of
-from ottla.handlers.context import RequestContext, Services
-from ottla.handlers.contract import Handler, by_code
-from ottla.handlers.needs import Whole, transactional_id
 from ottla.protocol.generated.end_txn import EndTxnRequest, EndTxnResponse
+from ottla.requests.context import RequestContext, Services
+from ottla.requests.contract import Handler, by_code
+from ottla.requests.needs import Whole, transactional_id
 
 FENCED_SINCE: Final = 2
 VERSION_2_SINCE: Final = 5

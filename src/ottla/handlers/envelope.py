@@ -18,10 +18,6 @@ from ottla.common.errors import (
     ProtocolViolation,
     UnsupportedVersion,
 )
-from ottla.handlers.context import ControllerServices, RequestContext
-from ottla.handlers.contract import Handler, Quota, by_code
-from ottla.handlers.needs import Whole
-from ottla.handlers.table import load
 from ottla.protocol.api import APIS, ApiKey
 from ottla.protocol.generated.default_principal_data import DefaultPrincipalData
 from ottla.protocol.generated.envelope import EnvelopeRequest, EnvelopeResponse
@@ -32,6 +28,10 @@ from ottla.protocol.headers import (
 )
 from ottla.protocol.message import Request, Response, from_buffer, response_class, to_bytes
 from ottla.protocol.primitives import Writer
+from ottla.requests.context import ControllerServices, RequestContext
+from ottla.requests.contract import Handler, Quota, by_code
+from ottla.requests.needs import Whole
+from ottla.requests.table import load
 
 R = TypeVar("R", bound=Response)
 

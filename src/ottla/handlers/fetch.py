@@ -33,13 +33,6 @@ from ottla.common.errors import (
     RequestTimedOut,
 )
 from ottla.common.promise import Promise, run, settle_by
-from ottla.handlers.context import Peer, Services
-from ottla.handlers.contract import HotHandler, Quota
-from ottla.handlers.current_leaders import Leaders
-from ottla.handlers.deadlines import until
-from ottla.handlers.needs import ByHandler, Effect
-from ottla.handlers.partitions import missing
-from ottla.handlers.replica_selection import preferred_read_replica
 from ottla.protocol.api import BROKER
 from ottla.protocol.fetch_response import FetchedPartition, NodeEndpoint, encode_fetch_response
 from ottla.protocol.generated.fetch import FetchRequest
@@ -48,6 +41,13 @@ from ottla.protocol.primitives import ITEMS_MAX
 from ottla.replication.fetch_sessions import FetchContext, FetchedFrom, TopicKey
 from ottla.replication.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from ottla.replication.waiting import WaitingAt
+from ottla.requests.context import Peer, Services
+from ottla.requests.contract import HotHandler, Quota
+from ottla.requests.current_leaders import Leaders
+from ottla.requests.deadlines import until
+from ottla.requests.needs import ByHandler, Effect
+from ottla.requests.partitions import missing
+from ottla.requests.replica_selection import preferred_read_replica
 from ottla.storage.log import Log
 
 _FOLLOWER_READS: Final = 11

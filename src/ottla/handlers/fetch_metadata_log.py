@@ -8,12 +8,12 @@ so that it hears of a commit at once (KIP-1166).
 from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
-from ottla.handlers.context import ControllerServices, RequestContext
-from ottla.handlers.contract import Handler, Quota, by_code
-from ottla.handlers.needs import Whole
 from ottla.protocol.api import CONTROLLER
 from ottla.protocol.generated.fetch import FetchRequest, FetchResponse
 from ottla.raft.responses import Asker
+from ottla.requests.context import ControllerServices, RequestContext
+from ottla.requests.contract import Handler, Quota, by_code
+from ottla.requests.needs import Whole
 
 
 async def handle(

@@ -6,11 +6,11 @@ v1 the replica's directory and the leader's address (KIP-853).
 from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
-from ottla.handlers.context import ControllerServices, RequestContext
-from ottla.handlers.contract import Handler, Quota, by_code
-from ottla.handlers.needs import Whole
 from ottla.protocol.generated.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from ottla.raft.responses import Asker
+from ottla.requests.context import ControllerServices, RequestContext
+from ottla.requests.contract import Handler, Quota, by_code
+from ottla.requests.needs import Whole
 
 
 async def handle(

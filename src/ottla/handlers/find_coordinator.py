@@ -14,16 +14,16 @@ from typing import Final, NamedTuple
 from ottla.common.authorization import CLUSTER_NAME, AclOperation, ResourceType
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.coordinator.partitioner import partition_of
-from ottla.handlers.context import RequestContext, Services
-from ottla.handlers.contract import Handler
-from ottla.handlers.endpoints import address_of
-from ottla.handlers.needs import Each, Whole, itself
-from ottla.handlers.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.protocol.generated.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from ottla.requests.context import RequestContext, Services
+from ottla.requests.contract import Handler
+from ottla.requests.endpoints import address_of
+from ottla.requests.needs import Each, Whole, itself
+from ottla.requests.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 
 GROUP: Final = 0
 TRANSACTION: Final = 1

@@ -8,22 +8,22 @@ from typing import Final
 from ottla.common import authorization as acl
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.config.changes import Resource
-from ottla.handlers.config_changes import (
-    check_broker_change,
-    check_forwarded,
-    check_names_and_values,
-    precheck,
-)
-from ottla.handlers.config_needs import each_of_its_kind
-from ottla.handlers.context import NodeServices, RequestContext
-from ottla.handlers.contract import Handler
-from ottla.handlers.loggers import change_log_levels
 from ottla.protocol.generated.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from ottla.requests.config_changes import (
+    check_broker_change,
+    check_forwarded,
+    check_names_and_values,
+    precheck,
+)
+from ottla.requests.config_needs import each_of_its_kind
+from ottla.requests.context import NodeServices, RequestContext
+from ottla.requests.contract import Handler
+from ottla.requests.loggers import change_log_levels
 
 
 async def handle(

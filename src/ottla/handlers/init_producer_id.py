@@ -17,13 +17,13 @@ from ottla.common.errors import ApiError, ErrorCode, InvalidRequest
 from ottla.coordinator.transaction.initializing import InitProducerId
 from ottla.coordinator.transaction.metadata import ProducerIdAndEpoch
 from ottla.coordinator.transaction.service import error_of
-from ottla.handlers.context import RequestContext, Services
-from ottla.handlers.contract import Handler
-from ottla.handlers.needs import Whole
 from ottla.protocol.generated.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
+from ottla.requests.context import RequestContext, Services
+from ottla.requests.contract import Handler
+from ottla.requests.needs import Whole
 
 _NO_PRODUCER_ID: Final = -1
 _NO_EPOCH: Final = -1

@@ -12,10 +12,10 @@ from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
 from ottla.coordinator.group.group import Caller
-from ottla.handlers.context import RequestContext, Services
-from ottla.handlers.contract import Handler, by_code
-from ottla.handlers.needs import Whole, group_id
 from ottla.protocol.generated.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.requests.context import RequestContext, Services
+from ottla.requests.contract import Handler, by_code
+from ottla.requests.needs import Whole, group_id
 
 _REBALANCE_TIMEOUT_FROM: Final = 1
 _NULL_PROTOCOL_NAME_FROM: Final = 7

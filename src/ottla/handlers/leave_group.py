@@ -9,15 +9,15 @@ from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ErrorCode, UnknownMemberId
-from ottla.handlers.context import RequestContext, Services
-from ottla.handlers.contract import Handler, by_code
-from ottla.handlers.needs import Whole, group_id
 from ottla.protocol.generated.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberIdentity,
     MemberResponse,
 )
+from ottla.requests.context import RequestContext, Services
+from ottla.requests.contract import Handler, by_code
+from ottla.requests.needs import Whole, group_id
 
 _SEVERAL_MEMBERS_FROM: Final = 3
 

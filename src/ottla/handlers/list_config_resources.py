@@ -10,15 +10,15 @@ from typing import Final
 from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import UnsupportedVersion
 from ottla.config.changes import Resource
-from ottla.handlers.context import RequestContext, Services
-from ottla.handlers.contract import Handler, by_code
-from ottla.handlers.needs import Whole
 from ottla.metadata.image import MetadataImage
 from ottla.protocol.generated.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from ottla.requests.context import RequestContext, Services
+from ottla.requests.contract import Handler, by_code
+from ottla.requests.needs import Whole
 
 LISTED: Final = (
     Resource.GROUP,

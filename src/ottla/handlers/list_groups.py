@@ -7,10 +7,10 @@ v1 adds the throttle time; v3 is flexible; v4 filters by and shows states (KIP-5
 from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
-from ottla.handlers.context import RequestContext, Services
-from ottla.handlers.contract import Handler, by_code
-from ottla.handlers.needs import Hidden
 from ottla.protocol.generated.list_groups import ListGroupsRequest, ListGroupsResponse
+from ottla.requests.context import RequestContext, Services
+from ottla.requests.contract import Handler, by_code
+from ottla.requests.needs import Hidden
 
 
 async def handle(

@@ -33,11 +33,6 @@ from ottla.common.errors import (
     UnsupportedVersion,
 )
 from ottla.common.promise import Promise, fulfilled, run
-from ottla.handlers.context import RequestContext, Services
-from ottla.handlers.contract import Handler
-from ottla.handlers.deadlines import within
-from ottla.handlers.needs import Each, its_name
-from ottla.handlers.partitions import led_partition
 from ottla.protocol.generated.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -46,6 +41,11 @@ from ottla.protocol.generated.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from ottla.replication.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
+from ottla.requests.context import RequestContext, Services
+from ottla.requests.contract import Handler
+from ottla.requests.deadlines import within
+from ottla.requests.needs import Each, its_name
+from ottla.requests.partitions import led_partition
 from ottla.storage.log import Log
 from ottla.storage.time_search import TimestampAndOffset
 

@@ -8,15 +8,15 @@ from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError
-from ottla.handlers.context import ControllerServices, RequestContext
-from ottla.handlers.contract import Handler
-from ottla.handlers.needs import Whole
 from ottla.protocol.generated.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
+from ottla.requests.context import ControllerServices, RequestContext
+from ottla.requests.contract import Handler
+from ottla.requests.needs import Whole
 
 
 async def handle(

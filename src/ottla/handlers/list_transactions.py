@@ -11,14 +11,14 @@ from ottla.common.authorization import AclOperation, ResourceType
 from ottla.coordinator.group.regex.matcher import Matcher
 from ottla.coordinator.transaction.listing import Filters
 from ottla.coordinator.transaction.state import TransactionState, state_of
-from ottla.handlers.context import RequestContext, Services
-from ottla.handlers.contract import Handler, by_code
-from ottla.handlers.needs import Hidden
 from ottla.protocol.generated.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
 from ottla.protocol.generated.list_transactions import TransactionState as ListedTransaction
+from ottla.requests.context import RequestContext, Services
+from ottla.requests.contract import Handler, by_code
+from ottla.requests.needs import Hidden
 
 
 async def handle(

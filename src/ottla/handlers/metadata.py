@@ -16,12 +16,6 @@ from typing import Final
 from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError, ErrorCode, InvalidRequest
 from ottla.common.identifiers import ZERO_UUID
-from ottla.handlers.authorized_operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
-from ottla.handlers.context import RequestContext, Services
-from ottla.handlers.contract import Handler
-from ottla.handlers.endpoints import addresses, some_alive_broker
-from ottla.handlers.needs import ByHandler, Effect
-from ottla.handlers.topics import INTERNAL_TOPICS, distinct, reason_unknown, show_partition
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.topics import TopicImage
 from ottla.protocol.generated.metadata import (
@@ -32,6 +26,12 @@ from ottla.protocol.generated.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from ottla.requests.authorized_operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
+from ottla.requests.context import RequestContext, Services
+from ottla.requests.contract import Handler
+from ottla.requests.endpoints import addresses, some_alive_broker
+from ottla.requests.needs import ByHandler, Effect
+from ottla.requests.topics import INTERNAL_TOPICS, distinct, reason_unknown, show_partition
 
 _LISTENER_ERRORS: Final = 6
 _TOPIC_IDS: Final = 12

@@ -13,9 +13,6 @@ from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError, ErrorCode
-from ottla.handlers.context import RequestContext, Services
-from ottla.handlers.contract import Handler
-from ottla.handlers.needs import Each, Whole, group_id, its_name_or_id
 from ottla.metadata.topics import TopicImage, TopicsImage
 from ottla.protocol.generated.offset_commit import (
     OffsetCommitRequest,
@@ -25,6 +22,9 @@ from ottla.protocol.generated.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from ottla.requests.context import RequestContext, Services
+from ottla.requests.contract import Handler
+from ottla.requests.needs import Each, Whole, group_id, its_name_or_id
 
 TOPIC_IDS_FROM: Final = 10
 

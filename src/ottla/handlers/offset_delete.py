@@ -8,9 +8,6 @@ from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError, ErrorCode
-from ottla.handlers.context import RequestContext, Services
-from ottla.handlers.contract import Handler, by_code
-from ottla.handlers.needs import Each, Whole, group_id, its_name
 from ottla.metadata.topics import TopicsImage
 from ottla.protocol.generated.offset_delete import (
     OffsetDeleteRequest,
@@ -18,6 +15,9 @@ from ottla.protocol.generated.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from ottla.requests.context import RequestContext, Services
+from ottla.requests.contract import Handler, by_code
+from ottla.requests.needs import Each, Whole, group_id, its_name
 
 
 async def handle(

@@ -17,9 +17,6 @@ from ottla.common.identifiers import ZERO_UUID
 from ottla.common.promise import run
 from ottla.coordinator.group.records import OffsetAndMetadata
 from ottla.coordinator.group.service import OffsetsAsked, OffsetsFound
-from ottla.handlers.context import RequestContext, Services
-from ottla.handlers.contract import Handler
-from ottla.handlers.needs import ByHandler, Each, Effect, Whole, group_id
 from ottla.metadata.topics import TopicsImage
 from ottla.protocol.generated.offset_fetch import (
     OffsetFetchRequest,
@@ -32,6 +29,9 @@ from ottla.protocol.generated.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from ottla.requests.context import RequestContext, Services
+from ottla.requests.contract import Handler
+from ottla.requests.needs import ByHandler, Each, Effect, Whole, group_id
 
 NO_OFFSET: Final = -1
 TOP_LEVEL_ERROR_FROM: Final = 2

@@ -19,9 +19,6 @@
 from typing import Final, TypeVar
 
 from ottla.common.authorization import AclOperation, ResourceType
-from ottla.handlers.context import ControllerServices, RequestContext
-from ottla.handlers.contract import Contract, Handler, Quota, by_code
-from ottla.handlers.needs import Whole
 from ottla.protocol.generated.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.protocol.generated.alter_partition import AlterPartitionRequest
 from ottla.protocol.generated.assign_replicas_to_dirs import AssignReplicasToDirsRequest
@@ -30,6 +27,9 @@ from ottla.protocol.generated.broker_registration import BrokerRegistrationReque
 from ottla.protocol.generated.controller_registration import ControllerRegistrationRequest
 from ottla.protocol.generated.unregister_broker import UnregisterBrokerRequest
 from ottla.protocol.message import CodedResponse, Request, RequestClass
+from ottla.requests.context import ControllerServices, RequestContext
+from ottla.requests.contract import Contract, Handler, Quota, by_code
+from ottla.requests.needs import Whole
 
 Q = TypeVar("Q", bound=Request[CodedResponse])
 R = TypeVar("R", bound=CodedResponse)

@@ -15,17 +15,22 @@ from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.buffers import Answer
 from ottla.common.errors import ApiError
 from ottla.common.promise import Promise
-from ottla.handlers.acknowledged_produce import (
+from ottla.protocol.generated.produce import ProduceRequest
+from ottla.protocol.produce_request import ProduceView, read_produce_request
+from ottla.protocol.produce_response import Appended, encode_appended
+from ottla.records.batch import MAGIC, TRANSACTIONAL_BIT
+from ottla.records.validation import ZSTD_FROM_PRODUCE_VERSION, refuse_zstd
+from ottla.requests.acknowledged_produce import (
     Unacknowledged,
     finish_when_acknowledged,
     unacknowledged,
 )
-from ottla.handlers.context import Peer, Services
-from ottla.handlers.contract import HotHandler, Quota
-from ottla.handlers.current_leaders import Leaders
-from ottla.handlers.needs import ByHandler, Effect
-from ottla.handlers.partitions import missing
-from ottla.handlers.produce_outcomes import (
+from ottla.requests.context import Peer, Services
+from ottla.requests.contract import HotHandler, Quota
+from ottla.requests.current_leaders import Leaders
+from ottla.requests.needs import ByHandler, Effect
+from ottla.requests.partitions import missing
+from ottla.requests.produce_outcomes import (
     Outcomes,
     Refused,
     finish,
@@ -33,12 +38,7 @@ from ottla.handlers.produce_outcomes import (
     last_of_each,
     reason,
 )
-from ottla.handlers.transactional_produce import Verified, when_verified
-from ottla.protocol.generated.produce import ProduceRequest
-from ottla.protocol.produce_request import ProduceView, read_produce_request
-from ottla.protocol.produce_response import Appended, encode_appended
-from ottla.records.batch import MAGIC, TRANSACTIONAL_BIT
-from ottla.records.validation import ZSTD_FROM_PRODUCE_VERSION, refuse_zstd
+from ottla.requests.transactional_produce import Verified, when_verified
 
 _MAGIC: Final = 16
 _ATTRIBUTES: Final = 22

@@ -10,10 +10,10 @@ from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import InconsistentGroupProtocol
-from ottla.handlers.context import RequestContext, Services
-from ottla.handlers.contract import Handler, by_code
-from ottla.handlers.needs import Whole, group_id
 from ottla.protocol.generated.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.requests.context import RequestContext, Services
+from ottla.requests.contract import Handler, by_code
+from ottla.requests.needs import Whole, group_id
 
 _PROTOCOL_FROM: Final = 5
 

@@ -9,10 +9,6 @@ from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError, ErrorCode
-from ottla.handlers.context import RequestContext, Services
-from ottla.handlers.contract import Handler
-from ottla.handlers.needs import Each, Whole, group_id, its_name, transactional_id
-from ottla.handlers.partitions import exists
 from ottla.protocol.generated.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -21,6 +17,10 @@ from ottla.protocol.generated.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from ottla.requests.context import RequestContext, Services
+from ottla.requests.contract import Handler
+from ottla.requests.needs import Each, Whole, group_id, its_name, transactional_id
+from ottla.requests.partitions import exists
 
 
 async def handle(

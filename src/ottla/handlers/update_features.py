@@ -8,13 +8,13 @@ not look at the request's timeout, however short.
 from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
-from ottla.handlers.context import ControllerServices, RequestContext
-from ottla.handlers.contract import Handler, by_code
-from ottla.handlers.needs import Whole
 from ottla.protocol.generated.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+from ottla.requests.context import ControllerServices, RequestContext
+from ottla.requests.contract import Handler, by_code
+from ottla.requests.needs import Whole
 
 _SAFE_DOWNGRADE: Final = 2
 

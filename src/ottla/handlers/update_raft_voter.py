@@ -6,13 +6,13 @@ v0 is the only version.
 from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
-from ottla.handlers.context import ControllerServices, RequestContext
-from ottla.handlers.contract import Handler, Quota, by_code
-from ottla.handlers.needs import Whole
 from ottla.protocol.generated.update_raft_voter import (
     UpdateRaftVoterRequest,
     UpdateRaftVoterResponse,
 )
+from ottla.requests.context import ControllerServices, RequestContext
+from ottla.requests.contract import Handler, Quota, by_code
+from ottla.requests.needs import Whole
 
 
 async def handle(

@@ -6,11 +6,11 @@ v1 the directories of both sides and the leader's address (KIP-853); v2 the pre-
 from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
-from ottla.handlers.context import ControllerServices, RequestContext
-from ottla.handlers.contract import Handler, Quota, by_code
-from ottla.handlers.needs import Whole
 from ottla.protocol.generated.vote import VoteRequest, VoteResponse
 from ottla.raft.responses import Asker
+from ottla.requests.context import ControllerServices, RequestContext
+from ottla.requests.contract import Handler, Quota, by_code
+from ottla.requests.needs import Whole
 
 
 async def handle(

@@ -14,9 +14,6 @@ from ottla.common.errors import ApiError
 from ottla.common.topic_partition import TopicPartition
 from ottla.coordinator.outside import EndTransactionMarker
 from ottla.coordinator.transaction.markers import Codes
-from ottla.handlers.context import RequestContext, Services
-from ottla.handlers.contract import Handler, Quota
-from ottla.handlers.needs import Whole
 from ottla.protocol.generated.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -25,6 +22,9 @@ from ottla.protocol.generated.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from ottla.requests.context import RequestContext, Services
+from ottla.requests.contract import Handler, Quota
+from ottla.requests.needs import Whole
 
 
 async def handle(

@@ -21,8 +21,6 @@ from ottla.config.metadata_topic import (
     metadata_topic_key,
     metadata_topic_setting,
 )
-from ottla.handlers.context import MetadataSource
-from ottla.handlers.topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from ottla.observability.logging import logger
 from ottla.protocol.generated.create_topics import (
     CreatableTopic,
@@ -30,6 +28,8 @@ from ottla.protocol.generated.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from ottla.requests.context import MetadataSource
+from ottla.requests.topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 
 log = logger(__name__)
 

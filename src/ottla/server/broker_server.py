@@ -19,13 +19,13 @@ from ottla.coordinator.group.settings import GroupSettings
 from ottla.coordinator.transaction.service import TransactionOutside, TransactionService
 from ottla.coordinator.transaction.settings import TransactionSettings
 from ottla.coordinator.transaction.verification import TransactionVerification
-from ottla.handlers.context import Services
-from ottla.handlers.dispatch import BrokerDispatcher
 from ottla.metadata.versions import TRANSACTION_VERSION
 from ottla.observability.logging import logger
 from ottla.raft.driver import RaftDriver
 from ottla.replication.log_moves import LogMoves
 from ottla.replication.replicas import Replicas
+from ottla.requests.context import Services
+from ottla.requests.dispatch import BrokerDispatcher
 from ottla.server.auto_topics import ControllerAutoTopics
 from ottla.server.controller_server import ControllerServer
 from ottla.server.directory_assignments import DirectoryAssignments

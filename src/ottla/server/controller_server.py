@@ -10,14 +10,14 @@ from ottla.common.identifiers import random_uuid
 from ottla.common.promise import Promise
 from ottla.controller.bootstrap import controller_endpoints, registration_request
 from ottla.controller.driver import ControllerDriver
-from ottla.handlers.context import ControllerServices
-from ottla.handlers.dispatch import ControllerDispatcher
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.versions import controller_registration_supported
 from ottla.network.channel import NetworkChannel
 from ottla.observability.logging import logger
 from ottla.protocol.generated.controller_registration import ControllerRegistrationResponse
+from ottla.requests.context import ControllerServices
+from ottla.requests.dispatch import ControllerDispatcher
 from ottla.server.remote_controller import RemoteController
 from ottla.server.surroundings import NodeSurroundings, bind
 from ottla.storage.directories import LogDirFailed

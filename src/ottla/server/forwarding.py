@@ -3,8 +3,8 @@
 from ottla.common.errors import ApiError
 from ottla.common.promise import Promise, run
 from ottla.common.turn import Turn
-from ottla.handlers.context import ControllerServices, RequestContext
 from ottla.handlers.envelope import seal
+from ottla.requests.context import ControllerServices, RequestContext
 from ottla.server.remote_controller import RemoteController
 
 

@@ -21,7 +21,6 @@ from ottla.coordinator.transaction.verification import (
     operation_of,
     refusal,
 )
-from ottla.handlers.context import MetadataSource
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT
@@ -29,6 +28,7 @@ from ottla.records.rules import AppendOrigin
 from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
 from ottla.replication.verification import VerificationGuard
+from ottla.requests.context import MetadataSource
 
 _ATTRIBUTES: Final = 22
 """Where the lower byte of a batch's attributes stands."""

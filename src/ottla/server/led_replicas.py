@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from ottla.common.environment import Scheduler
-from ottla.handlers.context import MetadataSource
 from ottla.metadata.brokers import BrokerImage
 from ottla.observability.metrics import Registry
 from ottla.replication import metrics
@@ -13,6 +12,7 @@ from ottla.replication.leader_throttle import LeaderThrottle
 from ottla.replication.partition import Partition
 from ottla.replication.quota import ReplicationQuota, ThrottledReplicas
 from ottla.replication.replicas import Replicas
+from ottla.requests.context import MetadataSource
 from ottla.server.settings import Settings
 
 

@@ -28,7 +28,6 @@ from ottla.common.errors import ApiError, ErrorCode, RequestTimedOut
 from ottla.common.promise import Promise, run
 from ottla.common.turn import Turn
 from ottla.controller.client import ControllerClient
-from ottla.handlers.context import MetadataSource
 from ottla.metadata.versions import cordoned_log_dirs_supported
 from ottla.observability.logging import logger
 from ottla.protocol.generated.broker_heartbeat import (
@@ -38,6 +37,7 @@ from ottla.protocol.generated.broker_heartbeat import (
 from ottla.protocol.generated.broker_registration import (
     BrokerRegistrationRequest,
 )
+from ottla.requests.context import MetadataSource
 
 log = logger(__name__)
 

@@ -16,11 +16,11 @@ from typing import Final, Protocol
 from ottla.common.environment import Scheduler
 from ottla.common.errors import ApiError, CoordinatorLoadInProgress, ErrorCode
 from ottla.common.promise import Promise, fulfilled
-from ottla.handlers.context import MetadataSource
 from ottla.protocol.generated.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
 )
+from ottla.requests.context import MetadataSource
 
 PREFETCH_FROM: Final = 0.9
 WAITING_MAX: Final = 10_000

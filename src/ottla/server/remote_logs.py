@@ -15,7 +15,6 @@ from ottla.common.promise import Promise, run
 from ottla.config.broker import BrokerConfig
 from ottla.config.changes import Resource
 from ottla.config.metadata_topic import REMOTE_LOG_METADATA, metadata_topic_setting
-from ottla.handlers.context import AutoTopics, MetadataSource
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.observability.metrics import Registry
@@ -26,6 +25,7 @@ from ottla.protocol.generated.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from ottla.replication.partition import Partition
+from ottla.requests.context import AutoTopics, MetadataSource
 from ottla.server.broker_batches import Channel
 from ottla.server.internal_topics import InternalTopics
 from ottla.server.remote_metadata_log import RemoteMetadataLog

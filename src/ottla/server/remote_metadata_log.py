@@ -19,7 +19,6 @@ from ottla.common.errors import (
     UnknownTopicOrPartition,
 )
 from ottla.common.promise import Promise, run
-from ottla.handlers.context import MetadataSource
 from ottla.metadata.topics import TopicImage
 from ottla.protocol.generated.fetch import (
     FetchPartition,
@@ -40,6 +39,7 @@ from ottla.protocol.generated.produce import (
 )
 from ottla.protocol.message import Request, Response
 from ottla.records.batch import read_header
+from ottla.requests.context import MetadataSource
 from ottla.server.broker_batches import BrokerBatches, Channel
 from ottla.server.internal_topics import InternalTopics
 from ottla.tiered.metadata_topic import SLICE_BYTES, MetadataSlice

@@ -14,7 +14,6 @@ from ottla.common.turn import Turn
 from ottla.coordinator.transaction.markers import Codes
 from ottla.coordinator.transaction.service import TRANSACTION_STATE_TOPIC, TransactionService
 from ottla.coordinator.transaction.shard import AddPartitions
-from ottla.handlers.context import MetadataSource
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.protocol.generated.add_partitions_to_txn import (
@@ -23,6 +22,7 @@ from ottla.protocol.generated.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from ottla.requests.context import MetadataSource
 from ottla.server.broker_batches import BrokerBatches, Channel
 
 

@@ -18,7 +18,6 @@ from ottla.common.turn import Turn
 from ottla.coordinator.group.service import GROUP_METADATA_TOPIC, GroupService
 from ottla.coordinator.outside import EndTransactionMarker
 from ottla.coordinator.transaction.markers import Codes, MarkerSender
-from ottla.handlers.context import MetadataSource
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.protocol.generated.write_txn_markers import (
@@ -29,6 +28,7 @@ from ottla.protocol.generated.write_txn_markers import (
 )
 from ottla.records.control import transaction_marker_batch
 from ottla.replication.replicas import Replicas
+from ottla.requests.context import MetadataSource
 from ottla.server.broker_batches import BrokerBatches, Channel
 
 _NOT_READY = frozenset(

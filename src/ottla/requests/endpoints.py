@@ -6,9 +6,9 @@ that it dialled itself: it is known to work.
 
 from typing import NamedTuple
 
-from ottla.handlers.context import NodeServices, RequestContext
 from ottla.metadata.brokers import BrokerImage
 from ottla.metadata.image import MetadataImage
+from ottla.requests.context import NodeServices, RequestContext
 
 _ANY_HOST = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - nothing is bound here
 _MAPPED_IPV4 = "::ffff:"

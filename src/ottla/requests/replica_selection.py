@@ -6,8 +6,8 @@ into question when it is in sync and has the offset, so that the consumer is not
 
 from typing import Final
 
-from ottla.handlers.context import Peer, Services
 from ottla.replication.partition import Partition
+from ottla.requests.context import Peer, Services
 
 RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 

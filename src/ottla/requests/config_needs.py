@@ -5,9 +5,9 @@ from typing import Final, Protocol, TypeVar
 
 from ottla.common.authorization import CLUSTER_NAME, AclOperation, ResourceType
 from ottla.config.changes import Resource
-from ottla.handlers.needs import Each, Need
 from ottla.metadata.image import MetadataImage
 from ottla.protocol.message import Message, Response
+from ottla.requests.needs import Each, Need
 
 _CLUSTERS: Final = frozenset({Resource.BROKER, Resource.BROKER_LOGGER, Resource.CLIENT_METRICS})
 

@@ -15,8 +15,6 @@ from ottla.common.errors import (
     ProtocolViolation,
     TransactionalIdAuthorizationFailed,
 )
-from ottla.handlers.current_leaders import Leaders
-from ottla.handlers.framing import frame_response
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.produce import (
     BatchIndexAndErrorMessage,
@@ -30,6 +28,8 @@ from ottla.protocol.produce_request import PartitionRecords, ProduceView
 from ottla.protocol.produce_response import Appended, encode_appended
 from ottla.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC
 from ottla.replication.partition import Partition
+from ottla.requests.current_leaders import Leaders
+from ottla.requests.framing import frame_response
 
 _LEADERS: Final = 10
 _BATCH_LENGTH: Final = Struct(">i")

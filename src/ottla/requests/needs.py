@@ -1,6 +1,6 @@
 """What a client must be allowed before its request is handled, said as data, as Kafka's table does.
 
-An API lists its needs in its :class:`~ottla.handlers.contract.Handler`. A need is an operation on
+An API lists its needs in its :class:`~ottla.requests.contract.Handler`. A need is an operation on
 resources of a type, and what becomes of those that the client may not touch:
 
 - :class:`Whole`: the request is refused.
@@ -27,9 +27,9 @@ from ottla.common.errors import (
     TopicAuthorizationFailed,
     TransactionalIdAuthorizationFailed,
 )
-from ottla.handlers.context import RequestContext
 from ottla.metadata.image import MetadataImage
 from ottla.protocol.message import Message, Response
+from ottla.requests.context import RequestContext
 
 Q_contra = TypeVar("Q_contra", bound=Message, contravariant=True)
 R_contra = TypeVar("R_contra", bound=Response, contravariant=True)

@@ -30,13 +30,13 @@ from ottla.coordinator.transaction.verification import (
     operation_of,
     refusal,
 )
-from ottla.handlers.context import Peer, Services
-from ottla.handlers.deadlines import until
-from ottla.handlers.produce_outcomes import last_of_each
 from ottla.protocol.produce_request import ProduceView
 from ottla.records.batch import HEADER_SIZE, MAGIC, MAGIC_POSITION, BatchHeader, read_header
 from ottla.replication.partition import Partition
 from ottla.replication.verification import VerificationGuard
+from ottla.requests.context import Peer, Services
+from ottla.requests.deadlines import until
+from ottla.requests.produce_outcomes import last_of_each
 from ottla.storage.results import AppendInfo
 
 _TRY_AGAIN: Final = frozenset(

@@ -1,10 +1,13 @@
-"""The APIs that are served, each with the module that serves it, which is imported at first use."""
+"""The APIs that are served, each with the module that serves it, which is imported at first use.
+
+So a broker that never sees an ElectLeaders never loads it, and starts the sooner.
+"""
 
 from importlib import import_module
 from typing import Final
 
-from ottla.handlers.contract import Contract
 from ottla.protocol.api import APIS, BROKER, CONTROLLER, ApiKey
+from ottla.requests.contract import Contract
 
 _PASSED_ON: Final = "passed_on"
 """The module that is itself a table."""

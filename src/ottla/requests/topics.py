@@ -5,10 +5,10 @@ from typing import Final, NamedTuple
 
 from ottla.common.errors import ErrorCode, InvalidTopicException
 from ottla.controller.topic_names import check_topic_name
-from ottla.handlers.context import RequestContext
-from ottla.handlers.endpoints import NO_NODE, alive
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.topics import PartitionImage
+from ottla.requests.context import RequestContext
+from ottla.requests.endpoints import NO_NODE, alive
 
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
 TRANSACTION_STATE: Final = "__transaction_state"

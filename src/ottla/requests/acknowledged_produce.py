@@ -17,13 +17,13 @@ from typing import NamedTuple, Protocol
 from ottla.common.buffers import Answer
 from ottla.common.errors import ApiError, RequestTimedOut
 from ottla.common.promise import Promise
-from ottla.handlers.context import Services
-from ottla.handlers.produce_outcomes import Refused
 from ottla.protocol.produce_request import ProduceView
 from ottla.protocol.produce_response import Appended
 from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
 from ottla.replication.waiting import WaitingRequest
+from ottla.requests.context import Services
+from ottla.requests.produce_outcomes import Refused
 from ottla.storage.results import AppendInfo
 
 

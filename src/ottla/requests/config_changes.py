@@ -19,7 +19,7 @@ from ottla.config.changes import (
     check_broker_settings,
     merged,
 )
-from ottla.handlers.context import NodeServices
+from ottla.requests.context import NodeServices
 
 _FORWARDED: Final = frozenset(
     {Resource.TOPIC, Resource.CLIENT_METRICS, Resource.GROUP, Resource.BROKER}

@@ -10,9 +10,9 @@ from typing import Final, Generic, TypeVar
 from ottla.common.buffers import Answer
 from ottla.common.errors import ApiError, NotController
 from ottla.common.promise import Promise, run
-from ottla.handlers.context import ControllerServices, RequestContext, Services
-from ottla.handlers.contract import Handler
 from ottla.protocol.message import Message, Response
+from ottla.requests.context import ControllerServices, RequestContext, Services
+from ottla.requests.contract import Handler
 
 Q = TypeVar("Q", bound=Message)
 R = TypeVar("R", bound=Response)

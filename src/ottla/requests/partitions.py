@@ -6,8 +6,8 @@ from ottla.common.errors import (
     NotLeaderOrFollower,
     UnknownTopicOrPartition,
 )
-from ottla.handlers.context import Services
 from ottla.replication.partition import NO_EPOCH, Partition
+from ottla.requests.context import Services
 
 
 def led_partition(

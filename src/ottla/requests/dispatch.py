@@ -1,7 +1,7 @@
 """From a frame to the handler that answers it: header, version, contract. The only place for it.
 
-Produce and Fetch take their own way (:mod:`produce`, :mod:`fetch`): they work in the frame and
-never make a coroutine. Every other API goes by its :class:`~ottla.handlers.contract.Handler`.
+Produce and Fetch take their own way (``handlers.produce``, ``handlers.fetch``): they work in the
+frame and never make a coroutine. Every other API goes by its ``Handler`` (:mod:`contract`).
 """
 
 from collections.abc import Callable
@@ -12,12 +12,12 @@ from typing import Final, Generic, TypeVar
 from ottla.common.buffers import Answer
 from ottla.common.errors import ProtocolViolation
 from ottla.common.promise import Promise
-from ottla.handlers.context import ControllerServices, NodeServices, Peer, RequestContext, Services
-from ottla.handlers.contract import Contract, Handler, HotHandler
-from ottla.handlers.forwarded import Forwarded
-from ottla.handlers.table import load, served
 from ottla.protocol.api import APIS, ApiKey
 from ottla.protocol.produce_request import skip_tagged_fields
+from ottla.requests.context import ControllerServices, NodeServices, Peer, RequestContext, Services
+from ottla.requests.contract import Contract, Handler, HotHandler
+from ottla.requests.forwarded import Forwarded
+from ottla.requests.table import load, served
 
 S = TypeVar("S", bound=NodeServices)
 

@@ -6,8 +6,8 @@ first. The partition itself knows it soonest; of one that is not here the metada
 
 from typing import Final
 
-from ottla.handlers.context import Peer, RequestContext, Services
-from ottla.handlers.endpoints import Address, address_of
+from ottla.requests.context import Peer, RequestContext, Services
+from ottla.requests.endpoints import Address, address_of
 
 _NOBODY: Final = (-1, -1)
 

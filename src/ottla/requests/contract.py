@@ -15,8 +15,6 @@ from typing import Final, Generic, Never, Protocol, TypeVar, cast
 from ottla.common.buffers import Answer
 from ottla.common.errors import ApiError, NotController, ProtocolViolation
 from ottla.common.promise import Promise, failed, run
-from ottla.handlers.context import NodeServices, Peer, RequestContext, Services
-from ottla.handlers.needs import Each, Hidden, Need, Whole
 from ottla.protocol.api import APIS, ApiKey
 from ottla.protocol.message import (
     CodedResponse,
@@ -27,6 +25,8 @@ from ottla.protocol.message import (
     from_buffer,
 )
 from ottla.protocol.primitives import ITEMS_MAX, Writer
+from ottla.requests.context import NodeServices, Peer, RequestContext, Services
+from ottla.requests.needs import Each, Hidden, Need, Whole
 
 C = TypeVar("C", bound=CodedResponse)
 Q = TypeVar("Q", bound=Message)
