@@ -72,6 +72,19 @@ def test_no_test_sleeps_unless_it_watches_a_real_process() -> None:
     assert found == []
 
 
+def test_helpers_of_tests_stand_once() -> None:
+    """Waiting is ``tests/waiting.py``, a command against a broker ``tests/cli/command.py``."""
+    helpers = re.compile(
+        r"^(?:async )?def (eventually|until|wait_until|wait_for)\(|^class Command\b", re.MULTILINE
+    )
+    found = [
+        str(path.relative_to(ROOT / "tests"))
+        for path in SOURCES
+        if path.is_relative_to(ROOT / "tests") and helpers.search(path.read_text())
+    ]
+    assert found == ["cli/command.py", "cli/command_process.py", "waiting.py"]
+
+
 def test_each_package_says_what_it_is_and_names_its_counterpart() -> None:
     packages = sorted((ROOT / "src" / "ottla").glob("*/__init__.py"))
     assert len(packages) > 10

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from tests.cli.command import Command
 
 from ottla.testing.broker import Broker
 
@@ -11,3 +12,8 @@ from ottla.testing.broker import Broker
 def bootstrap() -> Iterator[str]:
     with Broker() as broker:
         yield broker.bootstrap_servers
+
+
+@pytest.fixture
+def ottla(bootstrap: str) -> Command:
+    return Command(bootstrap)

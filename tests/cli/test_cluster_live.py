@@ -6,34 +6,14 @@ What needs several brokers is in the integration tests.
 import itertools
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.cli.command import Command
 
 from ottla.cli.main import cli
 
 NUMBERS = itertools.count()
-
-
-class Command:
-    def __init__(self, bootstrap: str) -> None:
-        self.bootstrap = bootstrap
-
-    def __call__(self, *words: str, code: int = 0) -> tuple[str, str]:
-        result = CliRunner().invoke(cli, [*words, "-b", self.bootstrap], prog_name="ottla")
-        assert result.exit_code == code, (result.output, result.exception)
-        return result.stdout, result.stderr
-
-    def document(self, *words: str, code: int = 0) -> dict[str, Any]:
-        content = json.loads(self(*words, "--json", code=code)[0])
-        assert isinstance(content, dict)
-        return content
-
-
-@pytest.fixture
-def ottla(bootstrap: str) -> Command:
-    return Command(bootstrap)
 
 
 @pytest.fixture

@@ -3,45 +3,21 @@
 import itertools
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import confluent_kafka
 import pytest
-from click.testing import CliRunner
+from tests.cli.command import Command
 
 from ottla.cli.group_offsets import duration_ms
-from ottla.cli.main import cli
 
 NUMBERS = itertools.count()
-
-
-class Command:
-    """Runs commands against the broker."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self.bootstrap = bootstrap
-
-    def __call__(self, *words: str, code: int = 0) -> str:
-        result = CliRunner().invoke(cli, [*words, "-b", self.bootstrap], prog_name="ottla")
-        assert result.exit_code == code, (result.output, result.exception)
-        return result.stdout
-
-    def document(self, *words: str, code: int = 0) -> dict[str, Any]:
-        content = json.loads(self(*words, "--json", code=code))
-        assert isinstance(content, dict)
-        return content
-
-
-@pytest.fixture
-def ottla(bootstrap: str) -> Command:
-    return Command(bootstrap)
 
 
 @pytest.fixture
 def topic(ottla: Command) -> str:
     """Two partitions of ten records."""
     name = f"groups-{next(NUMBERS)}"
-    ottla("topics", "create", name, "-p", "2")
+    ottla.out("topics", "create", name, "-p", "2")
     producer = confluent_kafka.Producer({"bootstrap.servers": ottla.bootstrap})
     for number in range(20):
         producer.produce(name, b"%d" % number, partition=number % 2, timestamp=1_000 + number)
@@ -87,9 +63,9 @@ def test_a_group_is_listed_described_reset_and_deleted(
     assert (group["state"], group["size"], group["lag"]) == ("Stable", 1, 0)
     assert group["members"][0]["assignment"] == [f"{topic}:0", f"{topic}:1"]
     assert [each["offset"] for each in group["partitions"]] == [10, 10]
-    assert "rdkafka" in ottla("groups", "describe", topic, "--members")
-    assert "Stable" in ottla("groups", "describe", topic, "--state")
-    assert topic in ottla("groups", "describe", topic)
+    assert "rdkafka" in ottla.out("groups", "describe", topic, "--members")
+    assert "Stable" in ottla.out("groups", "describe", topic, "--state")
+    assert topic in ottla.out("groups", "describe", topic)
     reset = ("groups", "reset-offsets", topic, "--all-topics")
     refused = ottla.document(*reset, "--to-earliest", code=1)["errors"]
     assert refused[0]["error"] == "NON_EMPTY_GROUP"
@@ -122,17 +98,17 @@ def test_a_group_is_listed_described_reset_and_deleted(
     (group,) = ottla.document("groups", "describe", topic)["groups"]
     assert [each["lag"] for each in group["partitions"]] == [0, 7]
 
-    assert ottla("groups", "delete", topic, "-y").split() == ["GROUP", topic]
-    assert topic not in ottla("groups", "list")
+    assert ottla.out("groups", "delete", topic, "-y").split() == ["GROUP", topic]
+    assert topic not in ottla.out("groups", "list")
     assert ottla.document("groups", "describe", topic, code=1)["errors"]
 
 
 def test_groups_are_filtered_by_state_and_type(ottla: Command, topic: str) -> None:
     reset = ("groups", "reset-offsets", topic, "--topic", topic, "--to-latest", "--execute")
-    ottla(*reset)  # a group that has nothing but offsets
-    assert topic in ottla("groups", "list", "--state", "Empty", "--type", "classic")
-    assert topic not in ottla("groups", "list", "--state", "Stable")
-    assert topic not in ottla("groups", "list", "--type", "consumer")
+    ottla.out(*reset)  # a group that has nothing but offsets
+    assert topic in ottla.out("groups", "list", "--state", "Empty", "--type", "classic")
+    assert topic not in ottla.out("groups", "list", "--state", "Stable")
+    assert topic not in ottla.out("groups", "list", "--type", "consumer")
 
 
 @pytest.mark.parametrize(
@@ -150,7 +126,7 @@ def test_groups_are_filtered_by_state_and_type(ottla: Command, topic: str) -> No
 )
 def test_what_makes_no_sense_is_said(ottla: Command, topic: str, words: tuple[str, ...]) -> None:
     said = [word.format(topic=topic) for word in words]
-    ottla("groups", "reset-offsets", f"{topic}-group", *said, code=2)
+    ottla.out("groups", "reset-offsets", f"{topic}-group", *said, code=2)
 
 
 def test_durations() -> None:
@@ -163,27 +139,34 @@ def test_durations() -> None:
 
 def test_a_group_goes_on_where_it_was(ottla: Command, topic: str) -> None:
     group = f"reads-{topic}"
-    out = ottla("consume", topic, "-g", group, "--from-beginning", "-n", "7")
+    out = ottla.out("consume", topic, "-g", group, "--from-beginning", "-n", "7")
     assert len(out.splitlines()) == 7
-    rest = ottla("consume", topic, "-g", group, "-e")
+    rest = ottla.out("consume", topic, "-g", group, "-e")
     assert sorted(map(int, (out + rest).split())) == list(range(20))
     (described,) = ottla.document("groups", "describe", group)["groups"]
     assert (described["state"], described["lag"]) == ("Empty", 0)
-    assert ottla("consume", topic, "-g", group, "-e", "--from-beginning") == "", "it has offsets"
-    ottla("groups", "reset-offsets", group, "-t", topic, "--shift-by", "-2", "--execute")
-    again = ottla("consume", topic, "-g", group, "-e", "--json")
+    assert ottla.out("consume", topic, "-g", group, "-e", "--from-beginning") == "", (
+        "it has offsets"
+    )
+    ottla.out("groups", "reset-offsets", group, "-t", topic, "--shift-by", "-2", "--execute")
+    again = ottla.out("consume", topic, "-g", group, "-e", "--json")
     assert sorted(json.loads(line)["value"] for line in again.splitlines()) == (
         ["16", "17", "18", "19"]
     )
 
 
 def test_a_new_group_begins_where_it_is_told(ottla: Command, topic: str) -> None:
-    assert ottla("consume", topic, "-g", f"end-{topic}", "-e") == ""
-    assert ottla("groups", "describe", f"end-{topic}", "--format", "tsv").count("\t10\t10\t0") == 2
-    assert len(ottla("consume", topic, "-g", f"back-{topic}", "-e", "-o", "-3").split()) == 6
-    assert ottla("consume", topic, "-g", f"at-{topic}", "-e", "-o", "@1018").split() == ["18", "19"]
+    assert ottla.out("consume", topic, "-g", f"end-{topic}", "-e") == ""
+    assert (
+        ottla.out("groups", "describe", f"end-{topic}", "--format", "tsv").count("\t10\t10\t0") == 2
+    )
+    assert len(ottla.out("consume", topic, "-g", f"back-{topic}", "-e", "-o", "-3").split()) == 6
+    assert ottla.out("consume", topic, "-g", f"at-{topic}", "-e", "-o", "@1018").split() == [
+        "18",
+        "19",
+    ]
 
 
 def test_a_group_excludes_partitions_and_needs_a_topic(ottla: Command, topic: str) -> None:
-    ottla("consume", topic, "-g", "g", "-p", "0", code=2)
-    ottla("consume", "no-such-topic", "-g", "g", code=1)
+    ottla.out("consume", topic, "-g", "g", "-p", "0", code=2)
+    ottla.out("consume", "no-such-topic", "-g", "g", code=1)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
-from tests.cli.test_topics_live import Command
+from tests.cli.command import Command
 
 from ottla.client.cluster import Cluster
 from ottla.common.errors import ErrorCode
@@ -21,11 +21,6 @@ from ottla.records.record import Record
 NUMBERS = itertools.count()
 UNVERIFIED = 11
 """The last version of Produce whose transactions may go unverified."""
-
-
-@pytest.fixture
-def ottla(bootstrap: str) -> Command:
-    return Command(bootstrap)
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
 """A cluster to talk to: our own broker, and for ``-m peer`` Apache Kafka with the same tests."""
 
-import threading
 from collections.abc import Callable, Iterator
 from itertools import count
 
 import pytest
+from tests.waiting import eventually
 from tools.kafka_peer.broker_process import BrokerProcess, apache_kafka
 
 from ottla.client.admin import Admin
@@ -42,17 +42,7 @@ def new_topic(admin: Admin) -> NewTopicFixture:
         name = f"client-{next(_numbers)}"
         named = {key.replace("_", "."): value for key, value in configs.items()}
         admin.create_topics([NewTopic(name, partitions, 1, named)])
-        until(lambda: name in admin.list_topics())
+        eventually(lambda: name in admin.list_topics())
         return name
 
     return make
-
-
-def until(condition: Callable[[], bool], seconds: float = 15) -> None:
-    """Metadata travels: wait for it to arrive."""
-    pause = threading.Event()
-    for _ in range(int(seconds / 0.05)):
-        if condition():
-            return
-        pause.wait(0.05)
-    raise AssertionError("it did not come true in time")

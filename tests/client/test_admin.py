@@ -1,7 +1,8 @@
 """The admin against a running broker; each test also against Apache Kafka."""
 
 import pytest
-from tests.client.conftest import NewTopicFixture, until
+from tests.client.conftest import NewTopicFixture
+from tests.waiting import eventually
 
 from ottla.client.admin import Admin
 from ottla.client.descriptions import (
@@ -38,7 +39,7 @@ def test_topics_are_made_listed_described_and_deleted(admin: Admin) -> None:
     configs = {"cleanup.policy": "compact"}
     made = admin.create_topics([NewTopic("made-1", 3, 1, configs), NewTopic("made-2", 1, 1)])
     assert made["made-1"][1:] == (3, 1)
-    until(lambda: {"made-1", "made-2"} <= set(admin.list_topics()))
+    eventually(lambda: {"made-1", "made-2"} <= set(admin.list_topics()))
     described = admin.describe_topics(["made-2", "made-1"])
     assert list(described) == ["made-2", "made-1"]
     assert described["made-1"].topic_id == made["made-1"].topic_id
@@ -48,7 +49,7 @@ def test_topics_are_made_listed_described_and_deleted(admin: Admin) -> None:
     resource = ConfigResource(ResourceType.TOPIC, "made-1")
     assert settings(admin, resource, "cleanup.policy")["cleanup.policy"].value == "compact"
     admin.delete_topics(["made-1", "made-2"])
-    until(lambda: not {"made-1", "made-2"} & set(admin.list_topics()))
+    eventually(lambda: not {"made-1", "made-2"} & set(admin.list_topics()))
 
 
 def test_names_with_partitions_are_enough_to_make_topics(admin: Admin) -> None:
@@ -68,7 +69,7 @@ def test_of_several_topics_those_that_can_are_made(
         "not/a name": ErrorCode.INVALID_TOPIC_EXCEPTION,
     }
     assert list(refusal.value.done) == [f"{old}-new"]
-    until(lambda: f"{old}-new" in admin.list_topics())
+    eventually(lambda: f"{old}-new" in admin.list_topics())
 
 
 def test_a_trial_makes_nothing(admin: Admin) -> None:
@@ -104,7 +105,7 @@ def test_partitions_are_added_and_never_taken_away(
     name = new_topic(2)
     admin.create_partitions({name: 9}, validate_only=True)
     admin.create_partitions({name: 5})
-    until(lambda: len(admin.describe_topics([name])[name].partitions) == 5)
+    eventually(lambda: len(admin.describe_topics([name])[name].partitions) == 5)
     with pytest.raises(SomeRefused) as refusal:
         admin.create_partitions({name: 3})
     assert refusal.value.code is ErrorCode.INVALID_PARTITIONS
@@ -123,7 +124,7 @@ def test_settings_are_changed_one_by_one(admin: Admin, new_topic: NewTopicFixtur
     resource = ConfigResource(ResourceType.TOPIC, new_topic(retention_ms="5000"))
     admin.alter_configs({resource: [ConfigChange("max.message.bytes", "7000")]})
     keys = ("max.message.bytes", "retention.ms")
-    until(lambda: settings(admin, resource, *keys)["max.message.bytes"].value == "7000")
+    eventually(lambda: settings(admin, resource, *keys)["max.message.bytes"].value == "7000")
     now = settings(admin, resource, *keys)
     assert now["retention.ms"].value == "5000"
     assert now["max.message.bytes"].source == ConfigSource.DYNAMIC_TOPIC_CONFIG
@@ -133,7 +134,7 @@ def test_settings_are_changed_one_by_one(admin: Admin, new_topic: NewTopicFixtur
     ]
     back = ConfigChange("max.message.bytes", operation=ConfigOperation.DELETE)
     admin.alter_configs({resource: [back]})
-    until(lambda: settings(admin, resource, *keys)["max.message.bytes"].value == "1048588")
+    eventually(lambda: settings(admin, resource, *keys)["max.message.bytes"].value == "1048588")
 
 
 def test_values_are_added_to_lists_and_taken_from_them(
@@ -148,9 +149,9 @@ def test_values_are_added_to_lists_and_taken_from_them(
         return settings(admin, resource, "cleanup.policy")["cleanup.policy"].value
 
     change(ConfigOperation.APPEND, "compact")
-    until(lambda: value() == "delete,compact")
+    eventually(lambda: value() == "delete,compact")
     change(ConfigOperation.SUBTRACT, "delete")
-    until(lambda: value() == "compact")
+    eventually(lambda: value() == "compact")
 
 
 def test_wrong_settings_are_refused_and_trials_change_nothing(

@@ -4,7 +4,8 @@ import confluent_kafka
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.client.conftest import NewTopicFixture, until
+from tests.client.conftest import NewTopicFixture
+from tests.waiting import eventually
 
 from ottla.client.consumer import AtTimestamp, Consumer
 from ottla.client.offsets import EARLIEST, LATEST
@@ -27,7 +28,7 @@ def read(consumer: Consumer, count: int) -> dict[TopicPartition, list[Record]]:
             found.setdefault(partition, []).extend(records)
         return sum(map(len, found.values())) >= count
 
-    until(enough, 60)
+    eventually(enough, seconds=60)
     return found
 
 

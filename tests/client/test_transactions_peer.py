@@ -2,7 +2,8 @@
 
 import confluent_kafka
 import pytest
-from tests.client.conftest import NewTopicFixture, until
+from tests.client.conftest import NewTopicFixture
+from tests.waiting import eventually
 
 from ottla.client.consumer import Consumer
 from ottla.client.offsets import EARLIEST
@@ -35,7 +36,7 @@ def test_a_reader_of_committed_records_sees_no_aborted_ones(
         found: list[int] = []
         with Consumer(address, isolation_level=isolation_level) as consumer:
             consumer.assign({partition: EARLIEST})
-            until(lambda: consumer.end_offsets([partition])[partition] == 24)
+            eventually(lambda: consumer.end_offsets([partition])[partition] == 24)
             while consumer.position(partition) < 24:
                 records = consumer.poll(500).get(partition, [])
                 found += [int(record.value or b"") for record in records]

@@ -4,8 +4,9 @@ import time
 from functools import partial
 from typing import Final
 
-from tests.differential.pair import Pair, eventually
+from tests.differential.pair import Pair
 from tests.differential.wire import ask
+from tests.waiting import eventually
 
 from ottla.records.builder import build_batch
 from ottla.records.record import Record

@@ -1,8 +1,7 @@
 """Our broker and Apache Kafka's with the same history: each request goes to both."""
 
 import struct
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +15,7 @@ from tests.differential.wire import (
     raw_frame,
     request_frame,
 )
+from tests.waiting import eventually
 from tools.kafka_peer.broker_process import BrokerProcess
 
 Json = Any
@@ -200,10 +200,3 @@ def wait_for_leaders(port: int, topic: str) -> None:
         return all(each["errorCode"] == 0 for each in answer["topics"][0]["partitions"])
 
     eventually(is_ready, f"leaders of {topic}")
-
-
-def eventually(condition: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < end, f"not within {PATIENCE_SECONDS} s: {what}"
-        time.sleep(0.02)

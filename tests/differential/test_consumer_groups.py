@@ -5,8 +5,9 @@ from functools import partial
 from typing import Any
 
 import pytest
-from tests.differential.pair import Id, Pair, eventually
+from tests.differential.pair import Id, Pair
 from tests.differential.wire import ask
+from tests.waiting import eventually
 
 Json = Any
 

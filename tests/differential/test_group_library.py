@@ -6,8 +6,9 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
-from tests.differential.pair import Pair, eventually
+from tests.differential.pair import Pair
 from tests.differential.wire import ask
+from tests.waiting import eventually
 from tools.kafka_peer.peer import home, run_tool
 
 from ottla.common.errors import InvalidRegularExpression

@@ -1,7 +1,7 @@
 """Short forms of what tests ask of an admin client, and waiting for what takes a moment."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -13,6 +13,7 @@ from confluent_kafka.admin import (
     NewTopic,
     ResourceType,
 )
+from tests.waiting import eventually
 
 TIMEOUT_SECONDS: Final = 20.0
 NO_LEADER_YET: Final = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
@@ -94,14 +95,3 @@ def offsets(bootstrap_servers: str, name: str, partition: int = 0) -> tuple[int,
                 return low, high
     finally:
         consumer.close()
-
-
-def eventually(
-    condition: Callable[[], bool], what: str, *, seconds: float = TIMEOUT_SECONDS
-) -> None:
-    """Ask again and again until it is so; what a broker does in the background takes a moment."""
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError(f"not within {seconds} s: {what}")
-        time.sleep(0.05)

@@ -22,11 +22,11 @@ from tests.integration.admin import (
     create_topic,
     delete_records,
     delete_topic,
-    eventually,
     offsets,
     topic_config,
 )
 from tests.integration.clients import CLIENTS, Client, Message
+from tests.waiting import eventually
 from tools.kafka_peer.broker_process import BrokerProcess
 
 UNKNOWN_TOPIC = 3

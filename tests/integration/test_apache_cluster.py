@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.integration.admin import eventually
+from tests.waiting import eventually
 from tools.kafka_peer.broker_process import apache_kafka, ottla
 from tools.kafka_peer.cluster_process import ClusterProcess, running
 from tools.kafka_peer.peer import run_tool

@@ -1,11 +1,11 @@
 """Our broker leads the quorum; a controller of Apache Kafka 4.3.1 observes, votes and leaves."""
 
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.waiting import eventually
 from tools.kafka_peer.broker_process import BrokerProcess, apache_kafka, free_ports, ottla
 from tools.kafka_peer.peer import run_tool
 
@@ -85,13 +85,6 @@ def create_topic(broker: BrokerProcess, name: str) -> None:
     words = ("--bootstrap-server", broker.bootstrap_servers, "--create", "--topic", name)
     done = run_tool("kafka-topics", *words)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def test_a_controller_of_apache_observes_votes_and_leaves(

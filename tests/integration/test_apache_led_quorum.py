@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from tests.integration.admin import eventually
+from tests.waiting import eventually
 from tools.kafka_peer.broker_process import BrokerProcess, apache_kafka, free_ports, ottla
 from tools.kafka_peer.peer import run_tool
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.raft.quorums import Notes, settings
 from tests.turns import TURN
+from tests.waiting import eventually_async
 from tools.kafka_peer.broker_process import BrokerProcess, apache_kafka, free_ports
 from tools.kafka_peer.peer import run_tool
 
@@ -169,12 +170,6 @@ async def both(tmp_path: Path, *, auto_join: bool) -> AsyncIterator[tuple[Broker
         await asyncio.to_thread(kafka.kill)
 
 
-async def eventually(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - what it waits for comes from another process
-            await asyncio.sleep(0.02)
-
-
 async def tool(name: str, *words: str) -> str:
     done = await asyncio.to_thread(run_tool, name, *words)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -200,9 +195,11 @@ async def create_topic(kafka: BrokerProcess, name: str) -> None:
 def test_our_observer_follows_a_quorum_that_apache_leads(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with both(tmp_path, auto_join=False) as (kafka, node):
-            await eventually(lambda: node.driver.high_watermark > 10)
+            await eventually_async(lambda: node.driver.high_watermark > 10)
             await create_topic(kafka, "seen-by-both")
-            await eventually(lambda: any(b"seen-by-both" in each for each in node.notes.values))
+            await eventually_async(
+                lambda: any(b"seen-by-both" in each for each in node.notes.values)
+            )
             assert isinstance(node.driver.node.role, Follower)
             assert node.driver.node.leader_id == 1
             assert node.driver.voters.ids == [1]
@@ -222,16 +219,16 @@ def test_our_node_joins_a_quorum_that_apache_leads_and_its_acknowledgements_coun
 ) -> None:
     async def scenario() -> None:
         async with both(tmp_path, auto_join=True) as (kafka, node):
-            await eventually(lambda: node.driver.voters.ids == [1, 2], 60)
+            await eventually_async(lambda: node.driver.voters.ids == [1, 2], seconds=60)
             described = await quorum(kafka, "describe", "--replication")
             assert status(described) == {1: "Leader", 2: "Follower"}
             await create_topic(kafka, "committed-by-both")
-            await eventually(
+            await eventually_async(
                 lambda: any(b"committed-by-both" in each for each in node.notes.values)
             )
             words = ("--controller-id", "2", "--controller-directory-id", uuid_text(KEY[1]))
             await quorum(kafka, "remove-controller", *words)
-            await eventually(lambda: node.driver.voters.ids == [1])
+            await eventually_async(lambda: node.driver.voters.ids == [1])
             await create_topic(kafka, "committed-alone")
 
     asyncio.run(scenario())

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.integration.admin import eventually
 from tests.integration.processes import COMBINED, Processes
+from tests.waiting import eventually
 from tools.kafka_peer.peer import run_tool, tool_command
 
 pytestmark = [pytest.mark.peer, pytest.mark.timeout(300)]

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.integration.admin import eventually
 from tests.integration.processes import COMBINED, Processes
+from tests.waiting import eventually
 from tools.kafka_peer.peer import run_tool
 
 pytestmark = [pytest.mark.peer, pytest.mark.timeout(300)]

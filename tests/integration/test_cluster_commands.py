@@ -1,12 +1,13 @@
 """Commands for clusters against three brokers: ours, and Apache Kafka's for comparison."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.cli.command import Command
 from tools.kafka_peer import peer
 from tools.kafka_peer.broker_process import apache_kafka
 
@@ -16,6 +17,9 @@ from ottla.testing.cluster import Cluster
 
 pytestmark = pytest.mark.timeout(240)
 
+Documents = Callable[..., dict[str, Any]]
+"""What a command says, as JSON."""
+
 
 @pytest.fixture(scope="module", params=["ottla", pytest.param("kafka", marks=pytest.mark.peer)])
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
@@ -24,21 +28,9 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
         yield started
 
 
-class Command:
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
-
-    def __call__(self, *words: str, code: int = 0) -> dict[str, Any]:
-        result = CliRunner().invoke(cli, [*words, "-b", self.cluster.bootstrap_servers, "--json"])
-        assert result.exit_code == code, (result.output, result.exception)
-        content = json.loads(result.stdout)
-        assert isinstance(content, dict)
-        return content
-
-
 @pytest.fixture
-def ottla(cluster: Cluster) -> Command:
-    return Command(cluster)
+def ottla(cluster: Cluster) -> Documents:
+    return Command(cluster.bootstrap_servers).document
 
 
 def make(cluster: Cluster, name: str, assignments: list[list[int]]) -> None:
@@ -53,7 +45,7 @@ def replicas(cluster: Cluster, topic: str) -> list[list[int]]:
 
 
 def test_the_quorum_has_three_voters_by_brokers_and_by_controllers(
-    ottla: Command, cluster: Cluster
+    ottla: Documents, cluster: Cluster
 ) -> None:
     described = ottla("quorum", "describe")
     assert [each["status"] for each in described["replicas"]] == ["leader", *["follower"] * 2]
@@ -66,14 +58,14 @@ def test_the_quorum_has_three_voters_by_brokers_and_by_controllers(
         assert json.loads(result.stdout)["leader_id"] == described["leader_id"]
 
 
-def test_the_cluster_tells_racks_and_roles(ottla: Command) -> None:
+def test_the_cluster_tells_racks_and_roles(ottla: Documents) -> None:
     nodes = ottla("cluster", "describe")["nodes"]
     assert [each["rack"] for each in nodes] == ["a", "b", "c"]
     assert sum("controller (active)" in each["roles"] for each in nodes) == 1
 
 
 def test_replicas_move_by_a_plan_and_its_throttle_goes_with_it(
-    ottla: Command, cluster: Cluster, tmp_path: Path
+    ottla: Documents, cluster: Cluster, tmp_path: Path
 ) -> None:
     make(cluster, "moving", [[1, 2], [1, 2], [2, 1]])
     file, back = str(tmp_path / "plan.json"), str(tmp_path / "back.json")
@@ -95,7 +87,7 @@ def test_replicas_move_by_a_plan_and_its_throttle_goes_with_it(
 
 @pytest.mark.peer
 def test_apaches_tool_reads_our_plans_and_we_read_its(
-    ottla: Command, cluster: Cluster, tmp_path: Path
+    ottla: Documents, cluster: Cluster, tmp_path: Path
 ) -> None:
     make(cluster, "shared-plan", [[1, 2], [1, 2], [2, 1]])
     file, theirs = tmp_path / "plan.json", tmp_path / "theirs.json"
@@ -112,7 +104,7 @@ def test_apaches_tool_reads_our_plans_and_we_read_its(
 
 
 def test_topics_get_more_copies_in_other_racks(
-    ottla: Command, cluster: Cluster, tmp_path: Path
+    ottla: Documents, cluster: Cluster, tmp_path: Path
 ) -> None:
     make(cluster, "growing", [[1], [2]])
     file = str(tmp_path / "plan.json")
@@ -123,7 +115,7 @@ def test_topics_get_more_copies_in_other_racks(
 
 
 def test_health_tells_of_a_broker_that_is_gone_and_of_its_return(
-    ottla: Command, cluster: Cluster
+    ottla: Documents, cluster: Cluster
 ) -> None:
     make(cluster, "health", [[1, 2, 3]])
     assert ottla("cluster", "health")["healthy"]
@@ -144,7 +136,7 @@ def test_health_tells_of_a_broker_that_is_gone_and_of_its_return(
     cluster.wait_until(lambda: kinds() == set(), 30, "all is well")
 
 
-def test_preferred_leaders_are_elected_after_a_return(ottla: Command, cluster: Cluster) -> None:
+def test_preferred_leaders_are_elected_after_a_return(ottla: Documents, cluster: Cluster) -> None:
     make(cluster, "electing", [[1, 2, 3], [2, 3, 1]])
     cluster.restart(1)
     cluster.wait_until_in_sync()
@@ -154,7 +146,7 @@ def test_preferred_leaders_are_elected_after_a_return(ottla: Command, cluster: C
     cluster.wait_until(lambda: cluster.leader("electing") == 1, 10, "the first replica leads")
 
 
-def test_a_voter_leaves_and_comes_back(ottla: Command, cluster: Cluster) -> None:
+def test_a_voter_leaves_and_comes_back(ottla: Documents, cluster: Cluster) -> None:
     active = cluster.controller()
     victim = next(node for node in cluster.brokers if node.node_id != active)
     ottla("quorum", "remove", str(victim.node_id), "-y")
@@ -167,7 +159,7 @@ def test_a_voter_leaves_and_comes_back(ottla: Command, cluster: Cluster) -> None
     assert statuses[victim.node_id] == "follower"
 
 
-def test_a_broker_that_is_gone_is_forgotten(ottla: Command, cluster: Cluster) -> None:
+def test_a_broker_that_is_gone_is_forgotten(ottla: Documents, cluster: Cluster) -> None:
     """Until it comes back, and registers as if for the first time."""
     victim = next(node.node_id for node in cluster.brokers if node.node_id != cluster.controller())
     (error,) = ottla("cluster", "unregister", str(victim), "-y", code=1)["errors"]

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import confluent_kafka
 import pytest
-from tests.integration.admin import create_topic, eventually
+from tests.integration.admin import create_topic
 from tests.integration.clients import CLIENTS, Message
 from tests.integration.conftest import NewBroker
+from tests.waiting import eventually
 from tools.kafka_peer.broker_process import BrokerProcess
 
 QUICK_GROUPS = {

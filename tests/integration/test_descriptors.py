@@ -1,13 +1,12 @@
 """A process with few descriptors, and clients that want them all."""
 
 import socket
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.integration.conftest import QUICK, TARGET
+from tests.waiting import eventually
 from tools.kafka_peer.broker_process import BrokerProcess, ottla
 
 from ottla.client.producer import Producer
@@ -34,14 +33,6 @@ def dial_and_ask(port: int) -> bool:
         return is_served(sock)
 
 
-def eventually(holds: Callable[[], bool]) -> bool:
-    """The broker may hear of a new client before it hears that the old ones have gone."""
-    end = time.monotonic() + 10
-    while not (held := holds()) and time.monotonic() < end:
-        time.sleep(0.1)
-    return held
-
-
 def test_clients_leave_descriptors_for_logs(tmp_path: Path) -> None:
     """Each connection took one until none was left; then accept failed in every turn."""
     program = ottla()
@@ -64,4 +55,4 @@ def test_clients_leave_descriptors_for_logs(tmp_path: Path) -> None:
         producer.flush()
         for client in clients:
             client.close()
-        assert eventually(lambda: dial_and_ask(process.port))
+        eventually(lambda: dial_and_ask(process.port), seconds=10)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from tests.cli.command_process import command_process, stop, wait_for
-from tests.integration.admin import eventually
+from tests.waiting import eventually
 
 from ottla.cli.main import cli
 from ottla.client.admin import Admin

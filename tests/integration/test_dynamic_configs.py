@@ -8,16 +8,10 @@ from confluent_kafka.admin import (
     ConfigResource,
     ResourceType,
 )
-from tests.integration.admin import (
-    admin_client,
-    alter_topic,
-    create_topic,
-    eventually,
-    offsets,
-    topic_config,
-)
+from tests.integration.admin import admin_client, alter_topic, create_topic, offsets, topic_config
 from tests.integration.clients import CLIENTS, Message
 from tests.integration.segments import batches
+from tests.waiting import eventually
 from tools.kafka_peer.broker_process import BrokerProcess
 
 YESTERDAY_MS = 86_400_000

@@ -1,24 +1,16 @@
 """``ottla consume --group`` as processes: members share partitions, and leave when stopped."""
 
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import confluent_kafka
 from tests.cli.command_process import command_process, stop, wait_for
+from tests.waiting import eventually
 
 from ottla.client.admin import Admin
 from ottla.client.groups import EMPTY_STATES
 from ottla.common.topic_partition import TopicPartition
 from ottla.testing import Broker
-
-
-def wait_until(holds: Callable[[], bool], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def test_members_share_the_partitions_and_leave_when_stopped(tmp_path: Path) -> None:
@@ -36,10 +28,10 @@ def test_members_share_the_partitions_and_leave_when_stopped(tmp_path: Path) -> 
         with command_process(*words, directory=tmp_path) as first:
             wait_for(first, r"\d+")
             with command_process(*words, directory=tmp_path) as second:
-                wait_until(lambda: held() == [1, 1])
+                eventually(lambda: held() == [1, 1])
                 code, last = stop(second, signal.SIGINT)
                 assert (code, "Traceback" in last) == (0, False)
-                wait_until(lambda: held() == [2])
+                eventually(lambda: held() == [2])
             code, last = stop(first, signal.SIGINT)
             assert (code, "Traceback" in last) == (0, False)
         assert admin.describe_group("g").state in EMPTY_STATES

@@ -13,9 +13,10 @@ import aiokafka
 import confluent_kafka
 import kafka
 import pytest
-from tests.integration.admin import create_topic, eventually
+from tests.integration.admin import create_topic
 from tests.integration.clients import CLIENTS, Message
 from tests.integration.conftest import NewBroker
+from tests.waiting import eventually
 from tools.kafka_peer.broker_process import API_VERSIONS_V0, BrokerProcess
 
 JOIN_GROUP = 11

@@ -1,13 +1,12 @@
 """``ottla log`` with a running broker that cleans its logs."""
 
 import json
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner
 from confluent_kafka import Producer
+from tests.waiting import eventually
 from tools.kafka_peer.broker_process import BrokerProcess, ottla
 
 from ottla.cli.main import cli
@@ -22,13 +21,6 @@ def run(*words: str, code: int = 0) -> dict[str, Any]:
     content = json.loads(result.stdout)
     assert isinstance(content, dict)
     return content
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.1)
 
 
 def test_a_cleaned_log_is_clean_and_sound(tmp_path: Path) -> None:

@@ -7,8 +7,7 @@ but its ``__remote_log_metadata`` tells of every segment.
 import json
 import re
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ from click.testing import CliRunner
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from tests.waiting import eventually
 from tools.kafka_peer import peer
 from tools.kafka_peer.broker_process import BrokerProcess, apache_kafka
 
@@ -53,13 +53,6 @@ def run(*words: str, code: int = 0) -> dict[str, Any]:
     content = json.loads(result.stdout)
     assert isinstance(content, dict)
     return content
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 90
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.5)
 
 
 def produce(servers: str) -> None:
@@ -137,8 +130,8 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
             return run("log", "segments", "tiered", "-b", servers)
 
         checkpoint = process.log_directory / "cleaner-offset-checkpoint"
-        eventually(lambda: "compacted 0" in checkpoint.read_text())
-        eventually(lambda: described()["tiered"]["local_size"] < 1_100_000)
+        eventually(lambda: "compacted 0" in checkpoint.read_text(), seconds=90)
+        eventually(lambda: described()["tiered"]["local_size"] < 1_100_000, seconds=90)
         verified = run("log", "verify", "tiered", "-b", servers, code=1)
         yield Kafka(process, described(), segments(), verified, log_dirs(servers))
 

@@ -1,8 +1,7 @@
 """``ottla log`` and ``topics describe`` with a running broker whose older segments are remote."""
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
+from tests.waiting import eventually
 from tools.kafka_peer.broker_process import BrokerProcess, ottla
 
 from ottla.cli.main import cli
@@ -33,13 +33,6 @@ def run(*words: str, code: int = 0) -> dict[str, Any]:
     content = json.loads(result.stdout)
     assert isinstance(content, dict)
     return content
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.1)
 
 
 def produce(servers: str, topic: str) -> None:

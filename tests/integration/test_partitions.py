@@ -5,9 +5,10 @@ import kafka
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from kafka.admin import KafkaAdminClient
-from tests.integration.admin import admin_client, create_topic, delete_topic, eventually
+from tests.integration.admin import admin_client, create_topic, delete_topic
 from tests.integration.clients import CLIENTS, Client, Message
 from tests.integration.conftest import NewBroker
+from tests.waiting import eventually
 from tools.kafka_peer.broker_process import BrokerProcess
 
 MANY = 1_000

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import NewTopic
-from tests.integration.admin import admin_client, eventually
+from tests.integration.admin import admin_client
 from tests.integration.processes import COMBINED, SEPARATE, Processes
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 

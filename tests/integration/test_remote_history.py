@@ -6,16 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.integration.admin import (
-    alter_topic,
-    create_topic,
-    delete_records,
-    delete_topic,
-    eventually,
-)
+from tests.integration.admin import alter_topic, create_topic, delete_records, delete_topic
 from tests.integration.clients import CLIENTS, Message
 from tests.integration.conftest import QUICK
 from tests.tiered.s3_server import BUCKET, s3_server
+from tests.waiting import eventually
 from tools.kafka_peer.broker_process import BrokerProcess, ottla
 from tools.kafka_peer.peer import run_tool
 

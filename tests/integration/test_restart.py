@@ -9,12 +9,12 @@ from tests.integration.admin import (
     create_topic,
     delete_records,
     delete_topic,
-    eventually,
     offsets,
     topic_config,
 )
 from tests.integration.clients import CLIENTS, COMPRESSIONS, Message
 from tests.integration.conftest import NewBroker
+from tests.waiting import eventually
 from tools.kafka_peer.broker_process import BrokerProcess
 
 ENDS: dict[str, Callable[[BrokerProcess], int]] = {

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from tests.integration.admin import create_topic, eventually
+from tests.integration.admin import create_topic
 from tests.integration.conftest import NewBroker
+from tests.waiting import eventually
 from tools.kafka_peer import peer
 from tools.kafka_peer.broker_process import BrokerProcess
 

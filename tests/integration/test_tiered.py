@@ -4,9 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.integration.admin import alter_topic, create_topic, delete_topic, eventually, offsets
+from tests.integration.admin import alter_topic, create_topic, delete_topic, offsets
 from tests.integration.clients import CLIENTS, Message
 from tests.integration.conftest import TARGET, NewBroker
+from tests.waiting import eventually
 from tools.kafka_peer.broker_process import BrokerProcess
 from tools.kafka_peer.peer import run_tool
 

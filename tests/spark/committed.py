@@ -1,6 +1,6 @@
 """What readers of committed records find in a topic, once no transaction is open any more."""
 
-from tests.spark.topics import until
+from tests.waiting import eventually
 
 from ottla.client.consumer import Consumer
 from ottla.client.offsets import EARLIEST
@@ -10,7 +10,7 @@ from ottla.records.record import Record
 
 def committed_records(address: str, topic: str) -> dict[TopicPartition, list[Record]]:
     """All records of a topic, in their order."""
-    until(lambda: ends(address, topic, "read_committed") == ends(address, topic))
+    eventually(lambda: ends(address, topic, "read_committed") == ends(address, topic))
     found: dict[TopicPartition, list[Record]] = {}
     with Consumer(address, isolation_level="read_committed", fetch_wait_ms=20) as consumer:
         partitions = consumer.partitions(topic)

@@ -14,7 +14,8 @@ from click.testing import CliRunner, Result
 from pyspark.sql.types import StructType
 from tests.spark.small_segments import Tiered, Writer, fill, log_of, made
 from tests.spark.table_formats import elsewhere
-from tests.spark.topics import Row, Topics, numbered, until
+from tests.spark.topics import Row, Topics, numbered
+from tests.waiting import eventually
 
 from ottla.cli.job_runs import reason
 from ottla.cli.main import cli
@@ -50,7 +51,7 @@ def topic(files: Topics, broker: Tiered) -> str:
     for number in range(4):
         writer.transaction([b"%d in %d" % (i, number) for i in range(30)], commit=number % 2 == 0)
     fill(files, name, numbered(200, 400))
-    until(lambda: int(min(log_of(broker, name).glob("*.log")).stem) > 350, 30)
+    eventually(lambda: int(min(log_of(broker, name).glob("*.log")).stem) > 350, seconds=30)
     return name
 
 

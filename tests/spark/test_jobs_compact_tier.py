@@ -11,7 +11,8 @@ from click.testing import CliRunner, Result
 from tests.spark.kafka_reader import Read, read_committed
 from tests.spark.small_segments import Tiered, Writer, fill, log_of, made
 from tests.spark.test_jobs_killed import KILLS, SEED, Runs
-from tests.spark.topics import Row, Topics, until
+from tests.spark.topics import Row, Topics
+from tests.waiting import eventually
 
 from ottla.cli.main import cli
 from ottla.client.consumer import Consumer
@@ -70,7 +71,7 @@ def history(topics: Topics, tiered: Tiered, **configs: str) -> str:
 
 def copied(tiered: Tiered, topic: str) -> None:
     """Until the disk has the active segment alone."""
-    until(lambda: len(list(log_of(tiered, topic).glob("*.log"))) == 1, 60)
+    eventually(lambda: len(list(log_of(tiered, topic).glob("*.log"))) == 1, seconds=60)
 
 
 def runs_of(tiered: Tiered, topic: str) -> list[TierRun]:
@@ -118,7 +119,7 @@ def settle(tiered: Tiered, topic: str) -> None:
             used = {each.segment_id for each in known if known.is_referenced(each)}
             return len(known) == len(used) and stored(tiered, run) == used
 
-        until(is_settled, 60)
+        eventually(is_settled, seconds=60)
 
 
 def check(tiered: Tiered, topic: str, wanted: list[Read]) -> None:
@@ -174,10 +175,10 @@ def test_readers_see_a_consistent_log_while_segments_are_swapped(
 
     thread = threading.Thread(target=reader)
     thread.start()
-    until(lambda: len(seen) > 0, 60)
+    eventually(lambda: len(seen) > 0, seconds=60)
     done = invoked(tiered, topic, "--accept-compacted-history")
     count = len(seen)
-    until(lambda: len(seen) > count + 2, 60)
+    eventually(lambda: len(seen) > count + 2, seconds=60)
     stop.set()
     thread.join()
     assert done.exit_code == 0, done.output
@@ -230,7 +231,7 @@ def test_old_segments_are_there_until_the_new_one_counts(tiered: Tiered, topics:
     for step in compact_steps(work):
         if step in {"started", "uploaded"}:
             assert old <= stored(tiered, work.run)
-    until(lambda: not old & stored(tiered, work.run), 30)
+    eventually(lambda: not old & stored(tiered, work.run), seconds=30)
 
 
 class Late(Tier):
@@ -376,7 +377,10 @@ def test_history_is_compacted_exactly_however_often_the_job_is_killed(
     runs = Runs(topics, tmp_path, *arguments, "--remote-store", f"file://{tiered.store}")
     for _ in range(KILLS):
         process = runs.start()
-        until(lambda: process.poll() is not None or has_copies(tiered, run), 120)  # noqa: B023
+        eventually(
+            lambda: process.poll() is not None or has_copies(tiered, run),  # noqa: B023
+            seconds=120,
+        )
         runs.kill(process, chance.between(0, 0.2))
         records = read(tiered, topic)
         assert least <= {each.offset for each in records} <= {each.offset for each in before}

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.spark.topics import Topics, numbered, until
+from tests.spark.topics import Topics, numbered
+from tests.waiting import eventually
 
 
 def running(session: int) -> list[str]:
@@ -44,9 +45,9 @@ def started(topics: Topics, tmp_path: Path) -> "Iterator[subprocess.Popen[bytes]
 @pytest.mark.parametrize("moment", ["while Spark starts", "while tasks run"])
 def test_nothing_runs_on(started: "subprocess.Popen[bytes]", tmp_path: Path, moment: str) -> None:
     if moment == "while Spark starts":
-        until(lambda: any("SparkSubmit" in each for each in running(started.pid)), 120)
+        eventually(lambda: any("SparkSubmit" in each for each in running(started.pid)), seconds=120)
     else:
-        until(lambda: any(tmp_path.rglob("*.parquet")), 120)
+        eventually(lambda: any(tmp_path.rglob("*.parquet")), seconds=120)
     os.killpg(started.pid, signal.SIGINT)
     told, _ = started.communicate(timeout=120)
     assert started.returncode == 1, told

@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import Consumer, TopicPartition
 from tests.spark.kafka_reader import Read, read_committed, read_topic
-from tests.spark.topics import Row, Topics, until
+from tests.spark.topics import Row, Topics
+from tests.waiting import eventually
 
 from ottla.cli.main import cli
 from ottla.client.partitioner import partition_of_key
@@ -173,7 +174,7 @@ def test_a_target_that_was_made_anew_is_refused(topics: Topics) -> None:
     topics.fill(source, rows(0, 50, 1))
     assert invoked(topics, source, target).exit_code == 0
     topics.delete(target)
-    until(lambda: target not in topics.admin.list_topics())
+    eventually(lambda: target not in topics.admin.list_topics())
     topics.make(2, target)
     refused = invoked(topics, source, target)
     assert refused.exit_code == 1

@@ -13,7 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.spark.committed import committed_records
 from tests.spark.pipeline_files import WordCount
-from tests.spark.topics import Topics, until
+from tests.spark.topics import Topics
+from tests.waiting import eventually
 
 from ottla.cli.main import cli
 from ottla.spark.pipelines import state as states
@@ -103,7 +104,7 @@ def test_stop_asks_and_waits(directory: Path) -> None:
         with RunLock(place):
             running = state(directory, states.RUNNING)
             asked.set()
-            until(lambda: states.is_asked_to_stop(place, running.run_id))
+            eventually(lambda: states.is_asked_to_stop(place, running.run_id))
 
     runs = threading.Thread(target=run_until_asked)
     runs.start()
@@ -134,7 +135,7 @@ def test_a_run_ends_cleanly_by_stop_and_by_a_signal(topics: Topics, tmp_path: Pa
         words.write(["a", "b"])
         command = [*COMMAND, "run", str(words.directory), "--master", "local[2]", *SETTINGS]
         with subprocess.Popen([*command, "--json"], stdout=subprocess.PIPE, text=True) as process:
-            until(running, 300)
+            eventually(running, seconds=300)
             if ending == "stop":
                 subprocess.run([*COMMAND, "stop", str(words.directory)], check=True, timeout=300)
             else:

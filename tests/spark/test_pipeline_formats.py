@@ -7,7 +7,8 @@ import pytest
 from tests.spark.pipeline_files import WordCount, spec_of
 from tests.spark.table_formats import FORMATS, elsewhere
 from tests.spark.test_pipeline_run import Background, has_come
-from tests.spark.topics import Topics, until
+from tests.spark.topics import Topics
+from tests.waiting import eventually
 
 from ottla.spark.pipelines import state as states
 from ottla.spark.pipelines.runner import run
@@ -32,9 +33,9 @@ def test_a_pipeline_stops_and_goes_on_with_tables_of_each_format(
     words = WordCount(topics, tmp_path / "p", in_sql=True, per_batch=2, table_format=table_format)
     words.write(["a", "b", "a", "c"])
     with Background(words.pipeline, spark) as background:
-        until(lambda: has_come(words), 200)
+        eventually(lambda: has_come(words), seconds=200)
         words.write(["a", "d"])
-        until(lambda: has_come(words), 200)
+        eventually(lambda: has_come(words), seconds=200)
     assert background.state is not None
     assert background.state.status == states.STOPPED
     check_elsewhere(words)

@@ -29,7 +29,7 @@ SECONDS = 2.0
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3_000)]
 
 
-class Command:
+class PipelineProcess:
     """``ottla pipeline run`` as a process."""
 
     def __init__(self, words: WordCount, *arguments: str) -> None:
@@ -99,13 +99,13 @@ def test_everything_is_there_once_however_often_a_pipeline_is_killed(
     chance = Chance(SEED)
     words = WordCount(topics, tmp_path / "p", in_sql=False, per_batch=20, keep="1 second")
     place = words.pipeline.state_directory
-    started: list[Command] = []
+    started: list[PipelineProcess] = []
     seen: list[int] = []
     """Steps that were made when a run was killed."""
     try:
         for _ in range(KILLS):
             words.write([chance.choose(WORDS) for _ in range(ROWS)])
-            command = Command(words)
+            command = PipelineProcess(words)
             started.append(command)
             command.wait_for(place, 1 + chance.below(STEPS))
             assert command.wait(chance.between(0, SECONDS)) is None, command.said
@@ -115,7 +115,7 @@ def test_everything_is_there_once_however_often_a_pipeline_is_killed(
             assert state is not None
             assert state.status == states.DIED
         words.write([chance.choose(WORDS) for _ in range(ROWS)])
-        last = Command(words, "--once")
+        last = PipelineProcess(words, "--once")
         started.append(last)
         assert last.wait(900) == 0, last.said
         words.check()

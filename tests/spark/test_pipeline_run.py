@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Self
 import pytest
 from tests.spark.pipeline_files import WordCount
 from tests.spark.synced_files import SyncedFiles
-from tests.spark.topics import Topics, until
+from tests.spark.topics import Topics
+from tests.waiting import eventually
 
 from ottla.spark.pipelines import state as states
 from ottla.spark.pipelines.model import Pipeline
@@ -89,9 +90,9 @@ def test_a_pipeline_runs_until_it_is_asked_to_stop(
     place = words.pipeline.state_directory
     with Background(words.pipeline, spark) as background:
         words.write(["a", "b"])
-        until(lambda: has_come(words), 200)
+        eventually(lambda: has_come(words), seconds=200)
         words.write(["a", "c"])
-        until(lambda: has_come(words), 200)
+        eventually(lambda: has_come(words), seconds=200)
         state = states.read(place)
         assert state is not None
         assert state.status == states.RUNNING

@@ -10,7 +10,8 @@ from tests.spark.committed import committed_values, visible_values
 from tests.spark.pipeline_files import WordCount
 from tests.spark.test_pipeline_kinds import make, record
 from tests.spark.test_pipeline_run import Background, has_come
-from tests.spark.topics import Topics, until
+from tests.spark.topics import Topics
+from tests.waiting import eventually
 
 from ottla.spark.pipelines import state as states
 from ottla.spark.pipelines.project import load
@@ -90,9 +91,9 @@ def test_a_flow_sees_a_table_anew_that_it_reads_whole(
     orders = Orders(topics, tmp_path / "p")
     orders.rename("Ann")
     with Background(orders.pipeline, spark) as background:
-        until(lambda: orders.has_order_of("Ann"), 200)
+        eventually(lambda: orders.has_order_of("Ann"), seconds=200)
         orders.rename("Bea")
-        until(lambda: orders.has_order_of("Bea"), 200)
+        eventually(lambda: orders.has_order_of("Bea"), seconds=200)
         orders.rename("Cleo")
     assert background.state is not None
     assert background.state.status == states.STOPPED
@@ -120,11 +121,11 @@ def test_old_versions_and_changes_that_were_read_go_while_a_pipeline_runs(
     with Background(words.pipeline, spark) as background:
         for word in ("a", "b", "a", "c"):
             words.write([word, "x"])
-            until(lambda: has_come(words), 200)
+            eventually(lambda: has_come(words), seconds=200)
             seen = max(seen, files("counts") + files("counts__changes"))
-        until(lambda: files("counts") <= 2 and files("counts__changes") <= 2, 60)
+        eventually(lambda: files("counts") <= 2 and files("counts__changes") <= 2, seconds=60)
         words.write(["d"])
-        until(lambda: has_come(words), 200)
+        eventually(lambda: has_come(words), seconds=200)
     assert seen > 4, "nothing there that could have gone"
     assert background.state is not None
     assert {flow.error for flow in background.state.flows.values()} == {None}
@@ -186,7 +187,7 @@ def test_who_reads_a_view_that_cannot_be_computed_goes_on_without_it(
         return state is not None and "joined" in state.flows and state.flows["joined"].rows == 1
 
     with Background(pipeline, spark) as background:
-        until(has_gone_on, 200)
+        eventually(has_gone_on, seconds=200)
     assert background.state is not None
     broken = background.state.flows["broken"]
     assert broken.status == states.FAILED

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.spark.small_segments import Tiered, Writer, fill, log_of, made
-from tests.spark.topics import Row, Topics, numbered, until
+from tests.spark.topics import Row, Topics, numbered
+from tests.waiting import eventually
 
 from ottla.client.descriptions import ConfigChange, ConfigResource
 from ottla.common.topic_partition import TopicPartition
@@ -112,7 +113,7 @@ def test_a_compacted_topic_has_gaps_and_no_record_twice(files: Topics, broker: T
     topic = made(files, cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
     rows = [Row(0, b"k%d" % (i % 7), b"%d" % i + bytes(50)) for i in range(900)]
     fill(files, topic, rows)
-    until(lambda: is_clean(broker, topic), 30)
+    eventually(lambda: is_clean(broker, topic), seconds=30)
     planned = compared(files, topic)
     assert len(rows_of(options_of(files, topic), planned)) < 300
 
@@ -137,7 +138,7 @@ def test_segments_that_were_cleaned_or_removed_after_the_plan_are_asked_of_the_b
     files.admin.alter_configs(
         {ConfigResource(TOPIC, topic): [ConfigChange(*each) for each in compact.items()]}
     )
-    until(lambda: is_clean(broker, topic), 30)
+    eventually(lambda: is_clean(broker, topic), seconds=30)
     by_fetch = options_of(files, topic, readFrom="broker")
     with caplog.at_level(logging.WARNING):
         assert rows_of(options, planned) == rows_of(by_fetch, plan_batch(by_fetch))
@@ -153,7 +154,7 @@ def test_a_segment_that_retention_removes_is_lost_as_the_broker_says(
     planned = plan_batch(strict)
     before = len(list(log_of(broker, topic).glob("*.log")))
     files.cut(topic, 500)
-    until(lambda: len(list(log_of(broker, topic).glob("*.log"))) < before)
+    eventually(lambda: len(list(log_of(broker, topic).glob("*.log"))) < before)
     with pytest.raises(DataLoss, match=rf"{topic}-0: offsets 0 to"):
         rows_of(strict, planned)
     lax = options_of(files, topic, readFrom="segments", failOnDataLoss="false")
@@ -227,7 +228,7 @@ def test_remote_segments_are_read_from_the_store_and_the_rest_from_disk_or_broke
     for number in range(6):
         writer.transaction([b"%d in %d" % (i, number) for i in range(40)], commit=number % 2 == 0)
     fill(files, topic, numbered(300, 600))
-    until(lambda: int(min(log_of(broker, topic).glob("*.log")).stem) > 500, 30)
+    eventually(lambda: int(min(log_of(broker, topic).glob("*.log")).stem) > 500, seconds=30)
     store = {"remoteStore": f"file://{broker.store}"}
     for level in ("read_committed", "read_uncommitted"):
         more = {"kafka_isolation_level": level, **store}
@@ -242,7 +243,7 @@ def test_a_remote_segment_that_is_gone_is_asked_of_the_broker(
 ) -> None:
     topic = made(files, remote_storage_enable="true", local_retention_bytes="1")
     fill(files, topic, numbered(0, 300))
-    until(lambda: int(min(log_of(broker, topic).glob("*.log")).stem) > 100, 30)
+    eventually(lambda: int(min(log_of(broker, topic).glob("*.log")).stem) > 100, seconds=30)
     store = {"remoteStore": f"file://{broker.store}"}
     options = options_of(files, topic, readFrom="remote", **store)
     planned = plan_batch(options)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.spark.shop_results import Expected, open_shop
-from tests.spark.topics import until
+from tests.waiting import eventually
 
 from ottla.spark.pipelines import template
 from ottla.spark.pipelines.project import load
@@ -60,7 +60,7 @@ def test_the_shop_runs_until_all_is_where_it_belongs(spark: "SparkSession", tmp_
         background = Background(tmp_path, spark)
         orders = len(expected.enriched)
         try:
-            until(
+            eventually(
                 lambda: background.has(
                     orders_enriched=orders,
                     send_enriched=orders,
@@ -68,7 +68,7 @@ def test_the_shop_runs_until_all_is_where_it_belongs(spark: "SparkSession", tmp_
                     popular_products=len(expected.views),
                     order_states=expected.changes,
                 ),
-                270,
+                seconds=270,
             )
         finally:
             background.stop()

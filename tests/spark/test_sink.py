@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.spark.committed import committed_records, committed_values, visible_values
-from tests.spark.topics import HAS_LIMITS, Topics, numbered, until
+from tests.spark.topics import HAS_LIMITS, Topics, numbered
+from tests.waiting import eventually
 
 from ottla.client.transactions import list_transactions
 
@@ -53,7 +54,7 @@ def test_a_job_that_fails_leaves_nothing_behind_with_exactly_once(
     assert committed_values(topics.address, topic) == []
     write(spark.sql(good), options)
     assert committed_values(topics.address, topic) == sorted(b"%d" % i for i in range(50))
-    until(lambda: states(topics, topic) <= {"CompleteCommit", "CompleteAbort", "Empty"})
+    eventually(lambda: states(topics, topic) <= {"CompleteCommit", "CompleteAbort", "Empty"})
 
 
 def states(topics: Topics, prefix: str) -> set[str]:

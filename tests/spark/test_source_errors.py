@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 from tests.spark.small_segments import Tiered, fill, log_of, made
 from tests.spark.test_source import load
 from tests.spark.test_stream import Query
-from tests.spark.topics import Row, Topics, numbered, until
+from tests.spark.topics import Row, Topics, numbered
+from tests.waiting import eventually
 
 QUICK = {"fetchOffset.retryIntervalMs": "10"}
 
@@ -44,7 +45,7 @@ def test_a_lost_segment_is_told_with_its_offsets_or_passed_over(
 ) -> None:
     topic = made(files, remote_storage_enable="true", local_retention_bytes="1")
     fill(files, topic, numbered(0, 300))
-    until(lambda: int(min(log_of(broker, topic).glob("*.log")).stem) > 100, 60)
+    eventually(lambda: int(min(log_of(broker, topic).glob("*.log")).stem) > 100, seconds=60)
     local = int(min(log_of(broker, topic).glob("*.log")).stem)
     for path in broker.store.glob(f"{topic}-*/0/*"):
         path.unlink()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.spark.shop_results import Expected, open_shop
-from tests.spark.topics import until
+from tests.waiting import eventually
 from tools.installed import IMPORT_PATH
 
 from ottla.server.local_cluster import HOST, free_ports
@@ -84,12 +84,12 @@ def standalone(directory: Path) -> Iterator[str]:
     with ExitStack() as running:
         words = ["--host", HOST, "--port", str(port), "--webui-port", str(web)]
         running.enter_context(daemon(directory / "master", f"{package}.master.Master", *words))
-        until(lambda: bool(described(web)), 120)
+        eventually(lambda: bool(described(web)), seconds=120)
         for number, other in enumerate(others):
             words = ["--host", HOST, "--cores", "1", "--memory", "1g", "--webui-port", str(other)]
             place = directory / f"worker-{number}"
             running.enter_context(daemon(place, f"{package}.worker.Worker", *words, address))
-        until(lambda: described(web).get("aliveworkers") == WORKERS, 120)
+        eventually(lambda: described(web).get("aliveworkers") == WORKERS, seconds=120)
         yield address
 
 

@@ -9,7 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from tests.spark.small_segments import fill, made
-from tests.spark.topics import HAS_LIMITS, Row, Topics, numbered, until
+from tests.spark.topics import HAS_LIMITS, Row, Topics, numbered
+from tests.waiting import eventually
 
 from ottla.client.system_time import SystemTime
 from ottla.common.topic_partition import TopicPartition
@@ -139,9 +140,9 @@ def test_added_partitions_are_read_from_their_start(topics: Topics) -> None:
     start = stream.latest(stream.initial())
     assert plain(start) == {topic: {"0": 3}}
     topics.admin.create_partitions({topic: 2})
-    until(lambda: len(stream.latest(start)[topic]) == 2)
+    eventually(lambda: len(stream.latest(start)[topic]) == 2)
     topics.fill(topic, [Row(1, None, b"7"), Row(0, None, b"8")])
-    until(lambda: stream.latest(start)[topic]["1"] == 1)
+    eventually(lambda: stream.latest(start)[topic]["1"] == 1)
     end = stream.latest(start)
     assert sorted(values_of(topics, stream, start, end)) == [7, 8]
     again = stream_of(topics, topic)

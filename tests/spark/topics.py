@@ -1,12 +1,12 @@
 """Topics for tests of the pipeline: made, filled, cut and deleted through our own client."""
 
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import count
 from typing import NamedTuple
 
 from confluent_kafka import Producer as Librdkafka
 from pyspark.sql.datasource import DataSourceStreamReader
+from tests.waiting import eventually
 
 from ottla.client.admin import Admin
 from ottla.client.descriptions import NewTopic
@@ -50,12 +50,12 @@ class Topics:
         name = name or f"spark-{next(_numbers)}"
         named = {key.replace("_", "."): value for key, value in configs.items()}
         self.admin.create_topics([NewTopic(name, partitions, 1, named)])
-        until(lambda: name in self.admin.list_topics())
+        eventually(lambda: name in self.admin.list_topics())
         return name
 
     def delete(self, name: str) -> None:
         self.admin.delete_topics([name])
-        until(lambda: name not in self.admin.list_topics())
+        eventually(lambda: name not in self.admin.list_topics())
 
     def fill(self, topic: str, rows: Sequence[Row], *, codec: str = "none") -> None:
         with Producer(self.address, compression=codec) as producer:
@@ -88,13 +88,3 @@ class Topics:
     def cut(self, topic: str, before: int, partition: int = 0) -> None:
         """Delete the records before an offset."""
         self.admin.delete_records({TopicPartition(topic, partition): before})
-
-
-def until(condition: Callable[[], bool], seconds: float = 15) -> None:
-    """Metadata travels: wait for it to arrive."""
-    pause = threading.Event()
-    for _ in range(int(seconds / 0.05)):
-        if condition():
-            return
-        pause.wait(0.05)
-    raise AssertionError("it did not come true in time")
