@@ -64,6 +64,8 @@ async def keep_group(
     """Let a group have offsets before it has members: it stays, and its epochs only grow."""
     nobody = ClassicMember(client, history, group, places)
     for place in places:
+        while place[0] not in client.topic_ids:  # the broker that was asked had not heard of it
+            await client.renew(place)
         while await commit_offset(client, history, nobody, place, 0) is not Outcome.OK:
             client.forget_coordinator(GROUP, group)
             await client.back_off()
