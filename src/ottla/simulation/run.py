@@ -38,6 +38,7 @@ LIVENESS_SECONDS: Final = 180.0
 """What a healed cluster has to come to rest, with the longest of all timeouts and back-offs."""
 FINISH_SECONDS: Final = 120.0
 LINES_TOLD: Final = 40
+_kept: Final[list["Run"]] = []
 
 
 @dataclass
@@ -224,8 +225,12 @@ def run_seed(
     tell: Callable[[str], None] | None = None,
     *,
     tells_deliveries: bool = False,
+    is_last: bool = False,
 ) -> Report:
-    """Run a seed, and report; whatever goes wrong is in the report."""
+    """Run a seed, and report; whatever goes wrong is in the report.
+
+    After the last one nothing is cleared away: the process ends.
+    """
     scenario = draw_scenario(seed, name, seconds)
     report = Report(seed, str(scenario))
     # What is made in a run is mostly needed to its end; looking for what is not costs a tenth.
@@ -235,9 +240,12 @@ def run_seed(
         whole = Run(seed, scenario, tell)
         whole.cluster.trace.tells_deliveries = tells_deliveries
         _go(whole, report)
-        del whole
-        gc.collect(0)
-        gc.collect(1)  # what only the end of the rest has let go
+        if is_last:
+            _kept.append(whole)
+        else:
+            del whole
+            gc.collect(0)
+            gc.collect(1)  # what only the end of the rest has let go
     finally:
         gc.enable()
     report.cpu_seconds = round(time.process_time() - began, 3)

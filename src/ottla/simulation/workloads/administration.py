@@ -48,6 +48,7 @@ OWN_TOPICS: Final = 4
 VISITED: Final = "visited"
 WRITERS: Final = 3
 VISIT_SECONDS_MAX: Final = 0.2
+WRITE_SECONDS_MAX: Final = 0.05
 PAUSE_SECONDS_MAX: Final = 6.0
 MOVES_FACTOR: Final = 12
 """How much busier it is where replicas can move."""
@@ -113,7 +114,7 @@ class Administration(Workload):
                 await written
 
     async def _write(self, client: ClusterClient) -> None:
-        """Write as fast as can be, as long as it is taken."""
+        """Write, as long as it is taken, so often that there is a write under way at most times."""
         place = VISITED, client.chance.below(2)
         record = Send(process=client.name, topic=VISITED, partition=place[1], value="goes soon")
         while self._is_writing:
@@ -121,7 +122,11 @@ class Administration(Workload):
                 answer = await produce(client, Identity(-1, -1), place, Batch([record], -1))
             except OSError:
                 return
-            if answer.error_code not in (ErrorCode.NONE, *RETRIABLE):
+            if answer.error_code == ErrorCode.NONE:
+                await client.pause(client.chance.between(0.0, WRITE_SECONDS_MAX))
+            elif answer.error_code in RETRIABLE:
+                await client.back_off()
+            else:
                 return
 
     async def _look(self, client: ClusterClient) -> None:
