@@ -8,8 +8,8 @@ but they may still fail to be written. What a write changes is therefore remembe
 - ``revert`` undoes a failed write and everything that came after it.
 
 Layers hold the *old* values. The current value is thus read at the price of a plain dictionary,
-and the committed one by asking the layers, oldest first. With one broker there is hardly ever
-more than the open layer. Nothing is remembered before ``begin``: what is loaded is committed.
+and the committed one by asking the layers, oldest first. There are few: those of writes
+that are not committed yet. Nothing is remembered before ``begin``: what is loaded is committed.
 """
 
 from collections import deque

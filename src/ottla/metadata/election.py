@@ -1,7 +1,6 @@
 """Who leads a partition now: preferred, clean, by eligible leader replicas, or unclean.
 
-Pure: both controllers, that of the quorum and that of ZooKeeper, decide by this. The candidates are
-looked at in the order of the replica list; the first that may lead does.
+Pure. The candidates are looked at in the order of the replica list; the first that may lead does.
 
 A replica may lead cleanly when it is in sync or, when none is, an eligible leader replica (KIP-966:
 it had everything that was committed when it left the ISR). When neither is left, the

@@ -1,7 +1,7 @@
 """A broker's life in the cluster: it registers, says that it lives, and asks before it goes.
 
 A broker serves clients from the moment the controller unfences it, which it does when the broker
-has caught up with the metadata log and opened its logs. Each life has a new incarnation id; the
+has caught up with the metadata log and opened its logs. Each incarnation has a new id; the
 controller answers with a broker epoch, which fences everything that an earlier incarnation may
 still say.
 

@@ -2,7 +2,7 @@
 
 An epoch has one leader, which numbers its records; so an epoch and an offset name one record in
 all replicas that ever had it. A remote segment may hold more of an epoch than the log has kept, for
-instance what a leader wrote whom an unclean election forgot; only what the lineage covers counts.
+instance what a leader wrote that an unclean election forgot; only what the lineage covers counts.
 """
 
 from bisect import bisect_right

@@ -6,8 +6,8 @@ but not within ten seconds of the last time, and for all expressions of the grou
 they cost one rebalance.
 
 Matching is done in slices, each a turn of the loop with a bounded amount of work: an expression may
-be large, and there may be many topics. What authorization hides from the member is not looked at
-yet, since there are no authorizers.
+be large, and there may be many topics. What authorization would hide from the member is
+not looked at, since everything is allowed.
 """
 
 from collections.abc import Iterator
