@@ -1,22 +1,19 @@
 """The indexes of one segment, made anew from its batches.
 
-Where every header leads to the next one up to the end, the headers are enough; else the batches
-that are sound are told from those that are not. It takes long for a large segment: it is prepared
-on the loop and may run elsewhere, and what it made is taken over on the loop: files that are whole
-and synced, so that a crash leaves no part of an index that seems to be all of it.
+Those that are sound are told from those that are not. It takes long for a large segment: it is
+prepared on the loop and may run elsewhere, and what it made is taken over on the loop: files that
+are whole and synced, so that a crash leaves no part of an index that seems to be all of it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Final
 
-from ottla.common.errors import CorruptMessage
 from ottla.records.batch import NO_TIMESTAMP, BatchHeader
 from ottla.storage import offset_index, time_index
-from ottla.storage.file_records import headers
 from ottla.storage.files import Filesystem
 from ottla.storage.inspection import Inspection, SoundBatch
-from ottla.storage.offset_index import POSITION_MAX, RELATIVE_OFFSET_MAX
+from ottla.storage.offset_index import POSITION_MAX
 from ottla.storage.time_search import SegmentView
 
 REBUILT_SUFFIX: Final = ".rebuilt"
@@ -29,6 +26,7 @@ class IndexRebuild:
         "_filesystem",
         "_interval_bytes",
         "_noted",
+        "is_damaged",
         "max_timestamp",
         "offset_of_max_timestamp",
         "offsets",
@@ -50,6 +48,8 @@ class IndexRebuild:
         self._filesystem = filesystem
         self._interval_bytes = interval_bytes
         self._noted = NO_TIMESTAMP
+        self.is_damaged = False
+        """Whether there are batches of which the indexes cannot tell."""
         self.paths = paths
         """Of the offset and the time index, when it was prepared."""
         self.truncations = truncations
@@ -61,10 +61,7 @@ class IndexRebuild:
         self.offset_of_max_timestamp = segment.base_offset
 
     def run(self) -> None:
-        try:
-            self._index(self._by_headers())
-        except CorruptMessage:
-            self._index(self._by_inspection())
+        self._index(self._sound_batches())
 
     def run_aside(self) -> None:
         """The same, and write the indexes of a closed segment down beside those that mislead."""
@@ -91,26 +88,12 @@ class IndexRebuild:
             with suppress(FileNotFoundError):
                 self._filesystem.remove(path + REBUILT_SUFFIX)
 
-    def _by_headers(self) -> Iterable[tuple[int, BatchHeader]]:
-        segment = self.segment
-        position, before = 0, segment.base_offset - 1
-        for position, header in headers(segment.file, 0, segment.size):
-            if (
-                header.base_offset <= before
-                or header.last_offset_delta < 0
-                or header.last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
-            ):
-                raise CorruptMessage(f"offsets do not rise at position {position}")
-            yield position, header
-            before = header.last_offset
-            position += header.size
-        if position != segment.size:
-            raise CorruptMessage(f"no batch begins at position {position}")
-
-    def _by_inspection(self) -> Iterable[tuple[int, BatchHeader]]:
+    def _sound_batches(self) -> Iterator[tuple[int, BatchHeader]]:
         for found in Inspection(self.segment).walk(0, self.segment.base_offset):
             if isinstance(found, SoundBatch):
                 yield found.place.position, found.header
+            else:
+                self.is_damaged = True
 
     def _index(self, batches: Iterable[tuple[int, BatchHeader]]) -> None:
         """By the rule of ``Segment``."""

@@ -7,9 +7,9 @@ be the one that the history of epochs names. A batch is sound when nothing contr
 of magic 0 or 1 that wraps others bears the offset of the last: it is unpacked to find the first.
 
 Where a batch is not sound, those behind it are looked for: where it claims to end, where it would
-end if one bit of its length were another, and where the offset index says that batches begin. What
-lies in between is a :class:`Damage`. Bytes are never searched for something that looks like a
-batch: a record may hold just that.
+end if one bit of its length were another, where those that follow it claim to end, and where the
+offset index says that batches begin. What lies in between is a :class:`Damage`. Bytes are never
+searched for something that looks like a batch: a record may hold just that.
 
 Not to be found this way is a base offset that was changed within the gap that compaction left
 before and behind a batch.
@@ -31,7 +31,8 @@ from ottla.records.batch import (
     has_length,
     read_header,
 )
-from ottla.storage.file_records import BatchPlace, offsets_of
+from ottla.records.compression import DECOMPRESSED_MAX
+from ottla.storage.file_records import BatchPlace, find_offset, first_offset, offsets_of
 from ottla.storage.files import File
 from ottla.storage.leader_epochs import OFFSET_MAX
 from ottla.storage.offset_index import OffsetIndex
@@ -42,6 +43,8 @@ OFFSETS_MAX: Final = 1 << 31
 """Of one segment: its indexes hold offsets relative to its own in 32 bits."""
 ENTRIES_TRIED_MAX: Final = 1024
 """Entries of the index at which a sound batch is looked for behind a damaged one."""
+FOLLOWED_MAX: Final = 1024
+"""Damaged batches in a row whose lengths are followed."""
 
 _PLAIN: Final = Struct(">qiibI2xi")
 """Base offset, length, leader epoch, magic, checksum and last offset delta of a batch."""
@@ -83,7 +86,16 @@ def any_epoch(_offset: int, _epoch: int) -> bool:
 class Inspection:
     """Walks over one segment; ``upper_offset`` is where the next one, or nothing, begins."""
 
-    __slots__ = ("_file", "_has_epoch", "_segment", "_size", "_start", "_upper_offset", "_window")
+    __slots__ = (
+        "_file",
+        "_has_epoch",
+        "_segment",
+        "_size",
+        "_start",
+        "_unpacked_max",
+        "_upper_offset",
+        "_window",
+    )
 
     def __init__(
         self,
@@ -91,12 +103,14 @@ class Inspection:
         *,
         upper_offset: int = OFFSET_MAX,
         has_epoch: Callable[[int, int], bool] = any_epoch,
+        unpacked_max: int = DECOMPRESSED_MAX,
     ) -> None:
         self._segment = segment
         self._file = segment.file
         self._size = segment.size
         self._upper_offset = min(upper_offset, segment.base_offset + OFFSETS_MAX)
         self._has_epoch = has_epoch
+        self._unpacked_max = unpacked_max
         self._window = b""
         self._start = 0
 
@@ -156,6 +170,29 @@ class Inspection:
                 position = batch.place.end
                 expected = batch.place.last_offset + 1
 
+    def begin_of(self, offset: int, position: int, expected: int) -> tuple[int, int] | None:
+        """Where the first batch begins that may have offsets from ``offset`` on, and its first.
+
+        Damaged ones may have all offsets up to those of the next sound one.
+        """
+        if self._segment.is_known_sound(position, self._size):
+            known = find_offset(self._file, position, self._size, offset)
+            if known is None:
+                return None
+            return known.position, first_offset(self._file, known, self._unpacked_max)
+        damage: Damage | None = None
+        for found in self.walk(position, expected):
+            if isinstance(found, Damage):
+                damage = found
+                continue
+            place = found.place
+            if place.last_offset >= offset:
+                if damage is not None and place.base_offset > offset:
+                    break
+                return place.position, place.base_offset
+            damage = None
+        return None if damage is None else (damage.position, damage.first_offset)
+
     def sound_at(self, position: int, expected: int) -> SoundBatch | None:
         """The batch at ``position``, if it is sound and has no offset below ``expected``."""
         header = read_header(self._read(position, HEADER_SIZE))
@@ -182,7 +219,8 @@ class Inspection:
 
     def _offsets(self, position: int, header: BatchHeader) -> tuple[int, int]:
         """See :func:`offsets_of`."""
-        return offsets_of(self._piece(position, header.size) if header.wraps else b"", header)
+        batch = self._piece(position, header.size) if header.wraps else b""
+        return offsets_of(batch, header, self._unpacked_max)
 
     def _is_contradicted(self, position: int, expected: int, last_offset: int) -> bool:
         """Whether a batch at ``position`` claims offsets from ``expected`` to ``last_offset``.
@@ -229,9 +267,26 @@ class Inspection:
         for candidate in self._ends(position):
             if candidate < self._size and self.sound_at(candidate, expected) is not None:
                 return candidate
-        behind = position
+        return min(self._next_followed(position, expected), self._next_indexed(position, expected))
+
+    def _next_followed(self, position: int, expected: int) -> int:
+        """The same by lengths: several damaged ones may stand side by side."""
+        below = expected
+        for _ in range(FOLLOWED_MAX):
+            header = read_header(self._read(position, HEADER_SIZE))
+            rises = below <= header.base_offset <= header.last_offset < self._upper_offset
+            if not rises or not has_length(header.length, header.magic):
+                break
+            position, below = position + header.size, header.last_offset + 1
+            if position >= self._size:
+                break
+            if self.sound_at(position, expected) is not None:
+                return position
+        return self._size
+
+    def _next_indexed(self, position: int, expected: int) -> int:
         for last_offset, start in self._segment.offset_index.behind(position, ENTRIES_TRIED_MAX):
-            if behind < start < self._size:
+            if position < start < self._size:
                 batch = self.sound_at(start, expected)
                 if batch is not None and batch.place.last_offset == last_offset:
                     return start

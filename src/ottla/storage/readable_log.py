@@ -312,7 +312,7 @@ class ReadableLog:
                 return None
             start_offset = max(start_offset, before.next_offset)
         for segment in self.segments.touching(start_offset):
-            if segment.size and segment.largest_timestamp() >= timestamp:
+            if segment.may_have(timestamp):
                 following = self.segments.higher(segment.base_offset)
                 next_offset = None if following is None else following.base_offset
                 return segment.prepare_time_search(timestamp, start_offset, next_offset)

@@ -37,6 +37,7 @@ from ottla.storage.file_records import (
 )
 from ottla.storage.files import Filesystem
 from ottla.storage.index_rebuild import REBUILT_SUFFIX
+from ottla.storage.inspection import Damage, Inspection
 from ottla.storage.leader_epochs import OFFSET_MAX, UNDEFINED_EPOCH, LeaderEpochs
 from ottla.storage.offset_index import RELATIVE_OFFSET_MAX
 from ottla.storage.open_files import OpenFiles
@@ -280,7 +281,11 @@ class LogLoader:
         self._load_producers(self._log_start_offset, segment.base_offset)
         segment.begin_rebuild()
         segment.transaction_index.reset()
-        for place, header in segment.sound_batches():
+        for found in Inspection(segment).walk(0, segment.base_offset):
+            if isinstance(found, Damage):
+                segment.is_damaged = True
+                continue
+            place, header = found
             segment.index(place.position, place.size, place.last_offset, header.max_timestamp)
             body = segment.file.read_at(place.position, place.size) if header.is_control else b""
             replay(self._producers, header, body, segment.transaction_index)

@@ -84,6 +84,7 @@ class Segment:
         "created_ms",
         "directory",
         "first_timestamp",
+        "is_damaged",
         "is_dense",
         "max_timestamp",
         "offset_index",
@@ -116,6 +117,8 @@ class Segment:
         self._max_known = True
         self.is_dense = False
         """Whether the indexes were made anew: with an entry wherever there can be one."""
+        self.is_damaged = False
+        """Whether the indexes were made without some batches: nobody knows how new those are."""
         self.on_doubt: Callable[[Segment], None] | None = None
         """Sees to new indexes when those on disk mislead."""
         self.active = False
@@ -151,12 +154,8 @@ class Segment:
 
     def paths(self) -> list[str]:
         """Of all files that it may have, the batches first."""
-        return [
-            self.path,
-            self.offset_index.path,
-            self.time_index.path,
-            self.transaction_index.path,
-        ]
+        indexes = self.offset_index, self.time_index, self.transaction_index
+        return [self.path, *(index.path for index in indexes)]
 
     def found_on_disk(self) -> None:
         self.size = self.sound_from = self._filesystem.size(self.path)
@@ -426,6 +425,10 @@ class Segment:
                     next_offset = found.place.last_offset + 1
         return next_offset, is_whole
 
+    def may_have(self, timestamp: int) -> bool:
+        """Whether there may be a record that is not older."""
+        return self.size > 0 and (self.largest_timestamp() >= timestamp or self.is_damaged)
+
     def known_largest_timestamp(self) -> int | None:
         """What :meth:`largest_timestamp` says; None while that must be found out, elsewhere."""
         try:
@@ -497,8 +500,8 @@ class Segment:
         self.offset_index.reset()
         self.time_index.reset()
         self._bytes_since_entry = 0
-        self.max_timestamp = NO_TIMESTAMP
-        self.offset_of_max_timestamp = self.base_offset
+        self.max_timestamp, self.offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
+        self.is_damaged = False
         self._max_known = self.is_dense = True
 
     def end_rebuild(self, *, at_once: bool) -> None:
@@ -540,6 +543,7 @@ class Segment:
     def _know_by(self, rebuild: IndexRebuild) -> None:
         self.max_timestamp = rebuild.max_timestamp
         self.offset_of_max_timestamp = rebuild.offset_of_max_timestamp
+        self.is_damaged = rebuild.is_damaged
         self._max_known = self.is_dense = True
 
     def doubt(self) -> None:
@@ -555,16 +559,18 @@ class Segment:
             if not self.is_dense:
                 raise OffsetNotAvailable(f"the indexes of {self.path} are being made anew")
 
-    def truncate_to(self, offset: int, now_ms: int) -> int:
+    def truncate_to(self, offset: int, now_ms: int) -> tuple[int, bool]:
         """Forget the batches from the one that has ``offset`` on; on disk too when it returns.
 
-        Return where it ends now: a batch with ``offset`` within it goes as a whole.
+        Return where it ends now: a batch with ``offset`` within it, or perhaps within it, goes as a
+        whole; and whether it ends with a batch that is sound.
         """
-        place = self.locate(offset)
-        if place is not None:
-            offset = min(offset, first_offset(self.file, place, ACCEPTED_MAX))
-            self.file.truncate(place.position)
-            self.size = place.position
+        inspection = Inspection(self, unpacked_max=ACCEPTED_MAX)
+        cut = inspection.begin_of(offset, *self.anchor(offset))
+        if cut is not None:
+            offset = min(offset, cut[1])
+            self.file.truncate(cut[0])
+            self.size = cut[0]
             self.stretches.cut(self.size)
             self.sound_from = min(self.sound_from, self.size)
         self.offset_index.truncate_to(offset)
@@ -577,7 +583,8 @@ class Segment:
             self.first_timestamp = NO_TIMESTAMP
         self._read_max_timestamp(offset)
         self._check_indexes_full()
-        return max(offset, self.sound_end(OFFSET_MAX)[0])
+        sound_end, is_whole = self.sound_end(OFFSET_MAX)
+        return max(offset, sound_end), is_whole
 
     def _read_max_timestamp(self, end_offset: int) -> None:
         """After a truncation to ``end_offset``, which leaves the newest batch or does not."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ottla.common.errors import CorruptMessage
 from ottla.records.batch import NO_TIMESTAMP
 from ottla.storage.file_records import headers
+from ottla.storage.inspection import Damage, Inspection
 from ottla.storage.sound_headers import headers_from
 
 if TYPE_CHECKING:
@@ -40,20 +41,18 @@ def tells_newest(segment: "Segment", entry: tuple[int, int] | None) -> bool:
 def _is_newest(segment: "Segment", timestamp: int) -> bool:
     """Whether no batch behind the last entry of the offset index is newer than ``timestamp``.
 
-    An index that was cut has lost the entries of the newest batches.
+    An index that was cut has lost the entries of the newest batches; how new one is that is damaged
+    nobody knows.
     """
     entry = segment.offset_index.last_entry()
-    position = 0 if entry is None else segment.near(entry[0])[0]
+    start = (0, segment.base_offset) if entry is None else segment.near(entry[0])
     search_max, searched_from = segment.search_max, segment.size
-    try:
-        for start, header in headers(segment.file, position, segment.size):
-            if header.max_timestamp > timestamp:
-                return False
-            searched_from = min(searched_from, start + header.size)
-            if search_max is not None and start > searched_from + search_max:
-                return False
-    except CorruptMessage:
-        return False
+    for found in Inspection(segment).walk(*start):
+        if isinstance(found, Damage) or found.header.max_timestamp > timestamp:
+            return False
+        searched_from = min(searched_from, found.place.end)
+        if search_max is not None and found.place.position > searched_from + search_max:
+            return False
     return True
 
 

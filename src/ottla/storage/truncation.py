@@ -40,10 +40,13 @@ def truncate_to(log: "Log", offset: int, now_ms: int) -> bool:
     active = log._active = log.segments.active
     if not active.active:
         active.activate()
-    offset = active.truncate_to(offset, now_ms)
+    offset, is_whole = active.truncate_to(offset, now_ms)
     log.log_start_offset = min(log.log_start_offset, offset)
     log.epochs.truncate_from_end(offset)
     _ends_at(log, offset, now_ms)
+    if not is_whole:
+        # What is damaged stays, but behind it a later start might not find what comes.
+        log._roll(offset, now_ms)
     return True
 
 
