@@ -20,6 +20,7 @@ from ottla.handlers import (
     init_producer_id,
     list_groups,
     list_offsets,
+    metadata,
     offset_commit,
     offset_delete,
 )
@@ -56,6 +57,11 @@ from ottla.protocol.generated.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
+)
+from ottla.protocol.generated.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
 )
 from ottla.protocol.generated.offset_commit import (
     OffsetCommitRequest,
@@ -484,6 +490,39 @@ def test_who_may_not_describe_settings_is_not_told_those_of_a_new_topic() -> Non
     assert (hidden.configs, hidden.num_partitions, hidden.replication_factor) == ([], -1, -1)
 
 
+def metadata_of(broker: Broker, *topics: MetadataRequestTopic) -> dict[str | bytes, int]:
+    """The error of each topic that is told of, by its name, or by its id without one."""
+    request = MetadataRequest(topics=list(topics) or None)
+    found = broker.ask(metadata, request, 12, MetadataResponse).topics
+    return {each.name or each.topic_id: each.error_code for each in found}
+
+
+def test_topics_that_may_not_be_described_are_refused_by_name_and_id_and_else_hidden() -> None:
+    broker = Broker()
+    ids = {name: broker.add_topic(name) for name in (NAMED, DENIED)}
+    denying(broker, (AclOperation.DESCRIBE, ResourceType.TOPIC, DENIED))
+    refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    by_name = [MetadataRequestTopic(name=name) for name in ids]
+    assert metadata_of(broker, *by_name) == {NAMED: 0, DENIED: refused}
+    by_id = [MetadataRequestTopic(name=None, topic_id=each) for each in ids.values()]
+    assert metadata_of(broker, *by_id) == {NAMED: 0, ids[DENIED]: refused}
+    assert metadata_of(broker) == {NAMED: 0}
+
+
+def test_a_topic_that_may_not_be_created_is_not_made_for_who_asks_for_it() -> None:
+    broker = denying(
+        Broker(),
+        (AclOperation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME),
+        (AclOperation.CREATE, ResourceType.TOPIC, DENIED),
+    )
+    asked = [MetadataRequestTopic(name=name) for name in (NAMED, DENIED)]
+    assert metadata_of(broker, *asked) == {
+        NAMED: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        DENIED: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    }
+    assert broker.auto_topics.names == [NAMED]
+
+
 @pytest.mark.parametrize("of_topics", [False, True])
 def test_an_idempotent_producer_may_write_somewhere(of_topics: bool) -> None:
     denied = [(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME)]
@@ -508,7 +547,7 @@ def test_a_client_of_brokers_may_describe_the_cluster_without_a_right() -> None:
 
 
 def test_needs_of_which_handlers_take_care_are_few() -> None:
-    """Of these only CreateTopics asks an authorizer as yet."""
+    """Of these CreateTopics and Metadata ask an authorizer as yet."""
     found = {
         contract.key
         for _, contract in ALL

@@ -13,7 +13,7 @@ cluster (DescribeCluster has them); v12 topic ids in the request (KIP-516); v13 
 
 from typing import Final
 
-from ottla.common.authorization import AclOperation, ResourceType
+from ottla.common.authorization import CLUSTER_NAME, AclOperation, ResourceType
 from ottla.common.errors import ApiError, ErrorCode, InvalidRequest
 from ottla.common.identifiers import ZERO_UUID
 from ottla.metadata.image import MetadataImage
@@ -35,6 +35,7 @@ from ottla.requests.topics import INTERNAL_TOPICS, distinct, reason_unknown, sho
 
 _LISTENER_ERRORS: Final = 6
 _TOPIC_IDS: Final = 12
+_DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 async def handle(
@@ -43,9 +44,13 @@ async def handle(
     image = services.metadata.image
     topics = _asked_topics(request, context)
     if topics is None:
-        found = [_shown(topic, image, context) for _, topic in sorted(image.topics.by_name.items())]
+        found = [
+            _shown(topic, image, context)
+            for name, topic in sorted(image.topics.by_name.items())
+            if _may_describe(name, context, services)
+        ]
     elif any(topic.topic_id != ZERO_UUID for topic in topics):
-        found = _by_id(topics, image, context)
+        found = _by_id(topics, image, context, services)
     else:
         found = _by_name(topics, request, context, services)
     if request.include_topic_authorized_operations:
@@ -84,8 +89,22 @@ def _asked_topics(
     return topics
 
 
+def _may_describe(name: str, context: RequestContext, services: Services) -> bool:
+    return services.authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, name)
+
+
+def _may_create(name: str, context: RequestContext, services: Services) -> bool:
+    create, allows = AclOperation.CREATE, services.authorizer.allows
+    return allows(context, create, ResourceType.CLUSTER, CLUSTER_NAME) or allows(
+        context, create, ResourceType.TOPIC, name
+    )
+
+
 def _by_id(
-    topics: list[MetadataRequestTopic], image: MetadataImage, context: RequestContext
+    topics: list[MetadataRequestTopic],
+    image: MetadataImage,
+    context: RequestContext,
+    services: Services,
 ) -> list[MetadataResponseTopic]:
     by_id = image.topics.by_id
     asked = dict.fromkeys(topic.topic_id for topic in topics if topic.topic_id != ZERO_UUID)
@@ -94,7 +113,13 @@ def _by_id(
         for topic_id in asked
         if topic_id not in by_id
     ]
-    return unknown + [_shown(by_id[each], image, context) for each in asked if each in by_id]
+    known = [by_id[each] for each in asked if each in by_id]
+    return unknown + [
+        _shown(topic, image, context)
+        if _may_describe(topic.name, context, services)
+        else MetadataResponseTopic(error_code=_DENIED, name=None, topic_id=topic.topic_id)
+        for topic in known
+    ]
 
 
 def _by_name(
@@ -103,23 +128,28 @@ def _by_name(
     context: RequestContext,
     services: Services,
 ) -> list[MetadataResponseTopic]:
-    names = distinct(_name(topic) for topic in topics)
+    names: list[str] = []
+    denied: list[str] = []
+    for name in distinct(_name(topic) for topic in topics):
+        (names if _may_describe(name, context, services) else denied).append(name)
     image = services.metadata.image
     missing = [name for name in names if name not in image.topics.by_name]
     errors: dict[str, int] = {name: reason_unknown(name) for name in missing}
     if request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
-        wanted = [name for name in missing if errors[name] != ErrorCode.INVALID_TOPIC_EXCEPTION]
+        valid = [name for name in missing if errors[name] != ErrorCode.INVALID_TOPIC_EXCEPTION]
+        wanted = [name for name in valid if _may_create(name, context, services)]
+        errors.update(dict.fromkeys(set(valid).difference(wanted), _DENIED))
         if wanted:
             services.auto_topics.create(wanted)
             image = services.metadata.image
     by_name = image.topics.by_name
     found = [_shown(by_name[name], image, context) for name in names if name in by_name]
+    errors.update(dict.fromkeys(denied, _DENIED))
     return found + [
         MetadataResponseTopic(
             error_code=errors[name], name=name, is_internal=name in INTERNAL_TOPICS
         )
-        for name in missing
-        if name not in by_name
+        for name in [*(each for each in missing if each not in by_name), *denied]
     ]
 
 
