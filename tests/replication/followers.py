@@ -49,6 +49,8 @@ class Replica:
         self.quota = ReplicationQuota(window_count=11, window_seconds=1)
         self.throttled: list[int] = []
         self.now = 1.0
+        self.chance = Chance(node_id)
+        """Kept over restarts: ids of sessions that come again would be another follower's."""
         self.refusal: ApiError | None = None
         """What it answers instead of records, while that is set."""
         self._begin(log or logs.open_log(self.files))
@@ -57,7 +59,7 @@ class Replica:
         self.partition = Partition(
             self.node_id, logs.TOPIC.topic, logs.TOPIC_ID, logs.TOPIC.partition, log
         )
-        self.sessions = FetchSessions(slots=10, eviction_ms=1, chance=Chance(self.node_id))
+        self.sessions = FetchSessions(slots=10, eviction_ms=1, chance=self.chance)
         self.fetcher = self._new_fetcher()
 
     def _new_fetcher(self) -> Fetcher:
