@@ -201,4 +201,4 @@ def test_an_answer_without_a_form_ends_that_connection_and_disturbs_nobody_else(
     dispatched.broker.controller.waiting[0].fulfil(impossible)
     with pytest.raises(ProtocolViolation):
         answer.result()
-    assert dispatched.mistakes.told == ["an answer has no form"]
+    assert dispatched.mistakes.told == ["a response cannot be encoded"]

@@ -594,4 +594,4 @@ def test_an_answer_that_fails_ends_its_connection_and_nobody_elses(
     promise.fail(KeyError("a mistake of ours"))
     assert broker.connection.closed
     assert heard == [True]
-    assert "the broker made a mistake" in caplog.text
+    assert "an internal error of the broker" in caplog.text

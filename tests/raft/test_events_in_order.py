@@ -128,7 +128,7 @@ def test_a_mistake_of_ours_ends_the_node_and_leaves_no_half_of_it(
     assert driver.is_down
     assert not driver.is_leader
     assert quorum.notes.lost == quorum.notes.epochs
-    assert "a mistake of ours in the quorum" in caplog.text
+    assert "an internal error in the quorum" in caplog.text
     quorum.stop()
 
 

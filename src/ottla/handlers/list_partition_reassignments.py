@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (key 46): which partitions are on the move, and whither (KIP-455).
+"""ListPartitionReassignments (key 46): which partitions are on the move, and where to (KIP-455).
 
 v0 flexible from the start. Without a list of topics all are meant. The controller does not look at
 the request's timeout, however short.

@@ -35,4 +35,4 @@ class MetadataCache:
                 listener(image, delta)
             except Exception:
                 # As Kafka's publishers do: the others go on, and so does the metadata log.
-                log.exception("metadata was not taken in whole", offset=image.offset)
+                log.exception("a metadata update was applied only in part", offset=image.offset)

@@ -84,7 +84,11 @@ class Accepting(Generic[S]):
 
     def _pause(self, error: OSError) -> None:
         if not self._failed:
-            log.error("nobody can be accepted", reason=str(error), retry_seconds=PAUSE_SECONDS)
+            log.error(
+                "no connection can be accepted for now",
+                reason=str(error),
+                retry_seconds=PAUSE_SECONDS,
+            )
         self._failed = True
         self._listening.unwatch()
         self._timer = self._later(PAUSE_SECONDS, self.start)

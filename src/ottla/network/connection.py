@@ -163,7 +163,7 @@ class Connection:
             self._violated(violation)
         except Exception:
             # A mistake of ours must not cost the others their service.
-            log.exception("connection closed: the broker made a mistake", peer=self.peer_host)
+            log.exception("connection closed: an internal error of the broker", peer=self.peer_host)
             self.close()
         self._turn_over()
 
@@ -325,7 +325,7 @@ class Connection:
             return
         except Exception:
             # Its answer will not come, and all behind it would wait for ever.
-            log.exception("connection closed: the broker made a mistake", peer=self.peer_host)
+            log.exception("connection closed: an internal error of the broker", peer=self.peer_host)
             self.close()
             return
         if not self._reading and self._reading_allowed():

@@ -319,7 +319,7 @@ class RaftDriver:
             return
         self._take_down()
         if not isinstance(error, _EXPECTED):
-            log.exception("a mistake of ours in the quorum")  # noqa: LOG004 - it is being handled
+            log.exception("an internal error in the quorum")  # noqa: LOG004 - it is being handled
         try:
             self.node.step(Resign(self.now))
             self._give_up_leading()
@@ -580,7 +580,7 @@ class RaftDriver:
                 if not _is_lack(error):
                     raise
                 self._retry = self._later(self._try_again)
-                log.warning("the quorum waits", reason=str(error))
+                log.warning("the quorum cannot go on now, and tries again", reason=str(error))
                 return
             if self.is_down:
                 return

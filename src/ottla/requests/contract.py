@@ -246,7 +246,7 @@ class Handler(Contract, Generic[Q, R, S_contra]):
             response.encode(out, context.version)
         except ValueError as error:
             # Our mistake; but a client that got no answer would wait, and all its others with it.
-            services.mistakes.exception("an answer has no form", api=self.name)
+            services.mistakes.exception("a response cannot be encoded", api=self.name)
             raise ProtocolViolation(f"{self.name}: {error}") from error
         body = out.getvalue()
         if context.version >= self._flexible_header_from:

@@ -336,7 +336,7 @@ class BrokerLifecycle:
             if self._is_replaced:
                 return  # nothing that the cluster knows of waits for it
             if now >= deadline or now - heard_at >= self._session:
-                log.warning("the controller did not let this broker go", broker=self._node_id)
+                log.warning("stopping without the consent of the controller", broker=self._node_id)
                 return
             await self._pause(pause)
             pause = min(self._interval, 2 * pause)

@@ -182,7 +182,12 @@ class MetadataFollower:
                 min_insync_replicas=self._settings.topic(topic).min_insync_replicas,
             )
         except LogUnavailable as error:
-            log.warning("a log is made later", topic=topic, partition=index, reason=error.message)
+            log.warning(
+                "a log cannot be made now, and is tried again",
+                topic=topic,
+                partition=index,
+                reason=error.message,
+            )
             make = partial(self._apply, topic, topic_id, index, state, is_new=is_new)
             self._replicas.postpone(topic, topic_id, index, make)
             self._make_later()

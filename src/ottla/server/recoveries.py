@@ -77,4 +77,4 @@ class Recoveries:
         try:
             answered.result()
         except ApiError as error:
-            log.warning("recovered partitions could not be told", code=error.code.name)
+            log.warning("the controller was not told of recovered partitions", code=error.code.name)

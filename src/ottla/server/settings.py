@@ -41,7 +41,7 @@ class Settings:
         except InvalidConfig:
             usable, reasons = usable_overrides(own)
             for reason in reasons:
-                log.error("a setting of a topic is not used", topic=name, reason=reason)
+                log.error("a config of a topic has no effect", topic=name, reason=reason)
             return TopicConfig.from_broker(self.broker, usable)
 
     def load(self, image: MetadataImage) -> bool:
@@ -73,7 +73,7 @@ class Settings:
         said = configs_of(Resource.BROKER, ""), configs_of(Resource.BROKER, name)
         layers, reasons = Layers(self._static.originals, *said).usable()
         for reason in reasons:
-            log.error("a dynamic setting is not used", reason=reason)
+            log.error("a dynamic config has no effect", reason=reason)
         self.broker = layers.effective()
         throttles = {**layers.cluster, **layers.broker}
         self.throttles = ThrottleKeys(

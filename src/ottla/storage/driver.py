@@ -430,7 +430,12 @@ class StorageDriver:
                 if self._is_stopped:
                     end()
                 else:
-                    report.error("work is done later", kind=kind, path=path, reason=str(error))
+                    report.error(
+                        "background work cannot begin now, and is tried again",
+                        kind=kind,
+                        path=path,
+                        reason=str(error),
+                    )
                     self._scheduler.call_later(RETRY_MS / 1000, begin)
                 return
             except BaseException:

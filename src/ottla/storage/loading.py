@@ -169,7 +169,11 @@ class Loading:
             except OSError as error:  # no thread can be started
                 lacking = error
             if lacking is not None:
-                report.error("logs are opened later", directory=path, reason=str(lacking))
+                report.error(
+                    "logs cannot be opened now, and are tried again",
+                    directory=path,
+                    reason=str(lacking),
+                )
                 pause: Promise[None] = Promise(self._scheduler.turn)
                 self._scheduler.call_later(RETRY_SECONDS, pause.fulfil, None)
                 await pause
