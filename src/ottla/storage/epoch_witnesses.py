@@ -13,9 +13,11 @@ from typing import Final, NamedTuple
 from ottla.common.errors import CorruptMessage
 from ottla.storage.file_records import headers
 from ottla.storage.leader_epochs import EpochEntry, LeaderEpochs
+from ottla.storage.segment import Segment
 from ottla.storage.segments import Segments
 
 SINGLE: Final = 1
+SEVERAL: Final = 2
 
 
 class _Run:
@@ -30,23 +32,105 @@ class _Run:
         self.contradicts = False
 
 
+class _Probe(NamedTuple):
+    """What the header of a batch says."""
+
+    position: int
+    offset: int
+    last_offset: int
+    epoch: int
+
+
+class _Runs:
+    """The epochs of all batches.
+
+    Between two batches of the same epoch all have it, and are not looked at: a log has millions of
+    batches and few epochs, and the loop waits.
+    """
+
+    def __init__(self, epochs: LeaderEpochs, segments: Segments) -> None:
+        self._epochs = epochs
+        self.found: list[_Run] = []
+        filled = [segment for segment in segments if segment.size]
+        if filled:
+            last = _probe(filled[-1], 0)
+            self._look_between(filled, _probe(filled[0], 0), last)
+            self._look_within(filled[-1], 0, filled[-1].size, last, None)
+
+    def _look_between(
+        self, segments: list[Segment], low: _Probe | None, high: _Probe | None
+    ) -> None:
+        """From the beginning of the first of ``segments`` to that of the last."""
+        if len(segments) == 1 or self._is_passed_over(low, high):
+            return
+        if len(segments) == 2:
+            self._look_within(segments[0], 0, segments[0].size, low, high)
+        else:
+            half = len(segments) >> 1
+            middle = _probe(segments[half], 0)
+            self._look_between(segments[: half + 1], low, middle)
+            self._look_between(segments[half:], middle, high)
+
+    def _look_within(
+        self, segment: Segment, begin: int, end: int, low: _Probe | None, high: _Probe | None
+    ) -> None:
+        """From position to position, at which ``low`` and ``high`` stand."""
+        if self._is_passed_over(low, high):
+            return
+        middle = _indexed_between(segment, begin, end)
+        if middle is not None:
+            self._look_within(segment, begin, middle.position, low, middle)
+            self._look_within(segment, middle.position, end, middle, high)
+            return
+        # What stands behind a header that is none is left out: its epoch ends later, no more.
+        with contextlib.suppress(CorruptMessage):
+            for _, header in headers(segment.file, begin, end):
+                offset = header.base_offset
+                self._add(header.partition_leader_epoch, offset, offset, 1)
+
+    def _is_passed_over(self, low: _Probe | None, high: _Probe | None) -> bool:
+        if low is None or high is None or low.epoch != high.epoch or low.epoch < 0:
+            return False
+        self._add(low.epoch, low.offset, high.offset - 1, SEVERAL)
+        return True
+
+    def _add(self, epoch: int, first: int, last: int, count: int) -> None:
+        if epoch < 0:
+            return
+        if not self.found or self.found[-1].epoch != epoch:
+            self.found.append(_Run(epoch, first))
+        run = self.found[-1]
+        run.count += count
+        known = self._epochs.epoch_for_offset(first), self._epochs.epoch_for_offset(last)
+        run.contradicts |= any(each not in (-1, epoch) for each in known)
+
+
+def _probe(segment: Segment, position: int) -> _Probe | None:
+    with contextlib.suppress(CorruptMessage):
+        for _, header in headers(segment.file, position, segment.size):
+            return _Probe(
+                position, header.base_offset, header.last_offset, header.partition_leader_epoch
+            )
+    return None
+
+
+def _indexed_between(segment: Segment, begin: int, end: int) -> _Probe | None:
+    """A batch somewhere between two positions, by the offset index."""
+    half, index = (begin + end) >> 1, segment.offset_index
+    entry = index.lookup_position(half)
+    if entry is None or entry[1] <= begin:
+        entry = next(iter(index.behind(half, 1)), None)
+    if entry is None or not begin < entry[1] < end:
+        return None
+    found = _probe(segment, entry[1])
+    return found if found is not None and found.last_offset == entry[0] else None
+
+
 def settle_epochs(
     epochs: LeaderEpochs, segments: Segments, log_start_offset: int, log_end_offset: int
 ) -> bool:
     """Make the history anew if batches that are in order contradict it; whether they did."""
-    runs: list[_Run] = []
-    for segment in segments:
-        # What stands behind a header that is none is left out: its epoch ends later, no more.
-        with contextlib.suppress(CorruptMessage):
-            for _, header in headers(segment.file, 0, segment.size):
-                epoch = header.partition_leader_epoch
-                if epoch < 0:
-                    continue
-                if not runs or runs[-1].epoch != epoch:
-                    runs.append(_Run(epoch, header.base_offset))
-                known = epochs.epoch_for_offset(header.base_offset)
-                runs[-1].contradicts |= known not in (-1, epoch)
-                runs[-1].count += 1
+    runs = _Runs(epochs, segments).found
     runs = _in_order(runs)
     if not any(run.contradicts for run in runs):
         return False
