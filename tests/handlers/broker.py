@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
-from tests.turns import TURN, virtual_time
+from tests.turns import TURN, in_turn, virtual_time
 
 from ottla.common.authorization import Client, EverythingAllowed
 from ottla.common.chance import Chance
@@ -291,7 +291,7 @@ class Broker:
     def append(self, topic: str, index: int, batch: bytes | bytearray) -> None:
         frame = bytearray(batch)
         now_ms = self.scheduler.wall_ms()
-        self.partition(topic, index).append(memoryview(frame), 0, len(frame), -1, now_ms)
+        in_turn(self.partition(topic, index).append, memoryview(frame), 0, len(frame), -1, now_ms)
 
     def log_of(self, topic: str, index: int = 0) -> Log:
         return self.logs.logs[TopicPartition(topic, index)]

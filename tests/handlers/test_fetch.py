@@ -3,6 +3,7 @@
 import pytest
 from tests.handlers.broker import Broker, Peer
 from tests.replication.states import lead
+from tests.turns import in_turn
 
 from ottla.common.buffers import Answer
 from ottla.common.errors import ErrorCode
@@ -88,7 +89,7 @@ def start(
 ) -> "Answer | Promise[Answer]":
     message, version = request
     frame = memoryview(bytearray(to_bytes(message, version)))
-    return fetch.answer(frame, 0, version, 77, broker.services, peer)
+    return in_turn(fetch.answer, frame, 0, version, 77, broker.services, peer)
 
 
 def waits(
@@ -137,7 +138,6 @@ def test_what_is_there_is_answered_at_once_and_what_is_not_is_waited_for(broker:
     broker.scheduler.run_for(0.3)
     assert not waiting.done
     broker.produce("t")
-    broker.replicas.waiting.finish_ready()
     assert size(only(read(waiting.result(), 18))) > 0
 
 
@@ -271,8 +271,8 @@ def test_a_follower_need_not_wait_for_what_its_own_fetch_has_brought_about(
     broker.partition("t", 1).acknowledge(ends[1] - 1, lambda _: broker.produce("t", 0))
     request = asked(broker, at(ends[0]), at(ends[1], 1), wait_ms=500, replica_id=2)
     answer = start(broker, request)
-    assert not isinstance(answer, Promise)
-    assert size(read(answer, 18).responses[0].partitions[0]) > 0
+    assert isinstance(answer, Promise)
+    assert size(read(answer.result(), 18).responses[0].partitions[0]) > 0
 
 
 # Sessions
@@ -314,13 +314,11 @@ def test_requests_of_a_session_on_one_connection_are_answered_one_after_the_othe
     second = waits(broker, asked(broker, at(4), session=(session_id, 2), wait_ms=500), peer)
     third = waits(broker, asked(broker, session=(session_id, 3), wait_ms=500), peer)
     broker.produce("t")
-    broker.replicas.waiting.finish_ready()
     found = only(read(first.result(), 18))
     assert (found.error_code, found.high_watermark, size(found) > 0) == (0, 4, True)
     broker.scheduler.run_for(0.3)
     assert not second.done, "its time begins when the first is answered"
     broker.produce("t")
-    broker.replicas.waiting.finish_ready()
     found = only(read(second.result(), 18))
     assert (found.error_code, found.high_watermark, size(found) > 0) == (0, 5, True)
     assert size(only(read(third.result(), 18))) > 0
@@ -336,7 +334,6 @@ def test_a_request_that_another_connection_overtakes_is_refused(broker: Broker) 
     assert not isinstance(second, Promise)
     assert size(only(read(second, 18))) > 0
     broker.produce("t")
-    broker.replicas.waiting.finish_ready()
     refused = read(first.result(), 18)
     assert refused.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
     assert (refused.session_id, refused.responses) == (session_id, [])

@@ -5,6 +5,7 @@ from tests.handlers.broker import Broker, Peer, registered
 from tests.handlers.test_fetch import asked, at, only, read, size, start
 from tests.handlers.test_produce_answers import batch
 from tests.replication.states import lead
+from tests.turns import in_turn
 
 from ottla.common.buffers import Answer
 from ottla.common.errors import ErrorCode
@@ -189,12 +190,10 @@ def test_a_follower_waits_for_the_end_of_the_log_and_a_consumer_for_the_high_wat
     assert isinstance(follower, Promise)
     assert isinstance(consumer, Promise)
     broker.produce("t")
-    broker.replicas.waiting.finish_ready()
     assert (follower.done, consumer.done) == (True, False)
     found = only(read(follower.result(), 18))
     assert (found.high_watermark, size(found) > 0) == (0, True)
     fetch_from(broker, at(1))
-    broker.replicas.waiting.finish_ready()
     assert size(only(read(consumer.result(), 18))) > 0
 
 
@@ -420,10 +419,9 @@ def test_an_answer_that_cannot_be_made_is_told_to_the_connection(
     fetched = start(broker, asked(broker, at(0), wait_ms=500))
     assert isinstance(fetched, Promise)
     monkeypatch.setattr("ottla.handlers.fetch.encode_fetch_response", fails)
-    broker.partition("t").fetch_as_follower(
-        OTHER, registered(OTHER).epoch, 1, 1, 0, at_least_one=True, log_start_offset=0
-    )
-    broker.replicas.waiting.finish_ready()
+    follow = broker.partition("t").fetch_as_follower
+    epoch = registered(OTHER).epoch
+    in_turn(follow, OTHER, epoch, 1, 1, 0, at_least_one=True, log_start_offset=0)
     with pytest.raises(KeyError):
         produced.result()
     with pytest.raises(KeyError):

@@ -100,7 +100,7 @@ class OurNode:
         self.service = RaftService(self.driver)
 
     def start(self) -> None:
-        self._server.start({"CONTROLLER": self._answer}, lambda: None)
+        self._server.start({"CONTROLLER": self._answer})
         self.driver.start([self._endpoint])
 
     def stop(self) -> None:

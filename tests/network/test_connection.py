@@ -83,7 +83,6 @@ class Broker:
     ) -> None:
         self.answering = answering
         self.requests: list[bytes] = []
-        self.turns = 0
         self.closed: list[Connection] = []
         self.memory = Memory()
         self.network = MemoryNetwork()
@@ -97,7 +96,6 @@ class Broker:
             frame_limit=frame_limit,
             memory=self.memory,
             answer_frame=self._answer,
-            turn_over=self._turn_over,
             closed=self.closed.append,
             scheduler=self.scheduler,
         )
@@ -109,9 +107,6 @@ class Broker:
         assert not body.readonly, "offsets are written into the frame"
         self.requests.append(bytes(body))
         return self.answering(bytes(body))
-
-    def _turn_over(self) -> None:
-        self.turns += 1
 
     def receive(self, *pieces: bytes) -> None:
         self.socket.incoming += pieces
@@ -150,14 +145,12 @@ def test_a_frame_that_comes_whole_is_answered_at_once() -> None:
     broker = Broker()
     broker.receive(frame(b"hello"))
     assert broker.sent == echo(b"hello")
-    assert broker.turns == 1
 
 
 def test_frames_that_come_together_are_all_answered_in_one_turn() -> None:
     broker = Broker()
     broker.receive(frame(b"a") + frame(b"b") + frame(b"c"))
     assert broker.sent == echo(b"a") + echo(b"b") + echo(b"c")
-    assert broker.turns == 1
 
 
 BODIES = [b"first", b"x" * 300, b"s", b"last one"]
@@ -519,7 +512,6 @@ def test_a_peer_that_breaks_the_protocol_loses_its_connection_and_no_memory(piec
     assert broker.connection.closed
     assert broker.socket.closed
     assert broker.memory.taken == 0
-    assert broker.turns == pieces
 
 
 def test_a_peer_that_goes_in_the_middle_of_a_frame_gives_its_memory_back() -> None:

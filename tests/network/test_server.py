@@ -58,7 +58,7 @@ class Listener:
         )
         self.port = self.server.listen("PLAINTEXT", "localhost", 0)
         self.server.listen("BROKERS", "brokers", 0)
-        self.server.start({"PLAINTEXT": self._answer, "BROKERS": self._answer}, lambda: None)
+        self.server.start({"PLAINTEXT": self._answer, "BROKERS": self._answer})
 
     def _answer(self, _: Connection, body: memoryview) -> Answer | Promise[Answer]:
         self.requests.append(bytes(body))

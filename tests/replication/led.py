@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 from tests.replication.states import state
+from tests.turns import TURN, in_turn, virtual_time
 
-from ottla.common.chance import Chance
 from ottla.common.topic_partition import TopicPartition
 from ottla.config.topic import TopicConfig
 from ottla.protocol.fetch_response import FetchedPartition
@@ -14,7 +14,6 @@ from ottla.replication.isr import ProposedIsr
 from ottla.replication.partition import Partition
 from ottla.replication.surroundings import PartitionSurroundings
 from ottla.replication.waiting import WaitingRequests
-from ottla.simulation.scheduler import SimulatedScheduler
 from ottla.storage.log import Log
 from ottla.testing.files import MemoryFilesystem
 
@@ -52,13 +51,13 @@ class Led:
         self.now = 1000.0
         self.brokers = {broker_id: Registered(100 + broker_id) for broker_id in (1, 2, 3, 4)}
         self.proposed: list[ProposedIsr] = []
-        self.queue = WaitingRequests(SimulatedScheduler(Chance(1)))
+        self.queue = WaitingRequests(virtual_time(1))
         surroundings = self.surroundings = PartitionSurroundings()
         surroundings.monotonic = lambda: self.now
         surroundings.registration = self.brokers.get
         surroundings.broker_epoch = lambda: self.brokers[1].epoch
         surroundings.propose = lambda _partition, proposed: self.proposed.append(proposed)
-        surroundings.wake = self.queue.finish_ready
+        surroundings.turn = TURN
         surroundings.lag_time_max = LAG
         self.partition = Partition(1, "t", TOPIC_ID, 0, self.log, surroundings)
         self.partition.min_insync_replicas = min_isr
@@ -85,21 +84,22 @@ class Led:
         self.partition_epoch = (
             self.partition_epoch + 1 if partition_epoch is None else partition_epoch
         )
-        self.partition.apply_state(
+        in_turn(
+            self.partition.apply_state,
             state(
                 leader,
                 self.leader_epoch,
                 isr,
                 replicas=self.replicas,
                 partition_epoch=self.partition_epoch,
-            )
+            ),
         )
 
     def append(self, count: int = 1, acks: int = 1) -> int:
         """Append a batch of so many records; its last offset."""
         records = [Record(timestamp=NOW_MS, value=b"v")] * count
         frame = memoryview(bytearray(build_batch(records)))
-        info = self.partition.append(frame, 0, len(frame), acks, NOW_MS)
+        info = in_turn(self.partition.append, frame, 0, len(frame), acks, NOW_MS)
         return info.last_offset
 
     def fetch(
@@ -113,7 +113,8 @@ class Led:
         log_start_offset: int = 0,
         is_new: bool = True,
     ) -> FetchedPartition:
-        return self.partition.fetch_as_follower(
+        return in_turn(
+            self.partition.fetch_as_follower,
             broker_id,
             self.brokers[broker_id].epoch if epoch is None else epoch,
             offset,
@@ -128,7 +129,8 @@ class Led:
     def altered(self, proposed: ProposedIsr) -> None:
         """The controller takes a proposal."""
         self.partition_epoch = proposed.partition_epoch + 1
-        self.partition.isr_altered(
+        in_turn(
+            self.partition.isr_altered,
             proposed,
             self.leader_epoch,
             self.partition_epoch,

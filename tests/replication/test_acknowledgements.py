@@ -3,6 +3,7 @@
 from functools import partial
 
 import pytest
+from tests.turns import TURN
 
 from ottla.common.errors import ApiError, KafkaStorageError
 from ottla.replication.acknowledgements import Acknowledgements
@@ -10,7 +11,7 @@ from ottla.replication.acknowledgements import Acknowledgements
 
 def test_who_is_told_may_end_the_leadership() -> None:
     """Seed 3043: a coordinator wrote its next batch when it heard, and the disk failed by that."""
-    acknowledgements = Acknowledgements()
+    acknowledgements = Acknowledgements(TURN)
     told: list[tuple[int, ApiError | None]] = []
     failure = KafkaStorageError()
 
@@ -25,14 +26,14 @@ def test_who_is_told_may_end_the_leadership() -> None:
 
     for offset in (2, 3, 9):
         acknowledgements.add(offset, partial(other, offset))
-    acknowledgements.passed(5)
-    assert told == [(1, None), (2, failure), (3, failure), (9, failure)]
-    acknowledgements.passed(10)
+    TURN.run(acknowledgements.passed, 5)
+    assert told == [(1, None), (2, None), (3, None), (9, failure)]
+    TURN.run(acknowledgements.passed, 10)
     assert len(told) == 4
 
 
 def test_who_is_told_may_wait_for_more() -> None:
-    acknowledgements = Acknowledgements()
+    acknowledgements = Acknowledgements(TURN)
     told: list[int] = []
 
     def first(_error: ApiError | None) -> None:
@@ -41,14 +42,16 @@ def test_who_is_told_may_wait_for_more() -> None:
         acknowledgements.add(7, lambda _error: told.append(7))
 
     acknowledgements.add(1, first)
-    acknowledgements.passed(5)
+    TURN.run(acknowledgements.passed, 5)
+    assert told == [1]
+    TURN.run(acknowledgements.passed, 6)
     assert told == [1, 2]
     assert len(acknowledgements) == 1
 
 
 @pytest.mark.parametrize("how", ["passed", "fail"])
 def test_one_that_fails_when_it_is_told_keeps_nobody_else_waiting(how: str) -> None:
-    acknowledgements = Acknowledgements()
+    acknowledgements = Acknowledgements(TURN)
     told: list[int] = []
 
     def fails(_error: ApiError | None) -> None:
@@ -58,7 +61,7 @@ def test_one_that_fails_when_it_is_told_keeps_nobody_else_waiting(how: str) -> N
     acknowledgements.add(2, lambda _error: told.append(2))
     with pytest.raises(KeyError):
         if how == "passed":
-            acknowledgements.passed(3)
+            TURN.run(acknowledgements.passed, 3)
         else:
-            acknowledgements.fail(KafkaStorageError())
+            TURN.run(acknowledgements.fail, KafkaStorageError())
     assert told == [2]

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 from tests.replication.led import LAG, Led, Registered
-from tests.turns import TURN
+from tests.turns import TURN, in_turn
 
 from ottla.common.errors import (
     ApiError,
@@ -466,11 +466,9 @@ def test_consumers_wait_for_the_high_watermark_and_followers_for_the_end() -> No
     led.queue.add(1, [led.partition.readers.consumers], 500, lambda: woken.append("consumer"))
     led.queue.add(1, [led.partition.readers.followers], 500, lambda: woken.append("follower"))
     led.append(2)
-    led.queue.finish_ready()
     assert woken == ["follower"]
     led.fetch(2, 2)
     led.fetch(3, 2)
-    led.queue.finish_ready()
     assert woken == ["follower", "consumer"]
 
 
@@ -484,10 +482,8 @@ def test_a_consumer_that_wants_many_bytes_is_told_how_many_were_committed() -> N
     )
     led.append(1)
     led.fetch(2, 1)
-    led.queue.finish_ready()
     assert woken == []
     led.fetch(2, 2)
-    led.queue.finish_ready()
     assert woken == [2]
 
 
@@ -559,5 +555,5 @@ def test_a_consumer_of_a_follower_sees_what_is_committed_and_waits_for_more() ->
     copy.queue.add(
         1, [copy.partition.readers.consumers], 500, lambda: woken.append(copy.high_watermark)
     )
-    copy.partition.append_as_follower(b"", 3, 0, 1)
+    in_turn(copy.partition.append_as_follower, b"", 3, 0, 1)
     assert woken == [3]

@@ -1,6 +1,7 @@
 """Nobody waits for what has come already: who is woken when no client's request moves things."""
 
 from tests.replication.led import Led, Registered
+from tests.turns import in_turn
 
 
 def waiting_reader(led: Led, missing: int = 1) -> list[str]:
@@ -29,7 +30,7 @@ def test_a_member_that_the_controller_refuses_holds_nobody_up() -> None:
     led.fetch(2, 6)
     told = waiting_reader(led)
     assert led.high_watermark == 5
-    led.partition.isr_refused(led.proposed[0], is_unchanged=True)
+    in_turn(led.partition.isr_refused, led.proposed[0], is_unchanged=True)
     assert (led.high_watermark, told) == (6, ["reader"])
 
 

@@ -5,8 +5,8 @@ The log lies on a disk in memory; everything above it is the product's own.
 
 import pytest
 from tests.replication.states import lead
+from tests.turns import in_turn, virtual_time
 
-from ottla.common.chance import Chance
 from ottla.common.errors import (
     FencedLeaderEpoch,
     NotEnoughReplicas,
@@ -23,7 +23,6 @@ from ottla.records.record import Record, iterate
 from ottla.records.rules import AppendOrigin
 from ottla.replication.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from ottla.replication.waiting import WaitingRequests
-from ottla.simulation.scheduler import SimulatedScheduler
 from ottla.storage.files import FileRegion
 from ottla.storage.log import Log
 from ottla.testing.files import MemoryFilesystem
@@ -54,7 +53,7 @@ def batch(*values: bytes) -> bytes:
 
 def append(to: Partition, *values: bytes, acks: int = -1) -> int:
     frame = bytearray(b"header" + batch(*values) + b"trailer")
-    info = to.append(memoryview(frame), 6, len(frame) - 7, acks, NOW_MS)
+    info = in_turn(to.append, memoryview(frame), 6, len(frame) - 7, acks, NOW_MS)
     return info.first_offset
 
 
@@ -225,15 +224,13 @@ def test_what_the_broker_itself_says_is_held_to_the_same_number_of_replicas() ->
 
 def test_an_append_wakes_those_who_wait_with_the_bytes_that_came() -> None:
     led = partition()
-    queue = WaitingRequests(SimulatedScheduler(Chance(1)))
+    queue = WaitingRequests(virtual_time(1))
     woken: list[int] = []
     size = len(batch(b"a"))
     queue.add(size + 1, [led.readers.consumers], 500, lambda: woken.append(led.log.high_watermark))
     append(led, b"a")
-    queue.finish_ready()
     assert woken == []
     append(led, b"b")
-    queue.finish_ready()
     assert woken == [2]
 
 
@@ -248,18 +245,17 @@ def transactional(led: Partition, value: bytes) -> int:
             transactional=True,
         )
     )
-    led.append(memoryview(data), 0, len(data), -1, NOW_MS)
+    in_turn(led.append, memoryview(data), 0, len(data), -1, NOW_MS)
     return len(data)
 
 
 def test_who_reads_what_is_committed_is_woken_by_the_end_of_a_transaction_with_all_of_it() -> None:
     led = partition()
-    queue = WaitingRequests(SimulatedScheduler(Chance(1)))
+    queue = WaitingRequests(virtual_time(1))
     woken: list[str] = []
     place = led.readers.committed(led.log)
     queue.add(1, [place], 500, lambda: woken.append("soon"))
     size = transactional(led, b"perhaps" * 10)
-    queue.finish_ready()
     assert woken == [], "the transaction is open"
     queue.add(size + 1, [place], 500, lambda: woken.append("with much"))
     queue.add(2 * size, [place], 500, lambda: woken.append("with more"))
@@ -267,6 +263,5 @@ def test_who_reads_what_is_committed_is_woken_by_the_end_of_a_transaction_with_a
         commit=True, producer_id=9, producer_epoch=0, coordinator_epoch=0, timestamp=NOW_MS
     )
     assert len(marker) < size
-    led.append_records(bytes(marker), AppendOrigin.COORDINATOR, NOW_MS)
-    queue.finish_ready()
+    in_turn(led.append_records, bytes(marker), AppendOrigin.COORDINATOR, NOW_MS)
     assert woken == ["soon", "with much"]

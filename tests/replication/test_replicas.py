@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from tests.turns import virtual_time
 
 from ottla.common.chance import Chance
 from ottla.common.errors import NotLeaderOrFollower
@@ -15,7 +16,6 @@ from ottla.records.record import Record
 from ottla.records.rules import AppendOrigin
 from ottla.replication.replicas import Replicas
 from ottla.server.defaults import development_properties
-from ottla.simulation.scheduler import SimulatedScheduler
 from ottla.storage.log import Log
 from ottla.testing.files import MemoryFilesystem
 
@@ -62,7 +62,7 @@ def postponed(count: int) -> tuple[Replicas, Logs]:
     replicas = Replicas(
         node_id=1,
         logs=logs,
-        scheduler=SimulatedScheduler(chance),
+        scheduler=virtual_time(1),
         chance=chance,
         fetch_session_slots=10,
     )

@@ -1,10 +1,9 @@
 """Requests that wait: woken by what comes, by their deadline, or by the end of their partition."""
 
 import pytest
+from tests.turns import TURN, virtual_time
 
-from ottla.common.chance import Chance
 from ottla.replication.waiting import WaitingRequest, WaitingRequests
-from ottla.simulation.scheduler import SimulatedScheduler
 
 
 class Awaited:
@@ -20,7 +19,7 @@ class Awaited:
 
 class Waiters:
     def __init__(self) -> None:
-        self.scheduler = SimulatedScheduler(Chance(3))
+        self.scheduler = virtual_time(3)
         self.queue = WaitingRequests(self.scheduler)
         self.answered: list[tuple[str, float]] = []
 
@@ -42,11 +41,14 @@ def test_a_request_is_answered_at_the_end_of_the_turn_in_which_enough_came() -> 
     waiters, partition = Waiters(), Awaited()
     waiters.wait("a", 10, [partition])
     partition.came(6)
-    waiters.queue.finish_ready()
     assert waiters.names() == []
-    partition.came(4)
-    assert waiters.names() == []
-    waiters.queue.finish_ready()
+
+    def come() -> None:
+        partition.came(4)
+        assert waiters.names() == []
+        partition.came(1)
+
+    TURN.run(come)
     assert waiters.names() == ["a"]
 
 
@@ -55,7 +57,6 @@ def test_bytes_of_all_its_partitions_count_together() -> None:
     waiters.wait("a", 10, [left, right])
     left.came(5)
     right.came(5)
-    waiters.queue.finish_ready()
     assert waiters.names() == ["a"]
     assert left.waiting == right.waiting == {}
 
@@ -74,8 +75,6 @@ def test_a_request_is_answered_once_however_often_it_is_woken() -> None:
     waiters.wait("a", 1, [partition], 200)
     partition.came(5)
     partition.came(5)
-    waiters.queue.finish_ready()
-    waiters.queue.finish_ready()
     waiters.scheduler.run_for(1.0)
     assert waiters.names() == ["a"]
 
@@ -104,7 +103,6 @@ def test_what_becomes_ready_while_others_are_answered_is_answered_in_the_same_tu
     waiters.queue.add(1, [first.waiting], 100, lambda: second.came(1))
     waiters.wait("woken by an answer", 1, [second])
     first.came(1)
-    waiters.queue.finish_ready()
     assert waiters.names() == ["woken by an answer"]
 
 
@@ -124,7 +122,6 @@ def test_requests_that_are_answered_keep_nothing_until_their_deadline() -> None:
         waiters.queue.add(1, [], 2**31 - 1, lambda: None).finish()
     assert len(waiters.queue._deadlines) < 300
     partition.came(2)
-    waiters.queue.finish_ready()
     assert waiters.names() == ["kept"]
 
 
@@ -137,9 +134,8 @@ def test_a_request_that_cannot_be_answered_keeps_no_other_waiting() -> None:
     waiters.wait("a", 1, [partition])
     waiters.queue.add(1, [partition.waiting], 500, fail)
     waiters.wait("b", 1, [partition])
-    partition.came(1)
     with pytest.raises(KeyError):
-        waiters.queue.finish_ready()
+        TURN.run(partition.came, 1)
     assert waiters.names() == ["a", "b"]
 
 

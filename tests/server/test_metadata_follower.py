@@ -46,7 +46,7 @@ class Metadata:
         for record in records:
             delta.replay(record)  # type: ignore[arg-type]
         changed = delta.apply(image.offset + len(records), image.epoch, image.timestamp_ms)
-        self.cache.publish(changed, delta)
+        self.broker.scheduler.turn.run(self.cache.publish, changed, delta)
 
     def make(self, name: str, topic_id: bytes, partitions: int = 1) -> None:
         self.change(

@@ -48,7 +48,6 @@ from ottla.requests.deadlines import until
 from ottla.requests.needs import ByHandler, Effect
 from ottla.requests.partitions import missing
 from ottla.requests.replica_selection import preferred_read_replica
-from ottla.storage.log import Log
 
 _FOLLOWER_READS: Final = 11
 _TOPIC_IDS: Final = 13
@@ -119,8 +118,6 @@ def _answer(
         return remote
     if size >= request.min_bytes or refused or request.max_wait_ms <= 0 or not context.partitions:
         return fetch.encode(fetched)
-    if fetch.has_more():
-        return fetch.encode(fetch.read_again())
     waits: Promise[Answer] = Promise(services.scheduler.turn)
     services.replicas.waiting.add(
         request.min_bytes - size,
@@ -138,7 +135,6 @@ class _Fetch:
         "_broker_epoch",
         "_context",
         "_correlation_id",
-        "_ends",
         "_is_new",
         "_leaders",
         "_peer",
@@ -165,8 +161,6 @@ class _Fetch:
         else:
             self._replica_id, self._broker_epoch = request.replica_id, -1
         self._is_new = True
-        self._ends: list[tuple[Log, int]] = []
-        """Where the logs ended when a follower had read them."""
         self._context = context
         self._version = version
         self._correlation_id = correlation_id
@@ -192,14 +186,6 @@ class _Fetch:
         if self._request.isolation_level == READ_COMMITTED:
             return [partition.readers.committed(partition.log) for partition in found]
         return [partition.readers.consumers for partition in found]
-
-    def has_more(self) -> bool:
-        """Whether a log has grown while the others were read.
-
-        What a follower says by its fetch may let a coordinator go on at once, and write markers to
-        a partition that was read before.
-        """
-        return any(log.log_end_offset > end for log, end in self._ends)
 
     def finish(self, waits: Promise[Answer]) -> None:
         """Answer a request that has waited."""
@@ -282,7 +268,6 @@ class _Fetch:
     def _read_for_follower(
         self, partition: Partition, asked: FetchedFrom, max_bytes: int, at_least_one: bool
     ) -> FetchedPartition:
-        self._ends.append((partition.log, partition.log.log_end_offset))
         read = partition.fetch_as_follower(
             self._replica_id,
             self._broker_epoch,

@@ -84,7 +84,6 @@ class Connection:
         "_slots",
         "_socket",
         "_starved",
-        "_turn_over",
         "_unsent",
         "closed",
         "is_active",
@@ -106,7 +105,6 @@ class Connection:
         frame_limit: int,
         memory: RequestMemory,
         answer_frame: AnswerFrame,
-        turn_over: Callable[[], None],
         closed: Callable[["Connection"], None],
         scheduler: Scheduler,
     ) -> None:
@@ -116,7 +114,6 @@ class Connection:
         self._frame_limit = frame_limit
         self._memory = memory
         self._answer_frame = answer_frame
-        self._turn_over = turn_over
         self._now = scheduler.monotonic
         self._later = scheduler.call_soon
         self._rest: bytearray | None = None
@@ -165,7 +162,6 @@ class Connection:
             # A mistake of ours must not cost the others their service.
             log.exception("connection closed: an internal error of the broker", peer=self.peer_host)
             self.close()
-        self._turn_over()
 
     def _read_shared(self) -> None:
         view = self._receive_view

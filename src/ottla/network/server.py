@@ -15,7 +15,7 @@ Rules:
 
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from ottla.common.environment import Scheduler
@@ -124,7 +124,6 @@ class SocketServer:
         self._scheduler = scheduler
         self.limits = limits
         self._answers: dict[str, AnswerFrame] = {}
-        self._turn_over: Callable[[], None] = lambda: None
         self._memory = _RequestMemory(limits)
         self._receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
         self._connections: dict[Connection, None] = {}
@@ -147,14 +146,12 @@ class SocketServer:
         self._listening[listener_name] = listening
         return listening.port
 
-    def start(self, answers: Mapping[str, AnswerFrame], turn_over: Callable[[], None]) -> None:
+    def start(self, answers: Mapping[str, AnswerFrame]) -> None:
         """Serve: from now on clients of these listeners are accepted.
 
-        ``answers`` has who answers the frames of each; ``turn_over`` is called when the frames of
-        one read of a socket were all handed on.
+        ``answers`` has what answers the frames of each.
         """
         self._answers.update(answers)
-        self._turn_over = turn_over
         for listener_name in answers:
             self._listening[listener_name].start()
 
@@ -178,7 +175,6 @@ class SocketServer:
                 frame_limit=limits.frame_bytes,
                 memory=self._memory,
                 answer_frame=self._answers[listener_name],
-                turn_over=self._turn_over,
                 closed=self._closed,
                 scheduler=self._scheduler,
             )

@@ -10,11 +10,12 @@ from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
 from ottla.common.errors import ApiError
-from ottla.common.mistakes import raise_first
 from ottla.common.promise import Promise
+from ottla.common.turn import Turn
 
 Acknowledge: TypeAlias = Callable[[ApiError | None], None]
-"""Called once: with None when the offset is committed, or with why it never will be heard of."""
+"""Called once, by the turn: with None when the offset is committed, or with why it never will be.
+"""
 IsOver: TypeAlias = Callable[[], bool]
 """Whether somebody waits no more."""
 
@@ -32,9 +33,10 @@ def settle(promise: Promise[None], error: ApiError | None) -> None:
 
 
 class Acknowledgements:
-    __slots__ = ("_count", "_over", "_waiting")
+    __slots__ = ("_count", "_over", "_turn", "_waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
         self._waiting: list[tuple[int, int, Acknowledge, IsOver]] = []
         self._count = 0
         self._over = 0
@@ -42,6 +44,10 @@ class Acknowledgements:
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+    def tell(self, acknowledge: Acknowledge, error: ApiError | None) -> None:
+        """Tell at the end of the turn what need not be waited for."""
+        self._turn.enqueue(acknowledge, error)
 
     def add(self, offset: int, acknowledge: Acknowledge, is_over: IsOver = never) -> None:
         """Call ``acknowledge`` when the high watermark is above ``offset``, unless it is over."""
@@ -58,26 +64,12 @@ class Acknowledgements:
 
     def passed(self, high_watermark: int) -> None:
         """Everything below ``high_watermark`` is committed."""
-        # One that is told may write, find that the disk fails, and so have the others told of that.
-        errors: list[Exception] | None = None
-        while self._waiting and self._waiting[0][0] < high_watermark:
-            try:
-                heappop(self._waiting)[2](None)
-            except Exception as error:  # noqa: BLE001 - raised below, when all are told
-                errors = errors or []
-                errors.append(error)
-        if errors is not None:
-            raise_first(errors)
+        waiting = self._waiting
+        while waiting and waiting[0][0] < high_watermark:
+            self._turn.enqueue(heappop(waiting)[2], None)
 
     def fail(self, error: ApiError) -> None:
         """Nobody will tell here: this broker leads no more."""
-        waiting, self._waiting = self._waiting, []
-        errors: list[Exception] | None = None
-        for _, _, acknowledge, _ in sorted(waiting, key=lambda entry: entry[:2]):
-            try:
-                acknowledge(error)
-            except Exception as mistake:  # noqa: BLE001 - raised below, when all are told
-                errors = errors or []
-                errors.append(mistake)
-        if errors is not None:
-            raise_first(errors)
+        waiting = self._waiting
+        while waiting:
+            self._turn.enqueue(heappop(waiting)[2], error)

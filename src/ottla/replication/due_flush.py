@@ -24,7 +24,7 @@ class DueFlush:
     def __init__(self, surroundings: PartitionSurroundings, ended: Callable[[], None]) -> None:
         self._surroundings = surroundings
         self._ended = ended
-        self._waiting = Acknowledgements()
+        self._waiting = Acknowledgements(surroundings.turn)
         self.is_under_way = False
 
     def begin(self, log: Log) -> None:
@@ -54,7 +54,7 @@ class DueFlush:
     def wait(self, log: Log, last_offset: int, tell: Acknowledge, is_over: IsOver) -> None:
         """Tell when nothing is due up to ``last_offset``, or that this will not be heard of."""
         if log.due_offset > last_offset:
-            tell(None)
+            self._waiting.tell(tell, None)
         else:
             self._waiting.add(last_offset, tell, is_over)
 

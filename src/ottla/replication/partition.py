@@ -94,9 +94,9 @@ class Partition:
         self._min_insync_replicas = 1
         self.is_under_min_isr = False
         """Whether fewer replicas are in sync than must be; of a follower never."""
-        self._acknowledgements = Acknowledgements()
+        self._acknowledgements = Acknowledgements(surroundings.turn)
         self._flush = DueFlush(surroundings, self._flushed)
-        self._deletions = Acknowledgements()
+        self._deletions = Acknowledgements(surroundings.turn)
         """The requests that wait for the low watermark."""
         self.readers = Readers()
         self.verifications = Verifications()
@@ -133,7 +133,7 @@ class Partition:
                 self.log.begin_leader_epoch(state.leader_epoch)
                 leadership.begin_epoch(self.log.log_end_offset, is_new_leader=not was_leader)
             self._count_in_sync()
-            self._advance_and_wake()
+            self._advance_high_watermark()
         else:
             self._end_leadership(NotLeaderOrFollower())
         if before != (self.leader, self.leader_epoch):
@@ -142,7 +142,6 @@ class Partition:
     def answer_all(self) -> None:
         """Answer all that wait: what they wait for is not to be had here."""
         self.readers.answer_all()
-        self._surroundings.wake()
 
     def removed(self, reason: ApiError) -> None:
         """This broker has no replica any more."""
@@ -176,7 +175,7 @@ class Partition:
             self._min_insync_replicas = count
             self._count_in_sync()
             if self.is_leader:
-                self._advance_and_wake()
+                self._advance_high_watermark()
 
     @property
     def effective_min_isr(self) -> int:
@@ -239,7 +238,7 @@ class Partition:
                 self._propose_isr(tuple(member for member in self.isr if member not in late))
         if self.leadership.followers and self.log.high_watermark < self.log.log_end_offset:
             # One that was about to join counts no more when it has fallen behind or is fenced.
-            self._advance_and_wake()
+            self._advance_high_watermark()
 
     def _propose_isr(self, isr: tuple[int, ...]) -> None:
         proposed = self.leadership.propose(isr, self.leader_epoch, self.partition_epoch)
@@ -262,7 +261,7 @@ class Partition:
             surroundings.isr_expands.count += 1
         else:
             surroundings.isr_shrinks.count += 1
-        self._advance_and_wake()
+        self._advance_high_watermark()
 
     def isr_refused(self, proposed: ProposedIsr, *, is_unchanged: bool) -> bool:
         """The controller refuses; whether the proposal still stands.
@@ -275,7 +274,7 @@ class Partition:
         self._surroundings.failed_isr_updates.count += 1
         if is_unchanged:
             self.leadership.in_sync.take_back()
-            self._advance_and_wake()
+            self._advance_high_watermark()
             return False
         return True
 
@@ -286,7 +285,7 @@ class Partition:
     def when_deleted(self, offset: int, tell: Acknowledge, is_over: IsOver) -> None:
         """Tell when no replica that is alive has records below ``offset`` any more."""
         if self.low_watermark() >= offset:
-            tell(None)
+            self._deletions.tell(tell, None)
         else:
             self._deletions.add(offset, tell, is_over)
 
@@ -310,7 +309,6 @@ class Partition:
         if leader_high_watermark > before and log.log_end_offset > before:
             log.set_high_watermark(leader_high_watermark)
             self.readers.high_watermark_moved(log, before)
-            self._surroundings.wake()
         if leader_log_start_offset > log.log_start_offset:
             log.delete_records_before(min(leader_log_start_offset, log.high_watermark))
         return info
@@ -392,7 +390,6 @@ class Partition:
             transaction_version=transaction_version,
         )
         self._appended(info)
-        self._surroundings.wake()
         return info.last_offset
 
     def append_verified(self, batch: bytes, now_ms: int, guard: VerificationGuard | None) -> int:
@@ -431,36 +428,29 @@ class Partition:
             log.set_high_watermark(log.log_end_offset)
         self.readers.seen_at_once(log, info.size)
 
-    def _advance_high_watermark(self) -> bool:
-        """Move the high watermark to where the ISR is; whether it has moved."""
+    def _advance_high_watermark(self) -> None:
+        """Move the high watermark to where the ISR is."""
         if self.is_under_min_isr:
-            return False
+            return
         log = self.log
         before = log.high_watermark
         reached = self.leadership.least_end_offset(log.log_end_offset)
         if self._flush.is_under_way:
             reached = min(reached, log.due_offset)
-        if reached <= before:
-            return False
-        log.set_high_watermark(reached)
-        self.readers.high_watermark_moved(log, before)
-        self._acknowledgements.passed(reached)
-        return True
-
-    def _advance_and_wake(self) -> None:
-        """Move the high watermark; for what no client's request has begun."""
-        if self._advance_high_watermark():
-            self._surroundings.wake()
+        if reached > before:
+            log.set_high_watermark(reached)
+            self.readers.high_watermark_moved(log, before)
+            self._acknowledgements.passed(reached)
 
     def acknowledge(self, last_offset: int, tell: Acknowledge, is_over: IsOver = never) -> None:
         """Tell when the high watermark is above ``last_offset``, or this broker leads no more.
 
-        Asked in the turn of the append, or when its flush is told: no other's records count.
+        Asked when the append is made, so that no other's records count.
         """
         if self.leader != self.node_id:
-            tell(NotLeaderOrFollower())
+            self._acknowledgements.tell(tell, NotLeaderOrFollower())
         elif self.log.high_watermark > last_offset:
-            tell(None)
+            self._acknowledgements.tell(tell, None)
         else:
             self._acknowledgements.add(last_offset, tell, is_over)
 
@@ -472,7 +462,6 @@ class Partition:
         if self.leader == self.node_id:
             self._advance_high_watermark()
         self._flush.settle(self.log)
-        self._surroundings.wake()
 
     def moved_to(self, log: Log) -> None:
         """``log``, in another directory, has the records from now on."""

@@ -32,12 +32,12 @@ class Readers:
 
     def appended(self, size: int) -> None:
         """Records came to the end of the log."""
-        for request in tuple(self.followers):
+        for request in self.followers:
             request.came(size)
 
     def seen_at_once(self, log: Log, size: int) -> None:
         """Records came, and the high watermark went over them."""
-        for request in tuple(self.consumers):
+        for request in self.consumers:
             request.came(size)
         if self._committed:
             self._tell_of_stable(log)
@@ -74,5 +74,5 @@ def _tell(waiting: WaitingAt, log: Log, before: int, reached: int) -> None:
             came = 1 if fetched.region is None else fetched.region.size
         except ApiError:
             came = _ALL_OF_IT  # each reads for itself, and is told what is wrong
-    for request in tuple(waiting):
+    for request in waiting:
         request.came(came)

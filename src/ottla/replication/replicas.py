@@ -70,7 +70,6 @@ class Replicas:
         self.surroundings = PartitionSurroundings()
         self.surroundings.monotonic = scheduler.monotonic
         self.surroundings.turn = scheduler.turn
-        self.surroundings.wake = self.waiting.wake
         self.fetch_sessions = FetchSessions(
             slots=fetch_session_slots, eviction_ms=SESSION_EVICTION_MS, chance=chance
         )

@@ -64,8 +64,6 @@ class PartitionSurroundings:
         """This broker's own."""
         self.propose: Callable[[Partition, ProposedIsr], None] = lambda _partition, _isr: None
         """Ask for another ISR; ``Partition.isr_altered`` or ``isr_refused`` hears of it."""
-        self.wake: Callable[[], None] = lambda: None
-        """Have those answered that have got enough, soon; for what no client's request began."""
         self.flush: Callable[[Log], Promise[None]] = self._flush_at_once
         """Have all of a log on disk, off the loop where something else can do it."""
         self.start_behind_remote: Callable[[Partition, int, int], bool] = lambda *_: False

@@ -2,16 +2,16 @@
 
 A waiting request costs nothing while it waits: it lies in a dictionary of each partition it asks
 for, and in one queue of deadlines. An append tells the partition's waiters how many bytes came; the
-one that has enough goes to ``ready`` and is answered at the end of the turn, so that the appends of
-one read of a socket wake it once.
+one that has enough is answered at the end of the turn, so that it gets all that one read of a
+socket has brought.
 """
 
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from ottla.common.environment import Cancellable, Scheduler
-from ottla.common.mistakes import raise_first
 from ottla.common.timers import Timer, TimerQueue
+from ottla.common.turn import Turn
 
 WaitingAt: TypeAlias = "dict[WaitingRequest, None]"
 """All that wait for one thing: the high watermark of a partition, or the end of its log."""
@@ -20,16 +20,16 @@ WaitingAt: TypeAlias = "dict[WaitingRequest, None]"
 class WaitingRequest:
     """A request that waits for ``missing`` bytes (or acknowledgements), or its deadline."""
 
-    __slots__ = ("_answer", "_places", "_queue", "_timer", "missing")
+    __slots__ = ("_answer", "_places", "_timer", "_turn", "missing")
 
     def __init__(
         self,
-        queue: "WaitingRequests",
+        turn: Turn,
         missing: int,
         places: Iterable[WaitingAt],
         answer: Callable[[], None],
     ) -> None:
-        self._queue = queue
+        self._turn = turn
         self._places = list(places)
         self._answer: Callable[[], None] | None = answer
         self._timer: Timer | None = None
@@ -39,9 +39,10 @@ class WaitingRequest:
 
     def came(self, amount: int) -> None:
         """Something came for which this request waits."""
-        self.missing -= amount
-        if self.missing <= 0:
-            self._queue.ready.append(self)
+        if self.missing > 0:
+            self.missing -= amount
+            if self.missing <= 0:
+                self._turn.enqueue(self.finish)
 
     @property
     def is_finished(self) -> bool:
@@ -67,7 +68,6 @@ class WaitingRequests:
         self._deadlines = TimerQueue()
         self._wake_up: Cancellable | None = None
         self._wake_up_at = 0.0
-        self.ready: list[WaitingRequest] = []
 
     def add(
         self,
@@ -76,7 +76,7 @@ class WaitingRequests:
         wait_ms: int,
         answer: Callable[[], None],
     ) -> WaitingRequest:
-        request = WaitingRequest(self, missing, places, answer)
+        request = WaitingRequest(self._scheduler.turn, missing, places, answer)
         self._set_deadline(request, wait_ms)
         return request
 
@@ -103,28 +103,8 @@ class WaitingRequests:
         self._wake_up = None
         try:
             self._deadlines.run_due(self._scheduler.monotonic())
-            self.finish_ready()
         finally:
             # One that fails must not keep the others waiting: they are due, and come next.
             at = self._deadlines.next_at()
             if at is not None:
                 self._schedule(at)
-
-    def wake(self) -> None:
-        """Answer what has got enough, in a turn of its own; for what no request has brought."""
-        if self.ready:
-            self._scheduler.call_soon(self.finish_ready)
-
-    def finish_ready(self) -> None:
-        """Answer what has got enough; called at the end of each turn."""
-        errors: list[Exception] | None = None
-        while self.ready:
-            ready, self.ready = self.ready, []
-            for request in ready:
-                try:
-                    request.finish()
-                except Exception as error:  # noqa: BLE001 - raised below, when all are answered
-                    errors = errors or []
-                    errors.append(error)
-        if errors is not None:
-            raise_first(errors)

@@ -86,28 +86,23 @@ class _WaitingProduce:
         self._pending = dict(enumerate([*pending, *unflushed]))
         self._unflushed = len(unflushed)
         self._waiting = self._replicas.waiting.add(1, (), timeout_ms, self._end)
-        for number, one in enumerate(pending):
-            self._acknowledge(number, one)
-        for number, one in enumerate(unflushed, len(pending)):
-            flushed = partial(self._flushed, number, one)
-            one.partition.when_flushed(one.last_offset, flushed, self._is_over)
+        for number, one in self._pending.items():
+            if number >= len(pending):
+                flushed = partial(self._flushed, number)
+                one.partition.when_flushed(one.last_offset, flushed, self._is_over)
+            if self._request.acks == -1:
+                settle = partial(self._settle, number)
+                one.partition.acknowledge(one.last_offset, settle, self._is_over)
 
     def _is_over(self) -> bool:
         return not self._pending
 
-    def _flushed(self, number: int, one: Unacknowledged, error: ApiError | None) -> None:
+    def _flushed(self, number: int, error: ApiError | None) -> None:
         self._unflushed -= 1
         if self._unflushed == 0 and self._waiting is not None:
             self._replicas.waiting.postpone(self._waiting, self._request.timeout_ms)
         if error is not None or self._request.acks != -1:
             self._settle(number, error)
-        elif self._pending:
-            self._acknowledge(number, one)
-
-    def _acknowledge(self, number: int, one: Unacknowledged) -> None:
-        """Settle one when the followers have it, unless the time of the request is over."""
-        settle = partial(self._settle, number)
-        one.partition.acknowledge(one.last_offset, settle, self._is_over)
 
     def _settle(self, number: int, error: ApiError | None) -> None:
         one = self._pending.pop(number, None)

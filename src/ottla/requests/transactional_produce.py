@@ -190,7 +190,6 @@ async def _wait(
     finally:
         if peer is not None:
             peer.let_go(size)
-    request.services.replicas.waiting.wake()
     return await answer if isinstance(answer, Promise) else answer
 
 

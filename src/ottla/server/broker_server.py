@@ -361,7 +361,7 @@ class BrokerServer:
 
     def serve(self) -> None:
         answer = BrokerDispatcher(self._services).answer
-        self._server.start(dict.fromkeys(self.ports, answer), self.replicas.waiting.finish_ready)
+        self._server.start(dict.fromkeys(self.ports, answer))
 
     # What changes
 

@@ -72,7 +72,7 @@ class ControllerServer:
     def start(self) -> Promise[None]:
         """Serve, and join the quorum; fulfilled when it is known what is committed."""
         answer = ControllerDispatcher(self.services).answer
-        self._server.start(dict.fromkeys(self.ports, answer), lambda: None)
+        self._server.start(dict.fromkeys(self.ports, answer))
         started = self.driver.start(self.ports)
         started.when_done(lambda _: self._begin_to_register())
         return started
