@@ -236,7 +236,7 @@ class CoordinatorPartition(Generic[S]):
 
     def _reload(self, error: ApiError) -> None:
         """Begin again from the log, of which we do not know any more what it holds."""
-        self.state = CoordinatorState.LOADING  # one told of the error may ask again at once
+        self.state = CoordinatorState.LOADING  # what ``stored`` does in this call may ask again
         try:
             self._unload(error)
         finally:

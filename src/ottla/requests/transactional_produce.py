@@ -227,8 +227,8 @@ async def _append_in_turn(
     finally:
         if waiting.get(producer_id) is mine:
             del waiting[producer_id]
-        else:  # in a turn of its own: a call within a call for each of a long line is too much
-            scheduler.call_soon(mine.fulfil, None)
+        else:
+            mine.fulfil(None)
 
 
 def _refusal(code: ErrorCode, operation: SupportedOperation) -> ApiError:

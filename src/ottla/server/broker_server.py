@@ -394,8 +394,7 @@ class BrokerServer:
             reason=str(directory.failure),
         )
         self.replicas.fail(lost)
-        # In a turn of its own: a coordinator may be in the middle of the write that has failed.
-        self._scheduler.call_soon(self._on_lost, lost)
+        self._scheduler.turn.enqueue(self._on_lost, lost)
         if directory.path == self._config.metadata_log_dir or not self._logs.online_directories:
             self._around.failed(directory.failure or OSError("no log directory is left"))
         elif directory.directory_id is not None:

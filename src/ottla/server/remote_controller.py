@@ -58,8 +58,7 @@ class RemoteController:
         leader = self._raft.node.leader
         if leader[:2] != self._leader:
             self._leader = leader[:2]
-            # In a turn of its own: the quorum is in the middle of a step.
-            self._scheduler.call_soon(self._wake)
+            self._wake()
 
     def _wake(self) -> None:
         for wake in list(self._waiting.values()):
