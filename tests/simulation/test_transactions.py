@@ -205,6 +205,7 @@ def run_lives(seed: int, *, power: bool) -> None:
     for _ in range(3):
         number += 1
         transaction(producer, told, number, chance)
+    broker.scheduler.run_for(1)  # an end is told before its markers are written and flushed
     seen, is_whole = read_committed(client)
     assert is_whole, "a reader waits for a transaction that does not end"
     told.check(seen)
