@@ -6,9 +6,11 @@ import zlib
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.records.old_messages import Old, wrapper
 from tests.storage import logs
 
 from ottla.common.errors import CorruptMessage
+from ottla.records.compression import GZIP
 from ottla.tiered.batches import check_batches
 
 
@@ -74,3 +76,20 @@ def test_a_length_that_no_batch_has_is_refused(length: int) -> None:
     struct.pack_into(">i", damaged, 8, length)
     with pytest.raises(CorruptMessage):
         check_batches(bytes(damaged), 0, 100)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_the_offset_of_a_wrapper_is_that_of_its_last_message(magic: int) -> None:
+    """No checksum covers it; it goes with those within, or with those of the next wrapper."""
+    first, second = (
+        wrapper(magic, GZIP, [Old(offset) for offset in offsets])
+        for offsets in (range(3), range(3, 9))
+    )
+    assert check_batches(first + second, 0, 100) == (len(first + second), 9)
+    for bit in range(64):
+        changed = bytearray(first)
+        changed[7 - bit // 8] ^= 1 << bit % 8
+        with pytest.raises(CorruptMessage):
+            check_batches(bytes(changed) + second, 0, 100)
+    with pytest.raises(CorruptMessage):
+        check_batches(second, 4, 100)

@@ -14,14 +14,15 @@ from ottla.records.batch import (
     MAGIC_POSITION,
     Buffer,
     batches,
+    read_header,
 )
+from ottla.storage.file_records import offsets_of
 
 UNBOUNDED: Final = 1 << 63
 LENGTH_MIN: Final = HEADER_SIZE - LOG_OVERHEAD
 
 _HEAD: Final = Struct(">qi5xI2xi")
 """Base offset, length, checksum and last offset delta."""
-_LEGACY: Final = Struct(">q4xI")
 _LEGACY_BODY: Final = 16
 
 
@@ -46,11 +47,13 @@ def check_batches(
             found = next(batches(view, at), None)
             if found is None:
                 return at, offset_min
-            # Old formats: a message bears the offset of its last record.
+            # Old formats: a message bears the offset of its last record; where it begins, and
+            # whether the offset is its own, is known when it is unpacked.
             end = at + found[1]
-            base_offset, crc = _LEGACY.unpack_from(view, at)
-            last_offset = base_offset
-            is_sound = crc == zlib.crc32(view[at + _LEGACY_BODY : end])
+            header = read_header(view, at)
+            is_sound = header.crc == zlib.crc32(view[at + _LEGACY_BODY : end])
+            base_offset, last_offset = offsets_of(view[at:end], header)
+            is_sound &= last_offset == header.last_offset
         if not is_sound:
             raise CorruptMessage(f"the batch at offset {base_offset} is damaged")
         if not offset_min <= base_offset <= last_offset <= offset_max:

@@ -82,7 +82,7 @@ class RemoteReader:
             return RemoteData(b"", segment.end_offset + 1, [])
         data = file.view_at(first.position, max(max_bytes, first.size))
         end, next_offset = check_batches(
-            data, first.base_offset, segment.end_offset, upper_bound_offset
+            data, segment.start_offset, segment.end_offset, upper_bound_offset
         )
         if first.position + end == file.size:
             next_offset = segment.end_offset + 1
