@@ -95,6 +95,39 @@ def test_a_leader_that_stood_still_finds_that_it_leads_no_more_when_its_append_i
     assert not leader.driver.is_leader
 
 
+def test_an_append_behind_what_ends_its_epoch_is_of_that_epoch() -> None:
+    cluster = Cluster(3)
+    leader = cluster.elect()
+    cluster.run_for(1)
+    driver = leader.driver
+    epoch = driver.epoch
+    cluster.scheduler.now += 60  # it stood still for so long
+
+    def append() -> None:
+        driver.tell(Tick(driver.now))
+        leader.append(b"late")
+
+    leader.scheduler.turn.run(append)
+    assert not driver.is_leader
+    assert (driver.node.log_end_offset, driver.node.log_end_epoch) == (driver.end_offset, epoch)
+    cluster.converge()
+
+
+def test_a_node_whose_disk_fails_while_it_stops_comes_to_its_end() -> None:
+    cluster = Cluster(3)
+    leader = cluster.elect()
+    leader.may_fail = True
+    cluster.partition({leader.node_id})
+    leader.append(b"last")
+    cluster.disks[leader.node_id].fail = lambda what, _path: (
+        OSError(errno.EIO, "broken") if what == "sync" else None
+    )
+    stopped = leader.driver.stop()
+    cluster.run_for(20)
+    assert leader.driver.is_down
+    assert stopped.done
+
+
 def test_what_is_asked_for_in_a_turn_comes_behind_what_has_happened_before() -> None:
     quorum = Quorum(formatted()).lead()
     driver = quorum.driver

@@ -151,10 +151,10 @@ def test_an_epoch_in_the_log_beyond_the_saved_one_counts() -> None:
 def test_nothing_is_committed_before_it_is_synced() -> None:
     node = make(1, end_offset=4)
     step(node, Started(0.0))
-    step(node, Appended(0.0, 5))
+    step(node, Appended(0.0, 5, node.epoch))
     assert node.high_watermark is None
     assert step(node, Flushed(0.1, 5)) == [AdvanceHighWatermark(5)]
-    step(node, Appended(0.2, 8))
+    step(node, Appended(0.2, 8, node.epoch))
     assert step(node, Flushed(0.3, 5)) == []
     assert step(node, Flushed(0.3, 7)) == [AdvanceHighWatermark(7)]
 
@@ -163,7 +163,7 @@ def test_records_of_earlier_epochs_are_committed_with_the_first_of_this_one() ->
     node = make(1, end_offset=4, end_epoch=2)
     step(node, Started(0.0))
     assert step(node, Flushed(0.1, 4)) == [], "its own epoch has no record on disk yet"
-    step(node, Appended(0.2, 5))
+    step(node, Appended(0.2, 5, node.epoch))
     assert step(node, Flushed(0.3, 5)) == [AdvanceHighWatermark(5)]
 
 
@@ -208,7 +208,7 @@ def leading(*node_ids: int, end_offset: int = 0, end_epoch: int = 0) -> RaftNode
     for asked in sent(elected(node), RequestVote)[: len(node_ids) // 2]:
         step(node, answer(asked))
     assert isinstance(node.role, Leader)
-    step(node, Appended(5.2, end_offset + 1))
+    step(node, Appended(5.2, end_offset + 1, node.epoch))
     step(node, Flushed(5.2, end_offset + 1))
     return node
 
@@ -382,7 +382,7 @@ def test_a_majority_of_synced_logs_commits() -> None:
     node = leading(1, 2, 3)
     assert node.high_watermark is None, "one of three is no majority"
     assert AdvanceHighWatermark(1) in step(node, ReplicaFetched(5.4, ReplicaKey(2), 1))
-    step(node, Appended(5.5, 4))
+    step(node, Appended(5.5, 4, node.epoch))
     assert without_timers(step(node, ReplicaFetched(5.5, ReplicaKey(2), 4))) == []
     assert without_timers(step(node, ReplicaFetched(5.5, ReplicaKey(9), 4))) == [], "no voter"
     assert AdvanceHighWatermark(3) in step(node, Flushed(5.6, 3))

@@ -326,6 +326,7 @@ class RaftDriver:
             self._progressed()
         except Exception:
             log.exception("the node ends, and not all are told that it leads no longer")
+        self._end()
         self._on_failure(error)
 
     # Reading
@@ -388,12 +389,11 @@ class RaftDriver:
     def _append(self, batch: bytearray) -> None:
         try:
             self.log.append(batch, self.scheduler.wall_ms())
-        except LogUnavailable:
-            raise
         except LogDirFailed as error:
-            self.fail(error)
+            if not _is_lack(error):
+                self.fail(error)
             raise
-        self.tell(Appended(self.now, self.log.end_offset))
+        self.tell(Appended(self.now, self.log.end_offset, self.log.last_epoch))
         self._sync_if_needed()
         self._progressed()
 

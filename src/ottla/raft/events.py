@@ -131,12 +131,15 @@ class RequestFailed(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """This node has written to its log up to ``end_offset``; not yet synced."""
+    """This node has written to its log up to ``end_offset``; not yet synced.
+
+    It may have written as leader, and lead no more by now.
+    """
 
     now: float
     end_offset: int
-    end_epoch: int | None = None
-    """Of the last batch; None for the epoch that this node leads."""
+    end_epoch: int
+    """Of the last batch."""
 
 
 class Flushed(NamedTuple):

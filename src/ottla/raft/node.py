@@ -581,11 +581,8 @@ class RaftNode:
     def _appended(self, event: Appended, effects: list[RaftEffect]) -> None:
         assert event.end_offset >= self.log_end_offset
         self.log_end_offset = event.end_offset
-        if event.end_epoch is None:
-            assert isinstance(self.role, Leader)
-            self.log_end_epoch = self.epoch
-        else:
-            self.log_end_epoch = event.end_epoch
+        self.log_end_epoch = event.end_epoch
+        if not isinstance(self.role, Leader):
             self.following.appended(effects)
 
     def _flushed(self, event: Flushed, effects: list[RaftEffect]) -> None:
