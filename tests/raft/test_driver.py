@@ -16,6 +16,7 @@ from tests.raft.quorums import (
 )
 
 from ottla.common.errors import NotController
+from ottla.common.promise import Promise
 from ottla.raft.control import QuorumUnknown
 from ottla.raft.divergence import Agreement, compare, truncation_point
 from ottla.raft.effects import FetchLog, FetchSnapshot
@@ -24,6 +25,7 @@ from ottla.raft.log import LogBatch, OffsetAndEpoch
 from ottla.raft.quorum_state import decode_quorum_state
 from ottla.raft.replaying import Replaying
 from ottla.raft.snapshots import SnapshotId, SnapshotRetention
+from ottla.raft.stopping import STOP_SECONDS, in_time
 from ottla.raft.voters import LeaderInfo
 from ottla.records.batch import batches
 from ottla.records.builder import BatchBuilder
@@ -372,3 +374,26 @@ def test_a_replay_that_ended_with_a_mistake_is_not_taken_for_one_that_is_done() 
     quorum.scheduler.run_for(1)
     assert [type(each) for each in failures] == [KeyError]
     assert replaying.is_under_way
+
+
+@pytest.mark.parametrize("seconds", [STOP_SECONDS - 1, STOP_SECONDS])
+def test_a_stop_does_not_wait_for_ever_for_a_disk_that_hangs(
+    seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quorum = Quorum(formatted()).lead()
+    sync: Promise[None] = Promise(quorum.scheduler.turn)
+    monkeypatch.setattr(quorum.scheduler, "run_in_background", lambda _work, _lane="": sync)
+    quorum.append(b"a")
+    quorum.scheduler.run_for(0.01)
+    stopped = in_time(quorum.driver.stop(), quorum.scheduler, DIRECTORY)
+    quorum.scheduler.run_for(seconds)
+    if seconds < STOP_SECONDS:
+        assert not stopped.done
+        sync.fulfil(None)
+        quorum.scheduler.run_for(0.1)
+        stopped.result()
+    else:
+        with pytest.raises(LogDirFailed, match="no answer"):
+            stopped.result()
+        sync.fulfil(None)
+        quorum.scheduler.run_for(1)

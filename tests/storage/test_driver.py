@@ -12,9 +12,10 @@ from ottla.config.broker import BrokerConfig
 from ottla.config.topic import TopicConfig
 from ottla.storage.cleaner_driver import CleanerDriver, CleanerSettings
 from ottla.storage.cleaner_worker import BackgroundWorker
-from ottla.storage.driver import STOP_SECONDS, Intervals, StorageDriver
+from ottla.storage.driver import STOP_SECONDS, SYNC_SECONDS, Intervals, StorageDriver
 from ottla.storage.log import Log
 from ottla.storage.manager import LogManager
+from ottla.storage.new_logs import ONE_BY_ONE_MAX
 from ottla.testing.files import MemoryFilesystem
 
 INTERVALS = Intervals(
@@ -237,8 +238,9 @@ def test_a_stop_waits_for_what_is_under_way() -> None:
     stopped = disk.driver.stop(broker_epoch=4)
     settled: list[None] = []
     stopped.when_done(lambda promise: settled.append(promise.result()))
-    assert settled == []
-    disk.clock.run_background()
+    for _ in range(2):  # the flush, and the last sync
+        assert settled == []
+        disk.clock.run_background()
     assert settled == [None]
     marker = disk.files.read(f"{logs.ROOT}/.kafka_cleanshutdown")
     assert marker.startswith(b'{"version":0,"brokerEpoch":4,')
@@ -341,6 +343,27 @@ def test_a_stop_goes_without_a_disk_that_hangs(caplog: pytest.LogCaptureFixture)
     assert not disk.files.exists(MARKER)
     assert disk.files.locks == {f"{logs.ROOT}/.lock"}
     assert "log directories do not answer, and are not closed" in caplog.messages
+
+
+@pytest.mark.parametrize("count", [1, ONE_BY_ONE_MAX + 1])
+def test_a_stop_goes_without_a_disk_that_begins_to_hang_with_it(count: int) -> None:
+    """The last sync is done in the background too, and may take longer than other work."""
+    for seconds in (SYNC_SECONDS - 1, SYNC_SECONDS):
+        disk = storage()
+        for number in range(count):
+            partition = TopicPartition(logs.TOPIC.topic, number)
+            logs.append(disk.manager.get_or_create(partition, logs.TOPIC_ID), b"a")
+        disk.clock.advance(0.05)
+        disk.clock.hung = {logs.ROOT}
+        stopped = disk.driver.stop(broker_epoch=4)
+        changes = disk.files.operations
+        disk.clock.advance(seconds)
+        assert disk.files.operations == changes
+        assert stopped.done == (seconds == SYNC_SECONDS)
+        disk.clock.hung = set()
+        disk.clock.advance(0)
+        stopped.result()
+        assert disk.files.exists(MARKER) == (seconds < SYNC_SECONDS)
 
 
 def test_a_stop_goes_without_a_cleaning_that_hangs() -> None:

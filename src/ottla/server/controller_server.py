@@ -16,6 +16,7 @@ from ottla.metadata.versions import controller_registration_supported
 from ottla.network.channel import NetworkChannel
 from ottla.observability.logging import logger
 from ottla.protocol.generated.controller_registration import ControllerRegistrationResponse
+from ottla.raft.stopping import in_time
 from ottla.requests.context import ControllerServices
 from ottla.requests.dispatch import ControllerDispatcher
 from ottla.server.remote_controller import RemoteController
@@ -127,7 +128,8 @@ class ControllerServer:
         self._stopped = True
         self._active.close()
         try:
-            await self.driver.stop()
+            around = self._around
+            await in_time(self.driver.stop(), around.scheduler, around.config.metadata_log_dir)
         except LogDirFailed as failure:
             log.error("the metadata log was not closed", reason=failure.message)
         self._channel.close()

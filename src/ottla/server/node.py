@@ -22,6 +22,7 @@ from ottla.network.sockets import DiallingNetwork
 from ottla.observability.logging import logger
 from ottla.observability.metrics import Registry
 from ottla.raft.driver import RaftDriver
+from ottla.raft.stopping import in_time
 from ottla.replication.replicas import Replicas
 from ottla.server.broker_server import BrokerServer
 from ottla.server.controller_server import ControllerServer
@@ -257,7 +258,9 @@ class Node:
             await self._controller.stop()
         if self._observer is not None:
             try:
-                await self._observer.stop()
+                around = self._around
+                stopped = self._observer.stop()
+                await in_time(stopped, around.scheduler, around.config.metadata_log_dir)
             except LogDirFailed as failure:
                 log.error("the metadata log was not closed", reason=failure.message)
         self._channel.close()

@@ -25,6 +25,7 @@ from ottla.storage.files import is_disks
 from ottla.storage.flush import Flush
 from ottla.storage.log import Log
 from ottla.storage.manager import LogManager
+from ottla.storage.new_logs import ONE_BY_ONE_MAX
 from ottla.storage.removals import Removal
 from ottla.storage.segment import Segment
 
@@ -37,6 +38,8 @@ FLUSH_CHECK_MS_MAX: Final = 1000
 
 STOP_SECONDS: Final = 10.0
 """How long a stop waits for what is under way in the background."""
+SYNC_SECONDS: Final = 60.0
+"""How long it waits for the last sync: a slow disk may have much to write."""
 RETRY_MS: Final = 1000
 """Before something is tried again for which the process had too little of something."""
 
@@ -127,18 +130,43 @@ class StorageDriver:
         return run(self._scheduler.turn, self._stop(broker_epoch))
 
     async def _stop(self, broker_epoch: int) -> None:
-        overdue: Promise[None] = Promise(self._scheduler.turn)
-        timer = self._scheduler.call_later(STOP_SECONDS, overdue.fulfil, None)
-        await first_of(
-            self._scheduler.turn, run(self._scheduler.turn, self.cleaner.stop()), overdue
-        )
-        while self._under_way and not overdue.done:
-            await first_of(self._scheduler.turn, next(iter(self._under_way.values())), overdue)
-        timer.cancel()
-        hanging = self.cleaner.directories | {path for _, path in self._under_way}
+        hanging: set[str] = set()
+        cleaner = run(self._scheduler.turn, self.cleaner.stop())
+        await self._end(STOP_SECONDS, hanging, cleaner)
+        hanging |= self.cleaner.directories
+        for directory in self._manager.online_directories:
+            if directory.path not in hanging:
+                self._sync_last(directory.path)
+        await self._end(SYNC_SECONDS, hanging)
         if hanging:
             report.error("log directories do not answer, and are not closed", paths=sorted(hanging))
         self._manager.stop(broker_epoch, hanging)
+
+    async def _end(self, seconds: float, hanging: set[str], *others: Promise[None]) -> None:
+        """Wait for what is under way where nothing is ``hanging``; add where it does not end."""
+        turn = self._scheduler.turn
+        overdue: Promise[None] = Promise(turn)
+        timer = self._scheduler.call_later(seconds, overdue.fulfil, None)
+        for other in others:
+            await first_of(turn, other, overdue)
+        while not overdue.done:
+            left = [each for (_, path), each in self._under_way.items() if path not in hanging]
+            if not left:
+                break
+            await first_of(turn, left[0], overdue)
+        timer.cancel()
+        hanging |= {path for _, path in self._under_way}
+
+    def _sync_last(self, path: str) -> None:
+        """So that closing the logs, which is done on the loop, has little to wait for."""
+        dirty = self._by_directory(log for log in self._manager.all_logs() if log.is_dirty)
+        logs = dirty.get(path, [])
+        if len(logs) <= ONE_BY_ONE_MAX:
+            self._flush(path, [(log, log.log_end_offset) for log in logs])
+        else:  # one sync of the whole disk
+            for log in logs:
+                self._manager.new_logs.add(log.directory)
+        self._sync_new(path)
 
     # On the loop
 
