@@ -1,10 +1,14 @@
 """``flush.messages``: until a flush is done, what it is for counts for nobody."""
 
+import errno
+
+import pytest
 from tests.replication.followers import SETTINGS, Replica
 from tests.replication.states import lead
 from tests.replication.test_fetching import asked
-from tests.replication.test_log_moves import B, Moving
+from tests.replication.test_log_moves import A, B, Moving
 from tests.storage import logs
+from tests.storage.test_driver import CLEANER, INTERVALS
 from tests.turns import TURN
 
 from ottla.common.errors import ApiError, NotLeaderOrFollower
@@ -14,6 +18,9 @@ from ottla.records.rules import AppendOrigin
 from ottla.replication.fetching import Fetcher
 from ottla.replication.partition import Partition
 from ottla.replication.surroundings import PartitionSurroundings
+from ottla.storage.cleaner_driver import CleanerDriver
+from ottla.storage.cleaner_worker import BackgroundWorker
+from ottla.storage.driver import StorageDriver
 from ottla.storage.log import Log
 
 HOLD = SETTINGS.wait_max_ms / 1000
@@ -223,3 +230,37 @@ def test_a_log_takes_the_others_place_when_it_is_as_safe() -> None:
     moving.settle()
     assert moving.manager.directory_of(moving.log).path == B
     assert (moving.log.recovery_point, moving.log.is_flush_due) == (2, False)
+
+
+@pytest.mark.parametrize("trouble", ["hangs", "fails"])
+def test_a_log_that_has_left_a_disk_does_not_wait_for_it(trouble: str) -> None:
+    moving = Moving(flush_messages=1)
+    cleaner = CleanerDriver(
+        moving.manager,
+        moving.files,
+        moving.clock,
+        CLEANER,
+        lambda worker: BackgroundWorker(moving.files, moving.clock, worker),
+    )
+    driver = StorageDriver(moving.manager, moving.clock, INTERVALS, cleaner)
+    driver.start()
+    moving.replicas.surroundings.flush = driver.flush
+    moving.clock.hung.add(A)
+    partition = moving.replicas.partition("topic", 0)
+    assert partition is not None
+    told: list[ApiError | None] = []
+    partition.when_flushed(append(partition, b"a"), told.append)
+    moving.clock.run_due()
+    moving.moves.move(logs.TOPIC, B)
+    moving.settle()
+    assert moving.manager.directory_of(partition.log).path == B
+    if trouble == "fails":
+        moving.files.fail = lambda operation, path: (
+            OSError(errno.EIO, "injected") if operation == "sync" and path.startswith(A) else None
+        )
+        moving.clock.hung.clear()
+    moving.clock.advance(1)
+    assert (told, partition.log.high_watermark) == ([None], 1)
+    append(partition, b"b")
+    moving.clock.advance(1)
+    assert partition.log.high_watermark == 2

@@ -10,6 +10,7 @@ as a producer of a leader is told when this broker leads no more, before others 
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from ottla.common.errors import ApiError
 from ottla.common.promise import Promise
@@ -19,12 +20,14 @@ from ottla.storage.log import Log
 
 
 class DueFlush:
-    __slots__ = ("_ended", "_surroundings", "_waiting", "is_under_way")
+    __slots__ = ("_ended", "_log", "_surroundings", "_waiting", "is_under_way")
 
     def __init__(self, surroundings: PartitionSurroundings, ended: Callable[[], None]) -> None:
         self._surroundings = surroundings
         self._ended = ended
         self._waiting = Acknowledgements(surroundings.turn)
+        self._log: Log | None = None
+        """The one whose flush was asked for last."""
         self.is_under_way = False
 
     def begin(self, log: Log) -> None:
@@ -34,9 +37,12 @@ class DueFlush:
             self._ask(log)
 
     def _ask(self, log: Log) -> None:
-        self._surroundings.flush(log).when_done(self._done)
+        self._log = log
+        self._surroundings.flush(log).when_done(partial(self._done, log))
 
-    def _done(self, done: Promise[None]) -> None:
+    def _done(self, log: Log, done: Promise[None]) -> None:
+        if self._log is not log:
+            return  # another has its records by now, and may be on another disk
         try:
             done.result()
         except ApiError as error:  # the log is gone, with its disk or its topic

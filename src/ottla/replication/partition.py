@@ -466,8 +466,7 @@ class Partition:
     def moved_to(self, log: Log) -> None:
         """``log``, in another directory, has the records from now on."""
         self.log = log
-        if log.is_flush_due:
-            self._flush.begin(log)
+        self._flushed()  # it has at least as much on disk; what is due is asked of its own disk
 
     def let_go(self) -> None:
         """One that was to be told of something waits no more: its time is over."""

@@ -331,7 +331,7 @@ class StorageDriver:
                 self._asked.setdefault(log, []).extend(promises)
 
     def _not_flushed(self, log: Log, promises: list[Promise[None]], failure: LogDirFailed) -> None:
-        if log.failure is not None:
+        if log.failure is not None and log.successor is None:
             _fail_all(promises, failure)
         else:
             self._scheduler.call_later(RETRY_MS / 1000, self._ask_again, log, promises)
