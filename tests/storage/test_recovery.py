@@ -360,3 +360,27 @@ def test_other_files_in_the_directory_are_left_alone(files: MemoryFilesystem) ->
     log = logs.open_log(files, SETTINGS)
     assert log.log_end_offset == 80
     assert {"quorum-state", "notes.log"} <= set(contents(files))
+
+
+def test_a_log_that_lost_whole_batches_after_a_clean_stop_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A file that was cut between two batches is as whole as any other."""
+    files = logs.filesystem()
+    log = logs.open_log(files)
+    sizes = []
+    for number in range(3):
+        logs.append(log, b"%d" % number)
+        sizes.append(log.segments.active.size)
+    log.close(logs.NOW)
+    logs.open_log(files, recovery_point=3).close(logs.NOW)
+    assert not caplog.records
+    files.open(log.segments[0].path).truncate(sizes[1])
+    log = logs.open_log(files, recovery_point=3)
+    assert log.log_end_offset == 2
+    (told,) = caplog.records
+    assert "records are lost" in told.getMessage()
+    log.close(logs.NOW)
+    caplog.clear()
+    logs.open_log(files, recovery_point=2)
+    assert not caplog.records

@@ -20,6 +20,7 @@ import contextlib
 from typing import NamedTuple, Protocol
 
 from ottla.common.errors import CorruptMessage, InvalidRecord
+from ottla.observability.logging import logger
 from ottla.records.batch import (
     BatchHeader,
     is_intact,
@@ -61,6 +62,8 @@ from ottla.storage.segment import (
 from ottla.storage.segments import Segments
 from ottla.storage.sound_headers import headers_from
 from ottla.storage.transaction_index import AbortedTransaction
+
+report = logger(__name__)
 
 RAFT_SNAPSHOT_DELETED = ".checkpoint.deleted"
 """Raft's own snapshots lie in the same directory; it cleans up after itself."""
@@ -422,12 +425,24 @@ class LogLoader:
         known_end = self._recovery_point if self._recovery_point > last.base_offset else OFFSET_MAX
         end_offset, is_whole = last.sound_end(known_end)
         if is_whole:
+            self._tell_of_loss(end_offset)
             return end_offset
         end_offset = max(end_offset, self._recovery_point, self._snapshots.latest() or 0)
         segment = self._segment(max(end_offset, last.base_offset + 1))
         segment.create_files()
         self._segments.add(segment)
         return segment.base_offset
+
+    def _tell_of_loss(self, end_offset: int) -> None:
+        """A file that ends with a batch ends the log, as in Kafka; a follower gets the rest."""
+        stopped_at = min(self._recovery_point, self._snapshots.latest() or 0)
+        if end_offset < stopped_at:
+            report.error(
+                "a log ends before the offset at which it was closed: records are lost",
+                log=self._directory,
+                end_offset=end_offset,
+                closed_at=stopped_at,
+            )
 
     def _load_producers(self, start_offset: int, end_offset: int) -> None:
         rebuild_producers(
