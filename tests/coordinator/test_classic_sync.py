@@ -308,8 +308,8 @@ def test_while_a_coordinator_loads_heartbeats_are_taken_and_others_wait() -> Non
         coordinator.turn()
     partition = coordinator.service.partition_for(GROUP)
     coordinator.service.resigned(partition, 1)
-    coordinator.service.runtime._surroundings = (  # one batch at a time, so that it takes turns
-        coordinator.service.runtime._surroundings._replace(load_bytes=1)
+    coordinator.service.runtime._outside = (  # one batch at a time, so that it takes turns
+        coordinator.service.runtime._outside._replace(load_bytes=1)
     )
     coordinator.service.elected(partition, 2)
     assert coordinator.service.runtime.state(partition) is not None

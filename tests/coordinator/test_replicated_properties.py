@@ -33,7 +33,7 @@ from ottla.common.errors import (
     RequestTimedOut,
 )
 from ottla.common.promise import Promise
-from ottla.coordinator.outside import RuntimeSurroundings, Verification
+from ottla.coordinator.outside import RuntimeOutside, Verification
 from ottla.coordinator.partition import CoordinatorState
 from ottla.coordinator.runtime import CoordinatorRuntime
 from ottla.coordinator.shard import Outcome
@@ -98,7 +98,7 @@ class Replica:
         self.waiting: list[tuple[int, Promise[int]]] = []
         self.refuses = False
         """Whether it has too few in-sync replicas."""
-        surroundings = RuntimeSurroundings(
+        outside = RuntimeOutside(
             writer=self,
             reader=self,
             scheduler=scheduler,
@@ -107,7 +107,7 @@ class Replica:
             batch_bytes=70,
         )
         self.runtime: CoordinatorRuntime[Alarms] = CoordinatorRuntime(
-            TOPIC, surroundings, Alarms, NumberFormat()
+            TOPIC, outside, Alarms, NumberFormat()
         )
 
     @property

@@ -26,7 +26,7 @@ from ottla.common.errors import (
     RequestTimedOut,
 )
 from ottla.common.promise import Promise
-from ottla.coordinator.outside import RuntimeSurroundings
+from ottla.coordinator.outside import RuntimeOutside
 from ottla.coordinator.partition import Action, CoordinatorState
 from ottla.coordinator.runtime import CoordinatorRuntime, client_error
 from ottla.coordinator.shard import Outcome
@@ -93,7 +93,7 @@ class World:
         self.log = MemoryLog()
         self.scheduler = virtual_time(1)
         self.shards: list[Numbers] = []
-        surroundings = RuntimeSurroundings(
+        outside = RuntimeOutside(
             writer=self.log,
             reader=self.log,
             scheduler=self.scheduler,
@@ -102,7 +102,7 @@ class World:
             batch_bytes=batch_bytes,
         )
         self.runtime: CoordinatorRuntime[Numbers] = CoordinatorRuntime(
-            TOPIC, surroundings, self.make_shard, NumberFormat()
+            TOPIC, outside, self.make_shard, NumberFormat()
         )
 
     def make_shard(self, timeline: Timeline, timers: Timers[Action]) -> Numbers:

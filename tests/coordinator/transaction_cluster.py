@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from tests.coordinator.memory_log import MemoryLog
+from tests.replication.alone import alone
 from tests.replication.states import lead
 from tests.turns import TURN, virtual_time
 
@@ -76,7 +77,7 @@ class Cluster:
             config=TopicConfig({}),
             now_ms=self.scheduler.wall_ms(),
         )
-        partition = Partition(NODE_ID, "t", bytes(16), index, log)
+        partition = Partition(NODE_ID, "t", bytes(16), index, log, alone())
         lead(partition, NODE_ID, 0, (NODE_ID,))
         return partition
 

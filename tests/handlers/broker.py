@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
+from tests.replication.alone import alone_replicas
 from tests.turns import TURN, in_turn, virtual_time
 
 from ottla.common.authorization import Client, EverythingAllowed
@@ -28,7 +29,6 @@ from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.replication.log_moves import LogMoves
 from ottla.replication.partition import Partition
-from ottla.replication.replicas import Replicas
 from ottla.requests.context import RequestContext, Services
 from ottla.requests.contract import Contract, Handler
 from ottla.storage.log import Log
@@ -192,14 +192,17 @@ class Broker:
             config_for=self._topic_config,
         )
         self.logs.start()
-        self.replicas = Replicas(
-            node_id=NODE_ID,
-            logs=self.logs,
-            scheduler=self.scheduler,
-            chance=Chance(7),
-            fetch_session_slots=10,
+        self.replicas = alone_replicas(self.logs, self.scheduler, NODE_ID)
+        self.moved: list[str] = []
+        """Where logs were moved to."""
+        self.log_moves = LogMoves(
+            self.logs,
+            self.replicas,
+            self.scheduler,
+            self.filesystem,
+            moved=lambda _partition, to: self.moved.append(to.path),
+            given_up=lambda _which, _why: None,
         )
-        self.log_moves = LogMoves(self.logs, self.replicas, self.scheduler, self.filesystem)
         self.controller = ControllerOnOrder()
         self.auto_topics = AutoTopicsNoted()
         self.mistakes = Mistakes()

@@ -105,7 +105,7 @@ def test_records_that_nobody_is_told_of_count_when_they_are_on_disk() -> None:
     broker = Broker({"log.flush.interval.messages": "1"})
     broker.add_topic("t")
     world = World()
-    world.broker, broker.replicas.surroundings.flush = broker, world._flush
+    world.broker, broker.replicas.outside.flush = broker, world._flush
     assert Sent(broker, {0: b"v"}, 0).answer is None
     assert broker.log_of("t").high_watermark == 0
     world.a_flush_ends(0)

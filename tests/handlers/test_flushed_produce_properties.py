@@ -10,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.handlers.broker import Broker, Peer, registered
+from tests.replication.alone import AloneBrokers
 from tests.replication.states import lead
 from tests.turns import TURN
 
@@ -90,10 +91,10 @@ class FlushedProduce(RuleBasedStateMachine):
         super().__init__()
         broker = self.broker = Broker({"log.flush.interval.messages": "2"})
         broker.set_image(brokers={1: registered(1), OTHER: registered(OTHER)})
-        broker.replicas.surroundings.registration = broker.metadata.image.brokers.get
+        broker.replicas.outside.brokers = AloneBrokers(broker.metadata.image.brokers.get)
         broker.add_topic("t", 2, replicas=(1, OTHER))
         self.flushes: list[tuple[Log, Promise[None]]] = []
-        broker.replicas.surroundings.flush = self._flush
+        broker.replicas.outside.flush = self._flush
         self.others: dict[int, list[bytes]] = {0: [], 1: []}
         self.committed: dict[int, list[bytes]] = {0: [], 1: []}
         self.epoch = 10

@@ -138,11 +138,9 @@ def batch_by_batch(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_partition_is_moved_with_everything_in_it(broker: Broker) -> None:
     before = content(broker)
-    moved: list[str] = []
-    broker.log_moves.on_moved = lambda _partition, to: moved.append(to.path)
     assert move(broker, SECOND) == 0
     broker.scheduler.run_for(1.0)
-    assert moved == [SECOND]
+    assert broker.moved == [SECOND]
     log = broker.log_of("t")
     assert log.directory == f"{SECOND}/t-0"
     assert broker.partition("t").log is log

@@ -4,6 +4,7 @@ import pytest
 from tests.handlers.broker import Broker, Peer, registered
 from tests.handlers.test_fetch import asked, at, only, read, size, start
 from tests.handlers.test_produce_answers import batch
+from tests.replication.alone import AloneBrokers, FollowedNoted
 from tests.replication.states import lead
 from tests.turns import in_turn
 
@@ -59,7 +60,7 @@ def broker() -> Broker:
     def registration(broker_id: int) -> BrokerImage | None:
         return made.metadata.image.brokers.get(broker_id)
 
-    made.replicas.surroundings.registration = registration
+    made.replicas.outside.brokers = AloneBrokers(registration)
     made.add_topic("t", 2, replicas=(1, OTHER))
     return made
 
@@ -161,16 +162,16 @@ def test_a_topic_that_goes_answers_who_waits_for_it(broker: Broker) -> None:
 
 def test_a_replica_that_is_moved_away_answers_who_waits_and_leaves_no_log(broker: Broker) -> None:
     produced = Produced(broker, 0)
-    unfollowed: list[int] = []
-    broker.replicas.on_unfollow = lambda partition: unfollowed.append(partition.index)
+    followed = broker.replicas._followed
+    assert isinstance(followed, FollowedNoted)
     broker.replicas.stop(broker.partition("t").topic_id, 0)
     assert produced.codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     assert broker.replicas.partition("t", 0) is None
     assert ("t", 0) not in broker.logs.logs
-    assert unfollowed == []
+    assert followed.unfollowed == []
     lead(broker.partition("t", 1), OTHER, 4, (1, OTHER))
     broker.replicas.stop(broker.partition("t", 1).topic_id, 1)
-    assert unfollowed == [1]
+    assert followed.unfollowed == [1]
 
 
 def test_thousands_that_wait_are_answered_in_the_order_of_their_offsets(broker: Broker) -> None:

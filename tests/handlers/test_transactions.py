@@ -269,7 +269,7 @@ def test_a_transactional_batch_waits_for_its_flush_in_the_background(
         flushes.append(Promise(TURN))
         return flushes[-1]
 
-    broker.replicas.surroundings.flush = flush
+    broker.replicas.outside.flush = flush
     asked = broker.start_produce(producer, b"a")
     broker.scheduler.run_for(1)
     log = broker.log_of("t")

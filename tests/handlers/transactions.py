@@ -79,9 +79,9 @@ class TransactionBroker(GroupBroker):
             ),
         )
         self.services.transactions = self.transactions
-        self.services.verification = self.internal.verification = TransactionVerification(
-            self.transactions, settings, self.scheduler
-        )
+        verification = TransactionVerification(self.transactions, settings, self.scheduler)
+        self.services.verification = verification
+        self.internal.connect(verification)
         self.add_topic(TRANSACTION_STATE_TOPIC, 1)
         self.transactions.elected(0, 0)
         self.scheduler.run_for(0)

@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from tests.replication.alone import alone
 from tests.replication.states import state
 from tests.storage import logs
 from tools.kafka_peer.broker_process import apache_kafka
@@ -114,7 +115,7 @@ async def follow(cluster: ClusterProcess, directory: Path) -> None:
         config=logs.settings(internal_segment_bytes=1 << 30),
         now_ms=logs.NOW,
     )
-    partition = Partition(FOLLOWER, TOPIC, told.topic_id, 0, log)
+    partition = Partition(FOLLOWER, TOPIC, told.topic_id, 0, log, alone())
     partition.apply_state(state(LEADER, epoch, (LEADER, 2)))
     fetchers = Fetchers(
         node_id=FOLLOWER,

@@ -367,12 +367,20 @@ def test_a_replay_that_ended_with_a_mistake_is_not_taken_for_one_that_is_done() 
     quorum = Quorum(formatted()).lead()
     for number in range(50):
         quorum.commit(b"%d" % number * 20)
-    replaying = Replaying(quorum.driver.log, Failing(), quorum.scheduler, 300)
     failures: list[BaseException] = []
-    replaying.on_failure = failures.append
+    done: list[bool] = []
+    replaying = Replaying(
+        quorum.driver.log,
+        Failing(),
+        quorum.scheduler,
+        300,
+        done=lambda: done.append(True),
+        failed=failures.append,
+    )
     assert not replaying.go_to(quorum.driver.high_watermark)
     quorum.scheduler.run_for(1)
     assert [type(each) for each in failures] == [KeyError]
+    assert not done
     assert replaying.is_under_way
 
 

@@ -4,6 +4,7 @@ Each has a real log on a disk in memory, a real ``Partition`` and, when it follo
 between them stand the wire's own bytes: requests and answers are encoded and read back.
 """
 
+from tests.replication.alone import alone
 from tests.replication.states import state
 from tests.storage import logs
 
@@ -57,7 +58,7 @@ class Replica:
 
     def _begin(self, log: Log) -> None:
         self.partition = Partition(
-            self.node_id, logs.TOPIC.topic, logs.TOPIC_ID, logs.TOPIC.partition, log
+            self.node_id, logs.TOPIC.topic, logs.TOPIC_ID, logs.TOPIC.partition, log, alone()
         )
         self.sessions = FetchSessions(slots=10, eviction_ms=1, chance=self.chance)
         self.fetcher = self._new_fetcher()

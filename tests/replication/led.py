@@ -2,8 +2,9 @@
 
 from typing import NamedTuple
 
+from tests.replication.alone import alone
 from tests.replication.states import state
-from tests.turns import TURN, in_turn, virtual_time
+from tests.turns import in_turn, virtual_time
 
 from ottla.common.topic_partition import TopicPartition
 from ottla.config.topic import TopicConfig
@@ -12,7 +13,6 @@ from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.replication.isr import ProposedIsr
 from ottla.replication.partition import Partition
-from ottla.replication.surroundings import PartitionSurroundings
 from ottla.replication.waiting import WaitingRequests
 from ottla.storage.log import Log
 from ottla.testing.files import MemoryFilesystem
@@ -52,19 +52,24 @@ class Led:
         self.brokers = {broker_id: Registered(100 + broker_id) for broker_id in (1, 2, 3, 4)}
         self.proposed: list[ProposedIsr] = []
         self.queue = WaitingRequests(virtual_time(1))
-        surroundings = self.surroundings = PartitionSurroundings()
-        surroundings.monotonic = lambda: self.now
-        surroundings.registration = self.brokers.get
-        surroundings.broker_epoch = lambda: self.brokers[1].epoch
-        surroundings.propose = lambda _partition, proposed: self.proposed.append(proposed)
-        surroundings.turn = TURN
-        surroundings.lag_time_max = LAG
-        self.partition = Partition(1, "t", TOPIC_ID, 0, self.log, surroundings)
+        self.outside = alone(
+            monotonic=lambda: self.now,
+            brokers=self,
+            propose=lambda _partition, proposed: self.proposed.append(proposed),
+            lag_time_max=LAG,
+        )
+        self.partition = Partition(1, "t", TOPIC_ID, 0, self.log, self.outside)
         self.partition.min_insync_replicas = min_isr
         self.replicas = replicas
         self.leader_epoch = 0
         self.partition_epoch = 0
         self.lead(isr)
+
+    def registration(self, broker_id: int) -> Registered | None:
+        return self.brokers.get(broker_id)
+
+    def broker_epoch(self) -> int:
+        return self.brokers[1].epoch
 
     @property
     def high_watermark(self) -> int:

@@ -75,12 +75,12 @@ class World:
         self.manager = AlterPartitions(
             self.controller, self.scheduler, node_id=1, broker_epoch=lambda: 101
         )
-        self.led.surroundings.propose = self.manager.propose
+        self.led.outside.propose = self.manager.propose
         self.led.append(1)
 
     def another(self, index: int) -> Partition:
         led = self.led
-        made = Partition(1, "t", TOPIC_ID, index, led.log, led.surroundings)
+        made = Partition(1, "t", TOPIC_ID, index, led.log, led.outside)
         made.apply_state(state(1, 0, (1,), replicas=(1, 2, 3)))
         return made
 

@@ -3,6 +3,7 @@
 import errno
 
 import pytest
+from tests.replication.alone import alone
 from tests.replication.followers import SETTINGS, Replica
 from tests.replication.states import lead
 from tests.replication.test_fetching import asked
@@ -17,7 +18,6 @@ from ottla.protocol.generated.fetch import FetchRequest
 from ottla.records.rules import AppendOrigin
 from ottla.replication.fetching import Fetcher
 from ottla.replication.partition import Partition
-from ottla.replication.surroundings import PartitionSurroundings
 from ottla.storage.cleaner_driver import CleanerDriver
 from ottla.storage.cleaner_worker import BackgroundWorker
 from ottla.storage.driver import StorageDriver
@@ -30,8 +30,7 @@ class Disk:
     """Flushes that end when the test says so."""
 
     def __init__(self) -> None:
-        self.surroundings = PartitionSurroundings()
-        self.surroundings.flush = self._flush
+        self.outside = alone(flush=self._flush)
         self.asked: list[tuple[Log, Promise[None]]] = []
 
     def _flush(self, log: Log) -> Promise[None]:
@@ -40,7 +39,7 @@ class Disk:
 
     def partition(self, node_id: int = 1, **settings: object) -> Partition:
         log = logs.open_log(logs.filesystem(), logs.settings(**{"flush_messages": 1} | settings))
-        return Partition(node_id, "topic", logs.TOPIC_ID, 0, log, self.surroundings)
+        return Partition(node_id, "topic", logs.TOPIC_ID, 0, log, self.outside)
 
     def end_flush(self) -> None:
         log, done = self.asked.pop(0)
@@ -218,7 +217,7 @@ def test_a_leader_that_follows_claims_nothing_that_it_has_to_flush() -> None:
 def test_a_log_takes_the_others_place_when_it_is_as_safe() -> None:
     """The producer has heard of a record that only the old directory has on disk."""
     moving = Moving(flush_messages=1)
-    moving.replicas.surroundings.flush = Disk().surroundings.flush
+    moving.replicas.outside.flush = Disk().outside.flush
     logs.append(moving.log, b"first")
     moving.log.flush(logs.NOW)
     moving.moves.move(logs.TOPIC, B)
@@ -244,7 +243,7 @@ def test_a_log_that_has_left_a_disk_does_not_wait_for_it(trouble: str) -> None:
     )
     driver = StorageDriver(moving.manager, moving.clock, INTERVALS, cleaner)
     driver.start()
-    moving.replicas.surroundings.flush = driver.flush
+    moving.replicas.outside.flush = driver.flush
     moving.clock.hung.add(A)
     partition = moving.replicas.partition("topic", 0)
     assert partition is not None

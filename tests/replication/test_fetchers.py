@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
+from tests.replication.alone import alone
 from tests.replication.followers import SETTINGS
 from tests.replication.states import state
 from tests.storage import logs
@@ -91,7 +92,7 @@ class World:
             config=logs.settings(),
             now_ms=logs.NOW,
         )
-        partition = Partition(1, "topic", TOPIC_ID, index, log)
+        partition = Partition(1, "topic", TOPIC_ID, index, log, alone())
         partition.apply_state(state(leader, epoch, (leader, 1)))
         return partition
 

@@ -155,7 +155,7 @@ def test_who_has_reached_the_high_watermark_joins() -> None:
     assert (proposed.leader_epoch, proposed.partition_epoch) == (0, 1)
     led.altered(proposed)
     assert led.partition.isr == (1, 2, 3)
-    assert led.surroundings.isr_expands.count == 1
+    assert led.outside.isr_expands.count == 1
 
 
 def test_who_has_not_reached_the_beginning_of_the_epoch_does_not_join() -> None:
@@ -227,7 +227,7 @@ def test_a_refusal_that_changed_nothing_takes_the_proposal_back() -> None:
     led.now += LAG + 1
     led.append(1)
     assert led.high_watermark == 3
-    assert led.surroundings.failed_isr_updates.count == 1
+    assert led.outside.failed_isr_updates.count == 1
     led.fetch(2, 3)
     assert len(led.proposed) == 2
 
@@ -305,7 +305,7 @@ def test_who_was_caught_up_within_the_time_stays() -> None:
     led.partition.maybe_shrink_isr()
     assert [member.broker_id for member in led.proposed[0].members] == [1]
     led.altered(led.proposed[0])
-    assert led.surroundings.isr_shrinks.count == 1
+    assert led.outside.isr_shrinks.count == 1
 
 
 def test_who_is_level_stays_however_long_it_is_silent() -> None:

@@ -3,6 +3,7 @@
 import errno
 
 import pytest
+from tests.replication.alone import alone_replicas
 from tests.replication.followers import Replica
 from tests.replication.states import state
 from tests.storage import logs
@@ -14,7 +15,6 @@ from ottla.common.topic_partition import TopicPartition
 from ottla.records.control import transaction_marker_batch
 from ottla.records.rules import AppendOrigin
 from ottla.replication.log_moves import LogMoves
-from ottla.replication.replicas import Replicas
 from ottla.storage.log import Log
 from ottla.storage.manager import LogManager
 
@@ -35,23 +35,30 @@ class Moving:
             config_for=lambda _topic: logs.settings(**settings),
         )
         self.manager.start()
-        self.replicas = Replicas(
-            node_id=1,
-            logs=self.manager,
-            scheduler=self.clock,
-            chance=Chance(2),
-            fetch_session_slots=1,
-        )
+        self.replicas = alone_replicas(self.manager, self.clock)
         self.manager.on_directory_failed = lambda _directory, lost: self.replicas.fail(lost)
-        self.moves = LogMoves(self.manager, self.replicas, self.clock, self.files)
         self.given_up: list[ApiError] = []
-        self.moves.on_given_up = lambda _which, why: self.given_up.append(why)
+        self.mistake: Exception | None = None
+        """Raised by what is told of a move that was given up."""
+        self.moves = LogMoves(
+            self.manager,
+            self.replicas,
+            self.clock,
+            self.files,
+            moved=lambda _partition, _to: None,
+            given_up=self._given_up,
+        )
         self.replicas.apply("topic", logs.TOPIC_ID, 0, state(1, 0, (1,)), is_new=True)
         assert self.manager.directory_of(self.log).path == A
 
     @property
     def log(self) -> Log:
         return self.manager.logs[logs.TOPIC]
+
+    def _given_up(self, _which: TopicPartition, why: ApiError) -> None:
+        if self.mistake is not None:
+            raise self.mistake
+        self.given_up.append(why)
 
     def count(self) -> list[TopicPartition]:
         """What is copied from now on, a piece each."""
@@ -225,11 +232,7 @@ def test_a_mistake_with_one_move_ends_no_other(moving: Moving) -> None:
     moving.replicas.apply("other", bytes(15) + b"\x07", 0, state(1, 0, (1,)), is_new=True)
     source = moving.manager.directory_of(moving.manager.logs[other]).path
     logs.append(moving.manager.logs[other], b"x")
-
-    def fails(_which: TopicPartition, _why: ApiError) -> None:
-        raise KeyError("a mistake of ours")
-
-    moving.moves.on_given_up = fails
+    moving.mistake = KeyError("a mistake of ours")
     moving.moves.move(logs.TOPIC, B)
     moving.moves.move(other, A if source == B else B)
     with pytest.raises(KeyError):

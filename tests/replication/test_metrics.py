@@ -1,5 +1,6 @@
 """The figures of a broker's replicas, by Kafka's names."""
 
+from tests.replication.alone import alone_replicas
 from tests.replication.states import state
 from tests.replication.test_replicas import TOPIC_ID, Logs
 
@@ -7,19 +8,11 @@ from ottla.common.chance import Chance
 from ottla.common.topic_partition import TopicPartition
 from ottla.observability.metrics import Gauge, Meter, Registry
 from ottla.replication import metrics
-from ottla.replication.replicas import Replicas
 from ottla.simulation.scheduler import SimulatedScheduler
 
 
 def test_replicas_are_counted_by_what_they_lack() -> None:
-    chance = Chance(1)
-    replicas = Replicas(
-        node_id=1,
-        logs=Logs(),
-        scheduler=SimulatedScheduler(chance),
-        chance=chance,
-        fetch_session_slots=10,
-    )
+    replicas = alone_replicas(Logs(), SimulatedScheduler(Chance(1)))
     for index, (leader, isr) in enumerate(
         [(1, (1, 2, 3)), (1, (1, 2)), (1, (1,)), (2, (1, 2, 3)), (1, (1,))]
     ):
@@ -28,7 +21,7 @@ def test_replicas_are_counted_by_what_they_lack() -> None:
     replicas.fail([TopicPartition("t", 4)])
     registry = Registry()
     metrics.register(registry, replicas)
-    replicas.surroundings.isr_shrinks.count += 3
+    replicas.outside.isr_shrinks.count += 3
     found = {}
     for name in registry.names():
         instrument = registry.get(name)

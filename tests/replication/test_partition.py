@@ -4,6 +4,7 @@ The log lies on a disk in memory; everything above it is the product's own.
 """
 
 import pytest
+from tests.replication.alone import alone
 from tests.replication.states import lead
 from tests.turns import in_turn, virtual_time
 
@@ -42,7 +43,7 @@ def partition(*, leader_epoch: int = 0) -> Partition:
         config=TopicConfig({}),
         now_ms=NOW_MS,
     )
-    made = Partition(1, "t", topic_id, 0, log)
+    made = Partition(1, "t", topic_id, 0, log, alone())
     lead(made, 1, leader_epoch, (1,))
     return made
 

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from tests.replication.alone import alone_replicas
 from tests.turns import virtual_time
 
-from ottla.common.chance import Chance
 from ottla.common.errors import NotLeaderOrFollower
 from ottla.common.topic_partition import TopicPartition
 from ottla.config.broker import BrokerConfig
@@ -58,14 +58,7 @@ class Logs:
 
 def postponed(count: int) -> tuple[Replicas, Logs]:
     logs = Logs()
-    chance = Chance(1)
-    replicas = Replicas(
-        node_id=1,
-        logs=logs,
-        scheduler=virtual_time(1),
-        chance=chance,
-        fetch_session_slots=10,
-    )
+    replicas = alone_replicas(logs, virtual_time(1))
 
     def make(index: int) -> None:
         replicas.apply("t", TOPIC_ID, index, STATE, is_new=True)

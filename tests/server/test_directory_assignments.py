@@ -1,5 +1,6 @@
 """The controller learns where partitions lie: what differs, once, and again if it was not heard."""
 
+from tests.replication.alone import alone
 from tests.turns import TURN, virtual_time
 
 from ottla.common.chance import Chance
@@ -223,7 +224,7 @@ def test_a_partition_that_was_moved_is_told_of() -> None:
     broker = Broker()
     broker.add(0, "/data/a", A)
     log = broker.logs.logs[TopicPartition("t", 0)]
-    partition = Partition(NODE_ID, "t", TOPIC_ID, 0, log)
+    partition = Partition(NODE_ID, "t", TOPIC_ID, 0, log, alone())
     broker.assignments.moved(partition, broker.logs.directories[1])
     broker.scheduler.run_for(0.1)
     assert broker.told() == [{B: [(TOPIC_ID, 0)]}]

@@ -124,6 +124,7 @@ class Broker:
             metadata=Metadata(),
             scheduler=self.scheduler,
             times=LifecycleTimes(),
+            cordoned=list,
             deaf_seconds=lambda: self.deaf_seconds,
             on_unheard=self.unheard.append,
         )

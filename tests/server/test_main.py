@@ -22,7 +22,9 @@ def test_socket_buffers_are_left_to_the_system_unless_the_file_speaks_of_them(
     written: dict[str, str], expected: int, tmp_path: object
 ) -> None:
     properties = {**development_properties(str(tmp_path)), **written}
-    running = Running(BrokerConfig.from_properties(properties), new_event_loop())
+    running = Running(
+        BrokerConfig.from_properties(properties), new_event_loop(), on_failure=lambda: None
+    )
     try:
         assert running.network.receive_buffer == expected
     finally:

@@ -109,7 +109,7 @@ def test_a_lower_minimum_alone_commits() -> None:
 
 
 def test_a_mistake_with_one_partition_leaves_none_of_the_others_untold(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     metadata = Metadata()
     metadata.make("t", TOPIC_ID, partitions=3)
@@ -121,7 +121,7 @@ def test_a_mistake_with_one_partition_leaves_none_of_the_others_untold(
         followed.append(partition.index)
         assert partition.index == 2, "a mistake with one partition"
 
-    metadata.replicas.on_follow = follow
+    monkeypatch.setattr(metadata.replicas._followed, "follow", follow)
     heard: list[int] = []
     metadata.cache.on_image(lambda image, _: heard.append(image.offset))
     with caplog.at_level(logging.ERROR, "ottla"):

@@ -6,7 +6,7 @@ from ottla.common.chance import Chance
 from ottla.config.broker import BrokerConfig
 from ottla.server.defaults import development_properties
 from ottla.server.node import Node
-from ottla.server.surroundings import StartRefused
+from ottla.server.shared_server import StartRefused
 from ottla.simulation.network import SimulatedNetwork
 from ottla.simulation.scheduler import SimulatedScheduler
 from ottla.testing.files import MemoryFilesystem
@@ -21,6 +21,7 @@ def refusal(settings: dict[str, str]) -> str:
         network=SimulatedNetwork(scheduler, chance),
         scheduler=scheduler,
         chance=chance,
+        on_failure=lambda: None,
     )
     started = node.start()
     assert started.done

@@ -91,11 +91,14 @@ class Topic:
     def __init__(self, log: OnePartition | None = None, slice_bytes: int = SLICE_BYTES) -> None:
         self.log = log or OnePartition()
         self.scheduler = SimulatedScheduler(Chance(1))
-        self.topic = MetadataTopic(
-            self.log, self.log.ensure, self.scheduler, slice_bytes=slice_bytes
-        )
         self.loaded: list[list[RemotePartition]] = []
-        self.topic.on_led = self.loaded.append
+        self.topic = MetadataTopic(
+            self.log,
+            self.log.ensure,
+            self.scheduler,
+            self.loaded.append,
+            slice_bytes=slice_bytes,
+        )
 
     def elected(self) -> "Topic":
         self.topic.elected(0)

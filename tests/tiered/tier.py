@@ -163,7 +163,9 @@ class Tier:
         has_topic = self.files.is_directory(f"{logs.ROOT}/{REMOTE_LOG_METADATA}-0")
         self.topic = MetadataLogs(self.files, exists=has_topic)
         self.topic.distort = self.distort
-        self.metadata = MetadataTopic(self.topic, self.topic.ensure, self.scheduler)
+        self.metadata = MetadataTopic(
+            self.topic, self.topic.ensure, self.scheduler, self._metadata_led
+        )
         self.topic.on_made(self._elected)
         self.log: Log | None = None
         if self.exists:
@@ -193,10 +195,14 @@ class Tier:
             chance=self.chance,
             log_of=lambda _: self.log,
             topic_exists=lambda _: self.exists and self.image_has_topic,
+            is_current=lambda: True,
             metrics=RemoteLogMetrics(self.registry, self.scheduler),
         )
         if self.log is not None and self.log.remote_storage_enabled:
             self.manager.lead(OWNER)
+
+    def _metadata_led(self, told_of: list[RemotePartition]) -> None:
+        self.manager.resume(told_of)
 
     def _elected(self) -> None:
         for index in range(COUNT):

@@ -111,7 +111,7 @@ class TransactionVerifier(Protocol):
         ...
 
 
-class RuntimeSurroundings(NamedTuple):
+class RuntimeOutside(NamedTuple):
     """Everything that a runtime is given, and its bounds."""
 
     writer: PartitionWriter

@@ -38,7 +38,7 @@ from ottla.common.mistakes import call_all
 from ottla.common.promise import Promise
 from ottla.common.topic_partition import TopicPartition
 from ottla.coordinator.loading import replay
-from ottla.coordinator.outside import EndTransactionMarker, Producer, RuntimeSurroundings
+from ottla.coordinator.outside import EndTransactionMarker, Producer, RuntimeOutside
 from ottla.coordinator.shard import NO_PRODUCER_ID, Outcome, RecordFormat, Shard, Stored
 from ottla.coordinator.timeline import Timeline
 from ottla.coordinator.timers import Changes, Timers, merge
@@ -122,7 +122,7 @@ class CoordinatorPartition(Generic[S]):
         self,
         topic_partition: TopicPartition,
         leader_epoch: int,
-        surroundings: RuntimeSurroundings,
+        outside: RuntimeOutside,
         make_shard: ShardFactory[S],
         record_format: RecordFormat[Any],
         on_load: "Callable[[CoordinatorPartition[S]], None]",
@@ -130,7 +130,7 @@ class CoordinatorPartition(Generic[S]):
         """``on_load`` is called when it is loaded, cannot be, or has to try again later."""
         self.topic_partition = topic_partition
         self.leader_epoch = leader_epoch
-        self._outside = surroundings
+        self._outside = outside
         self._make_shard = make_shard
         self._format = record_format
         self._on_load = on_load

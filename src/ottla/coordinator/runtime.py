@@ -22,7 +22,7 @@ from ottla.common.errors import (
 )
 from ottla.common.promise import Promise, failed
 from ottla.common.topic_partition import TopicPartition
-from ottla.coordinator.outside import EndTransactionMarker, Producer, RuntimeSurroundings
+from ottla.coordinator.outside import EndTransactionMarker, Producer, RuntimeOutside
 from ottla.coordinator.partition import (
     CoordinatorPartition,
     CoordinatorState,
@@ -42,12 +42,12 @@ class CoordinatorRuntime(Generic[S]):
     def __init__(
         self,
         topic: str,
-        surroundings: RuntimeSurroundings,
+        outside: RuntimeOutside,
         make_shard: ShardFactory[S],
         record_format: RecordFormat[Any],
     ) -> None:
         self.topic = topic
-        self._surroundings = surroundings
+        self._outside = outside
         self._make_shard = make_shard
         self._format = record_format
         self._partitions: dict[int, CoordinatorPartition[S]] = {}
@@ -72,7 +72,7 @@ class CoordinatorRuntime(Generic[S]):
         fresh = CoordinatorPartition(
             TopicPartition(self.topic, partition),
             leader_epoch,
-            self._surroundings,
+            self._outside,
             self._make_shard,
             self._format,
             self._load_ended,
@@ -131,7 +131,7 @@ class CoordinatorRuntime(Generic[S]):
         elif partition.state is CoordinatorState.LOADING:
             log.warning("coordinator not loaded yet: its log cannot be read now", **fields)
         else:
-            seconds = self._surroundings.scheduler.monotonic() - partition.load_began
+            seconds = self._outside.scheduler.monotonic() - partition.load_began
             fields["records"] = partition.records_loaded
             fields["milliseconds"] = int(seconds * 1000)
             self._loaded.append(fields)
@@ -148,7 +148,7 @@ class CoordinatorRuntime(Generic[S]):
         try:
             return self._partition(partition).write(operation)
         except ApiError as error:
-            return failed(self._surroundings.scheduler.turn, error)
+            return failed(self._outside.scheduler.turn, error)
 
     def write_transactional(
         self, partition: int, producer: Producer, operation: Operation[S, T]
@@ -157,14 +157,14 @@ class CoordinatorRuntime(Generic[S]):
         try:
             return self._partition(partition).write_transactional(producer, operation)
         except ApiError as error:
-            return failed(self._surroundings.scheduler.turn, error)
+            return failed(self._outside.scheduler.turn, error)
 
     def complete_transaction(self, partition: int, marker: EndTransactionMarker) -> Promise[None]:
         """Write the marker that ends a transaction on ``partition``."""
         try:
             return self._partition(partition).complete_transaction(marker)
         except ApiError as error:
-            return failed(self._surroundings.scheduler.turn, error)
+            return failed(self._outside.scheduler.turn, error)
 
     def leader_epoch(self, partition: int) -> int:
         """Since which epoch this broker leads ``partition``; raises when it does not."""

@@ -113,8 +113,7 @@ class RaftDriver:
         self.log = log
         self.scheduler = scheduler
         self.channel = channel or Unconnected(scheduler.turn)
-        self._filesystem = filesystem
-        self._chance = chance
+        self._filesystem, self._chance = filesystem, chance
         self._listener = listener
         self._on_failure = on_failure
         self.snapshots = SnapshotStore(filesystem, settings.directory)
@@ -132,8 +131,9 @@ class RaftDriver:
         self._outgoing = Outgoing(self, self.channel, settings)
         self._node: RaftNode | None = None
         self._timer: Cancellable | None = None
-        self._replaying = Replaying(log, listener, scheduler, settings.replay_bytes)
-        self._replaying.on_done, self._replaying.on_failure = self._replayed_rest, self.fail
+        self._replaying = Replaying(
+            log, listener, scheduler, settings.replay_bytes, self._replayed_rest, self.fail
+        )
         self._committed_epoch = -1
         """The last one in which this node led, and something of it was committed."""
         self._active_epoch: int | None = None

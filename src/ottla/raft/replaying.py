@@ -17,17 +17,23 @@ RETRY_SECONDS: Final = 0.1
 
 
 class Replaying:
-    """See the module. ``on_done`` is called when all is replayed, unless ``go_to`` tells it."""
+    """See the module. ``done`` is called when all is replayed, unless ``go_to`` tells it."""
 
     def __init__(
-        self, log: RaftLog, listener: RaftListener, scheduler: Scheduler, turn_bytes: int
+        self,
+        log: RaftLog,
+        listener: RaftListener,
+        scheduler: Scheduler,
+        turn_bytes: int,
+        done: Callable[[], None],
+        failed: Callable[[BaseException], None],
     ) -> None:
         self._log = log
         self._listener = listener
         self._scheduler = scheduler
         self._turn_bytes = turn_bytes
-        self.on_done: Callable[[], None] = lambda: None
-        self.on_failure: Callable[[BaseException], None] = lambda _error: None
+        self._done = done
+        self._failed = failed
         self._end = 0
         self._turn: Cancellable | None = None
         self.next_offset = 0
@@ -62,8 +68,8 @@ class Replaying:
         self._turn = None
         try:
             if self._replay_some():
-                self.on_done()
+                self._done()
         except LogUnavailable:
             self._turn = self._scheduler.call_later(RETRY_SECONDS, self._go_on)
         except Exception as error:  # noqa: BLE001 - the node ends with it
-            self.on_failure(error)
+            self._failed(error)

@@ -15,17 +15,17 @@ from functools import partial
 from ottla.common.errors import ApiError
 from ottla.common.promise import Promise
 from ottla.replication.acknowledgements import Acknowledge, Acknowledgements, IsOver
-from ottla.replication.surroundings import PartitionSurroundings
+from ottla.replication.outside import PartitionOutside
 from ottla.storage.log import Log
 
 
 class DueFlush:
-    __slots__ = ("_ended", "_log", "_surroundings", "_waiting", "is_under_way")
+    __slots__ = ("_ended", "_log", "_outside", "_waiting", "is_under_way")
 
-    def __init__(self, surroundings: PartitionSurroundings, ended: Callable[[], None]) -> None:
-        self._surroundings = surroundings
+    def __init__(self, outside: PartitionOutside, ended: Callable[[], None]) -> None:
+        self._outside = outside
         self._ended = ended
-        self._waiting = Acknowledgements(surroundings.turn)
+        self._waiting = Acknowledgements(outside.turn)
         self._log: Log | None = None
         """The one whose flush was asked for last."""
         self.is_under_way = False
@@ -38,7 +38,7 @@ class DueFlush:
 
     def _ask(self, log: Log) -> None:
         self._log = log
-        self._surroundings.flush(log).when_done(partial(self._done, log))
+        self._outside.flush(log).when_done(partial(self._done, log))
 
     def _done(self, log: Log, done: Promise[None]) -> None:
         if self._log is not log:

@@ -16,7 +16,7 @@ from typing import Final
 from ottla.common.errors import NotLeaderOrFollower
 from ottla.replication.follower_state import UNKNOWN_EPOCH, FollowerState
 from ottla.replication.isr import BrokerState, InSyncReplicas, ProposedIsr
-from ottla.replication.surroundings import PartitionSurroundings
+from ottla.replication.outside import PartitionOutside
 
 NOT_LEADING: Final = -1
 
@@ -24,15 +24,15 @@ NOT_LEADING: Final = -1
 class Leadership:
     __slots__ = (
         "_node_id",
-        "_surroundings",
+        "_outside",
         "epoch_start_offset",
         "followers",
         "in_sync",
     )
 
-    def __init__(self, node_id: int, surroundings: PartitionSurroundings) -> None:
+    def __init__(self, node_id: int, outside: PartitionOutside) -> None:
         self._node_id = node_id
-        self._surroundings = surroundings
+        self._outside = outside
         self.in_sync = InSyncReplicas()
         self.followers: dict[int, FollowerState] = {}
         self.epoch_start_offset = NOT_LEADING
@@ -48,7 +48,7 @@ class Leadership:
         }
 
     def begin_epoch(self, start_offset: int, *, is_new_leader: bool) -> None:
-        now = self._surroundings.monotonic()
+        now = self._outside.monotonic()
         self.epoch_start_offset = start_offset
         for broker_id, follower in self.followers.items():
             is_in_sync = broker_id in self.in_sync.committed
@@ -73,7 +73,7 @@ class Leadership:
     ) -> bool:
         """Take note of a follower's fetch; whether its log end is another than before."""
         if broker_epoch != UNKNOWN_EPOCH:
-            known = self._surroundings.registration(follower.broker_id)
+            known = self._outside.brokers.registration(follower.broker_id)
             if known is not None and not known.fenced and known.epoch > broker_epoch:
                 raise NotLeaderOrFollower(
                     f"Received stale fetch state update. broker epoch={broker_epoch} "
@@ -81,7 +81,7 @@ class Leadership:
                 )
         before = follower.log_end_offset
         follower.fetched(
-            offset, log_start_offset, leader_end, broker_epoch, self._surroundings.monotonic()
+            offset, log_start_offset, leader_end, broker_epoch, self._outside.monotonic()
         )
         return offset != before
 
@@ -89,7 +89,7 @@ class Leadership:
         """Below it no replica that is alive has records."""
         least = leader_start
         for broker_id, follower in self.followers.items():
-            known = self._surroundings.registration(broker_id)
+            known = self._outside.brokers.registration(broker_id)
             if known is not None and not known.fenced:
                 least = min(least, follower.log_start_offset)
         return least
@@ -106,14 +106,12 @@ class Leadership:
         return least
 
     def _is_about_to_join(self, follower: FollowerState, leader_end: int) -> bool:
-        surroundings = self._surroundings
-        is_caught_up = follower.is_caught_up(
-            leader_end, surroundings.monotonic(), surroundings.lag_time_max
-        )
+        outside = self._outside
+        is_caught_up = follower.is_caught_up(leader_end, outside.monotonic(), outside.lag_time_max)
         return is_caught_up and self._is_eligible(follower)
 
     def _is_eligible(self, follower: FollowerState) -> bool:
-        known = self._surroundings.registration(follower.broker_id)
+        known = self._outside.brokers.registration(follower.broker_id)
         if known is None or known.fenced or known.in_controlled_shutdown:
             return False
         if not follower.has_fetched:
@@ -137,8 +135,8 @@ class Leadership:
         """The members of the ISR that have been behind for too long."""
         if self.in_sync.proposed is not None:
             return ()
-        surroundings = self._surroundings
-        now, lag_time_max = surroundings.monotonic(), surroundings.lag_time_max
+        outside = self._outside
+        now, lag_time_max = outside.monotonic(), outside.lag_time_max
         late = []
         for member in self.in_sync.committed:
             if member != self._node_id:
@@ -161,6 +159,6 @@ class Leadership:
         takes it out and the proposal comes too late.
         """
         if member == self._node_id:
-            return self._surroundings.broker_epoch()
+            return self._outside.brokers.broker_epoch()
         follower = self.followers.get(member)
         return UNKNOWN_EPOCH if follower is None else follower.broker_epoch

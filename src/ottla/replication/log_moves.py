@@ -55,7 +55,11 @@ class LogMoves:
         replicas: Replicas,
         scheduler: Scheduler,
         filesystem: Filesystem,
+        *,
+        moved: Callable[[Partition, LogDirectory], None],
+        given_up: Callable[[TopicPartition, ApiError], None],
     ) -> None:
+        """``moved`` is told of a partition that lies elsewhere, for the metadata to say so."""
         self._logs = logs
         self._replicas = replicas
         self._scheduler = scheduler
@@ -67,9 +71,8 @@ class LogMoves:
         self._copied = 0
         self._copied_at = 0.0
         """How much the last step has copied, and when: it decides when the next one may come."""
-        self.on_moved: Callable[[Partition, LogDirectory], None] = lambda _partition, _to: None
-        """Called when a partition lies elsewhere, for the cluster's metadata to say so."""
-        self.on_given_up: Callable[[TopicPartition, ApiError], None] = lambda _which, _why: None
+        self._moved = moved
+        self._given_up = given_up
 
     def __len__(self) -> int:
         return len(self._moves)
@@ -203,7 +206,7 @@ class LogMoves:
             partition = self._replicas.partition(*topic_partition)
             if partition is not None:
                 partition.moved_to(log)
-                self.on_moved(partition, logs.directory_of(log))
+                self._moved(partition, logs.directory_of(log))
 
     def _sync(self, directories: list[str]) -> None:
         for directory in directories:
@@ -253,4 +256,4 @@ class LogMoves:
     def _give_up(self, topic_partition: TopicPartition, reason: ApiError) -> None:
         self._moves.pop(topic_partition, None)
         self._logs.abandon_future(topic_partition)
-        self.on_given_up(topic_partition, reason)
+        self._given_up(topic_partition, reason)

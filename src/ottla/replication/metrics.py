@@ -23,7 +23,7 @@ def register(registry: Registry, replicas: Replicas) -> None:
     def count(which: Callable[[Partition], bool]) -> Gauge:
         return Gauge(lambda: sum(1 for partition in replicas.partitions() if which(partition)))
 
-    surroundings = replicas.surroundings
+    outside = replicas.outside
     for name, instrument in (
         ("PartitionCount", count(lambda _partition: True)),
         ("LeaderCount", count(lambda partition: partition.is_leader)),
@@ -31,9 +31,9 @@ def register(registry: Registry, replicas: Replicas) -> None:
         ("UnderMinIsrPartitionCount", count(lambda partition: partition.is_under_min_isr)),
         ("AtMinIsrPartitionCount", count(_is_at_min_isr)),
         ("OfflineReplicaCount", Gauge(lambda: replicas.offline_count)),
-        ("IsrExpandsPerSec", surroundings.isr_expands),
-        ("IsrShrinksPerSec", surroundings.isr_shrinks),
-        ("FailedIsrUpdatesPerSec", surroundings.failed_isr_updates),
+        ("IsrExpandsPerSec", outside.isr_expands),
+        ("IsrShrinksPerSec", outside.isr_shrinks),
+        ("FailedIsrUpdatesPerSec", outside.failed_isr_updates),
     ):
         registry.register(_BEAN._replace(name=name), instrument)
 

@@ -32,8 +32,8 @@ from ottla.replication.acknowledgements import Acknowledge, Acknowledgements, Is
 from ottla.replication.due_flush import DueFlush
 from ottla.replication.isr import ProposedIsr
 from ottla.replication.leadership import Leadership
+from ottla.replication.outside import PartitionOutside, PartitionState
 from ottla.replication.readers import Readers
-from ottla.replication.surroundings import PartitionState, PartitionSurroundings
 from ottla.replication.verification import VerificationGuard, Verifications
 from ottla.storage.log import Log
 from ottla.storage.remote import RemoteData, RemoteLogs
@@ -43,7 +43,6 @@ READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 NO_EPOCH = -1
 _NO_LEADER: Final = -1
-ALONE: Final = PartitionSurroundings()
 
 
 class Partition:
@@ -52,7 +51,7 @@ class Partition:
         "_deletions",
         "_flush",
         "_min_insync_replicas",
-        "_surroundings",
+        "_outside",
         "index",
         "is_under_min_isr",
         "leader",
@@ -76,7 +75,7 @@ class Partition:
         topic_id: bytes,
         index: int,
         log: Log,
-        surroundings: PartitionSurroundings = ALONE,
+        outside: PartitionOutside,
     ) -> None:
         self.node_id = node_id
         self.topic = topic
@@ -89,14 +88,14 @@ class Partition:
         self.replicas: tuple[int, ...] = ()
         self.replication_factor = 0
         """How many replicas there are to be, without those that a reassignment adds."""
-        self._surroundings = surroundings
-        self.leadership = Leadership(node_id, surroundings)
+        self._outside = outside
+        self.leadership = Leadership(node_id, outside)
         self._min_insync_replicas = 1
         self.is_under_min_isr = False
         """Whether fewer replicas are in sync than must be; of a follower never."""
-        self._acknowledgements = Acknowledgements(surroundings.turn)
-        self._flush = DueFlush(surroundings, self._flushed)
-        self._deletions = Acknowledgements(surroundings.turn)
+        self._acknowledgements = Acknowledgements(outside.turn)
+        self._flush = DueFlush(outside, self._flushed)
+        self._deletions = Acknowledgements(outside.turn)
         """The requests that wait for the low watermark."""
         self.readers = Readers()
         self.verifications = Verifications()
@@ -242,7 +241,7 @@ class Partition:
 
     def _propose_isr(self, isr: tuple[int, ...]) -> None:
         proposed = self.leadership.propose(isr, self.leader_epoch, self.partition_epoch)
-        self._surroundings.propose(self, proposed)
+        self._outside.propose(self, proposed)
 
     def isr_altered(
         self, proposed: ProposedIsr, leader_epoch: int, partition_epoch: int, isr: tuple[int, ...]
@@ -250,17 +249,17 @@ class Partition:
         """The controller has answered a proposal; an answer that comes too late is ignored."""
         if self.leadership.in_sync.proposed is not proposed:
             return
-        surroundings = self._surroundings
+        outside = self._outside
         if leader_epoch != self.leader_epoch or partition_epoch < self.partition_epoch:
-            surroundings.failed_isr_updates.count += 1
+            outside.failed_isr_updates.count += 1
             return
         self.partition_epoch = partition_epoch
         self.leadership.in_sync.commit(isr)
         self._count_in_sync()
         if proposed.is_expansion:
-            surroundings.isr_expands.count += 1
+            outside.isr_expands.count += 1
         else:
-            surroundings.isr_shrinks.count += 1
+            outside.isr_shrinks.count += 1
         self._advance_high_watermark()
 
     def isr_refused(self, proposed: ProposedIsr, *, is_unchanged: bool) -> bool:
@@ -271,7 +270,7 @@ class Partition:
         """
         if self.leadership.in_sync.proposed is not proposed:
             return False
-        self._surroundings.failed_isr_updates.count += 1
+        self._outside.failed_isr_updates.count += 1
         if is_unchanged:
             self.leadership.in_sync.take_back()
             self._advance_high_watermark()
@@ -328,7 +327,7 @@ class Partition:
     def start_behind_remote(self, leader_local_start: int, epoch: int) -> bool:
         """Begin behind what only the remote store has; whether there is such a store."""
         assert not self.is_leader
-        return self._surroundings.start_behind_remote(self, leader_local_start, epoch)
+        return self._outside.start_behind_remote(self, leader_local_start, epoch)
 
     # Appending
 
@@ -475,9 +474,7 @@ class Partition:
 
     def when_committed(self, last_offset: int) -> Promise[None]:
         """Promise that every in-sync replica has ``last_offset``; or NOT_LEADER_OR_FOLLOWER."""
-        self.acknowledge(
-            last_offset, partial(settle, promise := Promise[None](self._surroundings.turn))
-        )
+        self.acknowledge(last_offset, partial(settle, promise := Promise[None](self._outside.turn)))
         return promise
 
     # Reading
@@ -556,7 +553,7 @@ class Partition:
         log = self.log
         read_committed = isolation_level == READ_COMMITTED
         high_watermark, last_stable = log.high_watermark, log.last_stable_offset
-        fetched: Promise[FetchedPartition] = Promise(self._surroundings.turn)
+        fetched: Promise[FetchedPartition] = Promise(self._outside.turn)
         asked = remote_logs.read(
             log,
             offset,

@@ -10,7 +10,6 @@ from itertools import islice
 from typing import Final, Protocol
 
 from ottla.common.chance import Chance
-from ottla.common.environment import Scheduler
 from ottla.common.errors import (
     ApiError,
     KafkaStorageError,
@@ -22,8 +21,8 @@ from ottla.common.mistakes import call_all
 from ottla.common.topic_partition import TopicPartition
 from ottla.replication.fetch_sessions import SESSION_EVICTION_MS, FetchSessions
 from ottla.replication.leader_throttle import LeaderThrottle
+from ottla.replication.outside import PartitionOutside, PartitionState
 from ottla.replication.partition import Partition
-from ottla.replication.surroundings import PartitionState, PartitionSurroundings
 from ottla.replication.waiting import WaitingRequests
 from ottla.storage.log import Log
 
@@ -45,20 +44,37 @@ class Logs(Protocol):
     def delete(self, topic_partition: TopicPartition) -> None: ...
 
 
+class Followed(Protocol):
+    """The partitions that this broker follows."""
+
+    def follow(self, partition: Partition) -> None:
+        """A partition has a leader elsewhere: a new one, or a new epoch of it."""
+        ...
+
+    def unfollow(self, partition: Partition) -> None:
+        """A partition that was followed is so no more."""
+        ...
+
+
 class Replicas:
     def __init__(
         self,
         *,
         node_id: int,
         logs: Logs,
-        scheduler: Scheduler,
+        outside: PartitionOutside,
+        waiting: WaitingRequests,
+        followed: Followed,
+        leader_throttle: LeaderThrottle | None,
         chance: Chance,
         fetch_session_slots: int,
     ) -> None:
         self._node_id = node_id
-        self.turn = scheduler.turn
-        self._scheduler = scheduler
         self._logs = logs
+        self.outside = outside
+        self.turn = outside.turn
+        self.waiting = waiting
+        self._followed = followed
         self._by_name: dict[str | bytes, dict[int, Partition]] = {}
         """By name and by topic id; the values are shared."""
         self._ids: dict[str, bytes] = {}
@@ -66,20 +82,12 @@ class Replicas:
         """Partitions that are to be made, by topic id and index, and how."""
         self._offline: dict[tuple[bytes, int], None] = {}
         """Partitions whose log lies in a directory that has failed."""
-        self.waiting = WaitingRequests(scheduler)
-        self.surroundings = PartitionSurroundings()
-        self.surroundings.monotonic = scheduler.monotonic
-        self.surroundings.turn = scheduler.turn
         self.fetch_sessions = FetchSessions(
             slots=fetch_session_slots, eviction_ms=SESSION_EVICTION_MS, chance=chance
         )
-        self.leader_throttle: LeaderThrottle | None = None
+        self.leader_throttle = leader_throttle
         """How fast followers are served; None while nothing limits it."""
         self.produce_refused = 0
-        self.on_follow: Callable[[Partition], None] = lambda _partition: None
-        """Called when a partition has a leader elsewhere: a new one, or a new epoch of it."""
-        self.on_unfollow: Callable[[Partition], None] = lambda _partition: None
-        """Called when a partition that was followed is so no more."""
         self.topic = self._by_name.get
         """The partitions of a topic that this broker has, by name or topic id."""
 
@@ -174,9 +182,9 @@ class Replicas:
                 self._offline[topic_id, index] = None
                 raise
             self._offline.pop((topic_id, index), None)
-            partition = Partition(self._node_id, topic, topic_id, index, log, self.surroundings)
+            partition = Partition(self._node_id, topic, topic_id, index, log, self.outside)
             partitions[index] = partition
-        before = self._followed(partition)
+        before = self._leader_of(partition)
         try:
             # Together: one that led until now must not commit by the new minimum and the old ISR.
             partition.apply_state(state, min_insync_replicas)
@@ -186,13 +194,13 @@ class Replicas:
         return partition
 
     def _follow(self, partition: Partition, before: tuple[int, int] | None) -> None:
-        now = self._followed(partition)
+        now = self._leader_of(partition)
         if before is not None and before != now:
-            self.on_unfollow(partition)
+            self._followed.unfollow(partition)
         if now is not None and before != now:
-            self.on_follow(partition)
+            self._followed.follow(partition)
 
-    def _followed(self, partition: Partition) -> tuple[int, int] | None:
+    def _leader_of(self, partition: Partition) -> tuple[int, int] | None:
         """Whom a partition follows, and in which epoch."""
         if partition.leader in (NO_LEADER, self._node_id):
             return None
@@ -208,8 +216,8 @@ class Replicas:
             self._logs.delete(TopicPartition(partition.topic, index))
 
     def _stopped(self, partition: Partition, reason: ApiError) -> None:
-        if self._followed(partition) is not None:
-            self.on_unfollow(partition)
+        if self._leader_of(partition) is not None:
+            self._followed.unfollow(partition)
         partition.removed(reason)
 
     def remove(self, topic_id: bytes) -> None:

@@ -6,7 +6,6 @@ controller moves leaderships away while clients are still served, and what was a
 disk before the clean shutdown marker is.
 """
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from ottla.common.errors import ApiError, InvalidConfig
@@ -22,8 +21,12 @@ from ottla.coordinator.transaction.verification import TransactionVerification
 from ottla.metadata.versions import TRANSACTION_VERSION
 from ottla.observability.logging import logger
 from ottla.raft.driver import RaftDriver
+from ottla.replication import metrics
 from ottla.replication.log_moves import LogMoves
+from ottla.replication.outside import PartitionOutside
+from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
+from ottla.replication.waiting import WaitingRequests
 from ottla.requests.context import Services
 from ottla.requests.dispatch import BrokerDispatcher
 from ottla.server.auto_topics import ControllerAutoTopics
@@ -31,7 +34,7 @@ from ottla.server.controller_server import ControllerServer
 from ottla.server.directory_assignments import DirectoryAssignments
 from ottla.server.forwarding import ControllerForwarding
 from ottla.server.internal_topics import InternalTopics
-from ottla.server.led_replicas import LedReplicas
+from ottla.server.led_replicas import KnownBrokers, LedReplicas
 from ottla.server.lifecycle import BrokerLifecycle, LifecycleTimes
 from ottla.server.metadata_follower import MetadataFollower
 from ottla.server.producer_ids import ProducerIdBlocks
@@ -40,7 +43,7 @@ from ottla.server.registration import registration_request
 from ottla.server.remote_controller import RemoteController
 from ottla.server.replica_fetchers import ReplicaFetchers
 from ottla.server.settings import Settings
-from ottla.server.surroundings import NodeSurroundings, StartRefused, bind
+from ottla.server.shared_server import SharedServer, StartRefused, bind
 from ottla.server.transaction_coordinators import ClusterCoordinators
 from ottla.server.transaction_markers import ClusterMarkers, LedMarkers
 from ottla.storage.cleaner_driver import CleanerDriver, CleanerSettings
@@ -65,7 +68,7 @@ HEARTBEATS_IN_A_SESSION: Final = 3
 class BrokerServer:
     def __init__(
         self,
-        around: NodeSurroundings,
+        shared: SharedServer,
         settings: Settings,
         raft: RaftDriver,
         local: ControllerServer | None,
@@ -75,42 +78,39 @@ class BrokerServer:
         remote_background: "Background | None" = None,
     ) -> None:
         """``local`` is the controller half of the same node, if it has one."""
-        self._around = around
-        self._config = config = around.config
-        self._scheduler = scheduler = around.scheduler
-        self._metadata = around.metadata
+        self._shared = shared
+        self._config = config = shared.config
+        self._scheduler = scheduler = shared.scheduler
+        self._metadata = shared.metadata
         self._settings = settings
-        self._logs = around.logs
+        self._logs = shared.logs
         self._raft = raft
         self._local = local
-        self._start_cleaner: StartWorker = start_cleaner or (
-            lambda settings: BackgroundWorker(around.filesystem, scheduler, settings)
-        )
         self._remote_store = remote_store
         self._remote_background = remote_background or scheduler.run_in_background
-        self._server = around.socket_server(config.broker_listeners)
+        self._server = shared.socket_server(config.broker_listeners)
         self.ports = bind(self._server, config.broker_listeners)
-        self.replicas = Replicas(
-            node_id=config.node_id,
-            logs=self._logs,
-            scheduler=scheduler,
-            chance=around.chance,
-            fetch_session_slots=config.max_incremental_fetch_session_cache_slots,
-        )
-        self._log_moves = LogMoves(self._logs, self.replicas, scheduler, around.filesystem)
-        self._log_moves.on_given_up = _tell_of_damaged_move
         session = config.broker_session_timeout_ms
         self._controller = self._remote("forwarding", config.controller_socket_timeout_ms)
         self._heartbeats = self._remote("heartbeat", session // HEARTBEATS_IN_A_SESSION)
         self._alter_partition = self._remote("alter-partition", config.controller_socket_timeout_ms)
-        self._to_leaders = around.broker_channel("transaction-markers")
-        self._to_coordinators = around.broker_channel("transaction-verification")
-        self._to_metadata = around.broker_channel("remote-log-metadata")
-        self._on_lost: Callable[[list[TopicPartition]], None] = lambda _lost: None
+        self._to_leaders = shared.broker_channel("transaction-markers")
+        self._to_coordinators = shared.broker_channel("transaction-verification")
+        self._to_metadata = shared.broker_channel("remote-log-metadata")
         self._loading: Loading | None = None
-        self._storage: StorageDriver | None = None
-        self._is_stopped = False
+        self._has_loaded = self._is_stopped = False
         self._remote_logs: RemoteLogsOfNode | None = None
+        self._lifecycle = self._make_lifecycle()
+        self._storage = self._make_storage(start_cleaner)
+        brokers = KnownBrokers(self._metadata, self._lifecycle)
+        self._led = LedReplicas(self._alter_partition, brokers, settings, scheduler)
+        self._fetchers = ReplicaFetchers(shared, settings, self._lifecycle)
+        self.replicas = self._make_replicas(brokers)
+        metrics.register(shared.metrics, self.replicas)
+        self._assignments = DirectoryAssignments(
+            self._controller, self._metadata, self._logs, scheduler, node_id=config.node_id
+        )
+        self._log_moves = self._make_log_moves()
         self._internal = InternalTopics(
             self.replicas,
             self._metadata,
@@ -120,28 +120,78 @@ class BrokerServer:
         self._metadata.on_image(self._internal.changed)
         self._groups = self._make_groups()
         self._services = self._make_services()
-        self._lifecycle = self._make_lifecycle()
-        self._led = LedReplicas(
-            self.replicas,
-            self._alter_partition,
-            self._metadata,
-            settings,
-            scheduler,
-            lambda: self._lifecycle.epoch,
-            around.metrics,
-        )
-        self._fetchers = ReplicaFetchers(around, settings, self.replicas, self._lifecycle)
+        self._follower = self._make_follower()
 
     # Putting it together
 
     def _remote(self, purpose: str, timeout_ms: int) -> RemoteController:
         return RemoteController(
             raft=self._raft,
-            channel=self._around.controller_channel(purpose, timeout_ms / 1000),
+            channel=self._shared.controller_channel(purpose, timeout_ms / 1000),
             scheduler=self._scheduler,
             timeout_ms=timeout_ms,
             local=None if self._local is None else self._local.driver,
         )
+
+    def _make_storage(self, start_cleaner: StartWorker | None) -> StorageDriver:
+        filesystem, scheduler = self._shared.filesystem, self._scheduler
+        cleaner = CleanerDriver(
+            self._logs,
+            filesystem,
+            scheduler,
+            CleanerSettings.of(self._settings.broker),
+            start_cleaner or (lambda settings: BackgroundWorker(filesystem, scheduler, settings)),
+        )
+        return StorageDriver(self._logs, scheduler, Intervals.of(self._config), cleaner)
+
+    def _make_replicas(self, brokers: KnownBrokers) -> Replicas:
+        config, scheduler = self._config, self._scheduler
+        outside = PartitionOutside(
+            monotonic=scheduler.monotonic,
+            turn=scheduler.turn,
+            brokers=brokers,
+            propose=self._led.alter_partitions.propose,
+            flush=self._storage.flush,
+            start_behind_remote=self._start_behind_remote,
+            lag_time_max=config.replica_lag_time_max_ms / 1000,
+        )
+        return Replicas(
+            node_id=config.node_id,
+            logs=self._logs,
+            outside=outside,
+            waiting=WaitingRequests(scheduler),
+            followed=self._fetchers.fetchers,
+            leader_throttle=self._led.throttle,
+            chance=self._shared.chance,
+            fetch_session_slots=config.max_incremental_fetch_session_cache_slots,
+        )
+
+    def _make_log_moves(self) -> LogMoves:
+        return LogMoves(
+            self._logs,
+            self.replicas,
+            self._scheduler,
+            self._shared.filesystem,
+            moved=self._assignments.moved,
+            given_up=_tell_of_damaged_move,
+        )
+
+    def _make_follower(self) -> MetadataFollower:
+        return MetadataFollower(
+            node_id=self._config.node_id,
+            settings=self._settings,
+            logs=self._logs,
+            replicas=self.replicas,
+            groups=self._groups,
+            transactions=self._services.transactions,
+            reconfigured=self._reconfigured,
+            topics_reconfigured=self._fetchers.topics_reconfigured,
+            scheduler=self._scheduler,
+        )
+
+    def _start_behind_remote(self, partition: Partition, local_start: int, epoch: int) -> bool:
+        remote = self._remote_logs
+        return remote is not None and remote.start_follower(partition, local_start, epoch)
 
     @property
     def coordinators(self) -> tuple[GroupService, TransactionService]:
@@ -153,7 +203,7 @@ class BrokerServer:
             writer=self._internal,
             reader=self._internal,
             scheduler=self._scheduler,
-            chance=self._around.chance,
+            chance=self._shared.chance,
             topics=self._internal,
             verifier=self._internal,
         )
@@ -189,10 +239,10 @@ class BrokerServer:
         )
         metadata.on_image(coordinators.changed)
         verification = TransactionVerification(coordinators, settings, scheduler)
-        internal.verification = verification
+        internal.connect(verification)
         return Services(
             node_id=config.node_id,
-            cluster_id=self._around.cluster_id,
+            cluster_id=self._shared.cluster_id,
             config=config,
             metadata=self._metadata,
             controller=controller,
@@ -218,7 +268,7 @@ class BrokerServer:
             ),
             producer_ids=producer_ids,
             scheduler=self._scheduler,
-            authorizer=self._around.authorizer,
+            authorizer=self._shared.authorizer,
             mistakes=log,
         )
 
@@ -245,7 +295,7 @@ class BrokerServer:
             ),
             cordoned=self._cordoned,
             deaf_seconds=lambda: self._raft.stuck_seconds,
-            on_unheard=self._around.failed,
+            on_unheard=self._shared.failed,
         )
 
     def _cordoned(self) -> list[bytes]:
@@ -260,19 +310,7 @@ class BrokerServer:
 
     async def _load(self) -> None:
         """Open the logs, which may take long, and follow the metadata log from there on."""
-        services, config = self._services, self._config
-        follower = MetadataFollower(
-            node_id=config.node_id,
-            settings=self._settings,
-            logs=self._logs,
-            replicas=self.replicas,
-            groups=self._groups,
-            transactions=services.transactions,
-            reconfigured=self._reconfigured,
-            scheduler=self._scheduler,
-        )
-        follower.on_topics_reconfigured = self._fetchers.topics_reconfigured
-        self._on_lost = follower.lost
+        config, follower = self._config, self._follower
         self._logs.on_directory_failed = self._directory_failed
         follower.take_settings(self._metadata.image)
         opened = self._logs.begin_load()
@@ -289,32 +327,17 @@ class BrokerServer:
             self._start_remote_logs()
         recoveries = Recoveries(self._controller, self._scheduler, node_id=config.node_id)
         self._metadata.on_image(recoveries.changed)
-        self._assignments = DirectoryAssignments(
-            self._controller,
-            self._metadata,
-            self._logs,
-            self._scheduler,
-            node_id=config.node_id,
-        )
         self._assignments.load(self._metadata.image)
         self._metadata.on_image(self._assignments.changed)
-        self._log_moves.on_moved = self._assignments.moved
-        cleaner = CleanerDriver(
-            self._logs,
-            self._around.filesystem,
-            self._scheduler,
-            CleanerSettings.of(self._settings.broker),
-            self._start_cleaner,
-        )
-        self._storage = StorageDriver(self._logs, self._scheduler, Intervals.of(config), cleaner)
         self._storage.start()
-        self.replicas.surroundings.flush = self._storage.flush
+        self._has_loaded = True
+        self._storage.cleaner.configure(CleanerSettings.of(self._settings.broker))
         self._log_moves.resume()
-        self._led.start()
+        self._led.start(self.replicas)
 
     def _start_remote_logs(self) -> None:
         # Most brokers have no remote store, and start without all this.
-        from ottla.server.remote_logs import RemoteLogsOfNode, RemoteSurroundings
+        from ottla.server.remote_logs import RemoteLogsOfNode, RemoteLogsOutside
         from ottla.tiered.driver.stores import open_store, store_url
         from ottla.tiered.store import RemoteStoreError
 
@@ -324,25 +347,24 @@ class BrokerServer:
         except (InvalidConfig, RemoteStoreError) as error:
             raise StartRefused(f"the remote store cannot be used: {error}") from error
         remote = self._remote_logs = RemoteLogsOfNode(
-            RemoteSurroundings(
+            RemoteLogsOutside(
                 config=self._settings.broker,
-                filesystem=self._around.filesystem,
+                filesystem=self._shared.filesystem,
                 scheduler=self._scheduler,
-                chance=self._around.chance,
+                chance=self._shared.chance,
                 logs=self._logs,
                 settings=self._settings,
                 metadata=self._metadata,
                 internal=self._internal,
                 auto_topics=self._services.auto_topics,
                 channel=self._to_metadata,
-                metrics=self._around.metrics,
+                metrics=self._shared.metrics,
                 store=store,
                 background=self._remote_background,
                 is_current=self._raft.has_caught_up,
             )
         )
         self._services.remote_logs = remote.manager
-        self.replicas.surroundings.start_behind_remote = remote.start_follower
         remote.load(self._metadata.image)
         self._metadata.on_image(remote.changed)
 
@@ -351,8 +373,8 @@ class BrokerServer:
         online = [directory.directory_id for directory in self._logs.online_directories]
         request = registration_request(
             self._config,
-            cluster_id=self._around.cluster_id,
-            incarnation_id=random_uuid(self._around.chance),
+            cluster_id=self._shared.cluster_id,
+            incarnation_id=random_uuid(self._shared.chance),
             ports=self.ports,
             log_dirs=[directory_id for directory_id in online if directory_id is not None],
             previous_broker_epoch=self._logs.previous_broker_epoch(),
@@ -376,7 +398,7 @@ class BrokerServer:
         self._log_moves.bytes_per_second = throttles.replica_alter_log_dirs_io_max_bytes_per_second
         self._fetchers.reconfigured(config)
         self._led.reconfigured()
-        if self._storage is not None:
+        if self._has_loaded:
             self._storage.cleaner.configure(CleanerSettings.of(config))
         if self._remote_logs is not None:
             self._remote_logs.reconfigured(config)
@@ -394,9 +416,9 @@ class BrokerServer:
             reason=str(directory.failure),
         )
         self.replicas.fail(lost)
-        self._scheduler.turn.enqueue(self._on_lost, lost)
+        self._scheduler.turn.enqueue(self._follower.lost, lost)
         if directory.path == self._config.metadata_log_dir or not self._logs.online_directories:
-            self._around.failed(directory.failure or OSError("no log directory is left"))
+            self._shared.failed(directory.failure or OSError("no log directory is left"))
         elif directory.directory_id is not None:
             self._lifecycle.tell_offline(directory.directory_id)
 
@@ -430,10 +452,10 @@ class BrokerServer:
     async def close_logs(self) -> None:
         """The last of all: the marker that it ended cleanly, with the epoch of this incarnation."""
         hanging = set() if self._loading is None else await self._loading.stop()
-        if self._storage is None:
-            self._logs.abandon(hanging)
-        else:
+        if self._has_loaded:
             await self._storage.stop(self._lifecycle.epoch)
+        else:
+            self._logs.abandon(hanging)
 
 
 def _tell_of_damaged_move(topic_partition: TopicPartition, reason: ApiError) -> None:

@@ -20,7 +20,7 @@ from ottla.raft.stopping import in_time
 from ottla.requests.context import ControllerServices
 from ottla.requests.dispatch import ControllerDispatcher
 from ottla.server.remote_controller import RemoteController
-from ottla.server.surroundings import NodeSurroundings, bind
+from ottla.server.shared_server import SharedServer, bind
 from ottla.storage.directories import LogDirFailed
 
 log = logger(__name__)
@@ -30,40 +30,40 @@ RETRY_SECONDS: Final = 0.5
 
 
 class ControllerServer:
-    def __init__(self, around: NodeSurroundings, channel: NetworkChannel) -> None:
-        self._around = around
-        config = around.config
-        self._server = around.socket_server(config.controller_listeners)
+    def __init__(self, shared: SharedServer, channel: NetworkChannel) -> None:
+        self._shared = shared
+        config = shared.config
+        self._server = shared.socket_server(config.controller_listeners)
         self.ports = bind(self._server, config.controller_listeners)
-        self._incarnation_id = random_uuid(around.chance)
+        self._incarnation_id = random_uuid(shared.chance)
         self.driver = ControllerDriver(
             config,
-            cluster_id=around.cluster_id,
-            directory_id=around.metadata_directory_id(),
-            filesystem=around.filesystem,
-            scheduler=around.scheduler,
-            chance=around.chance,
-            metadata=around.metadata,
-            on_failure=around.failed,
+            cluster_id=shared.cluster_id,
+            directory_id=shared.metadata_directory_id(),
+            filesystem=shared.filesystem,
+            scheduler=shared.scheduler,
+            chance=shared.chance,
+            metadata=shared.metadata,
+            on_failure=shared.failed,
             channel=channel,
             incarnation_id=self._incarnation_id,
         )
         self.services = ControllerServices(
             node_id=config.node_id,
-            cluster_id=around.cluster_id,
+            cluster_id=shared.cluster_id,
             config=config,
-            metadata=around.metadata,
+            metadata=shared.metadata,
             controller=self.driver,
             raft=self.driver.raft,
-            scheduler=around.scheduler,
-            authorizer=around.authorizer,
+            scheduler=shared.scheduler,
+            authorizer=shared.authorizer,
             mistakes=log,
         )
-        self._channel = around.controller_channel("registration", REGISTRATION_TIMEOUT_MS / 1000)
+        self._channel = shared.controller_channel("registration", REGISTRATION_TIMEOUT_MS / 1000)
         self._active = RemoteController(
             raft=self.driver.raft,
             channel=self._channel,
-            scheduler=around.scheduler,
+            scheduler=shared.scheduler,
             timeout_ms=REGISTRATION_TIMEOUT_MS,
             local=self.driver,
         )
@@ -81,7 +81,7 @@ class ControllerServer:
     # Registration (KIP-919)
 
     def _begin_to_register(self) -> None:
-        self._around.metadata.on_image(self._changed)
+        self._shared.metadata.on_image(self._changed)
         self._register_if_needed()
 
     def _changed(self, _image: MetadataImage, _delta: MetadataDelta) -> None:
@@ -90,8 +90,8 @@ class ControllerServer:
 
     def _register_if_needed(self) -> None:
         """The metadata log must have this incarnation of ours; else it is told of it."""
-        image = self._around.metadata.image
-        known = image.controllers.get(self._around.config.node_id)
+        image = self._shared.metadata.image
+        known = image.controllers.get(self._shared.config.node_id)
         if self._stopped or (known is not None and known.incarnation_id == self._incarnation_id):
             return
         if self._registering or not controller_registration_supported(
@@ -100,10 +100,10 @@ class ControllerServer:
             return
         self._registering = True
         # Not from within the commit that brought us here.
-        self._around.scheduler.call_soon(self._register)
+        self._shared.scheduler.call_soon(self._register)
 
     def _register(self) -> None:
-        config = self._around.config
+        config = self._shared.config
         request = registration_request(
             config.node_id, self._incarnation_id, controller_endpoints(config, self.ports)
         )
@@ -115,7 +115,7 @@ class ControllerServer:
         except ApiError as error:
             if not self._stopped:
                 log.warning("controller not registered", code=error.code.name)
-        self._around.scheduler.call_later(RETRY_SECONDS, self._look_again)
+        self._shared.scheduler.call_later(RETRY_SECONDS, self._look_again)
 
     def _look_again(self) -> None:
         self._registering = False
@@ -128,7 +128,7 @@ class ControllerServer:
         self._stopped = True
         self._active.close()
         try:
-            around = self._around
+            around = self._shared
             await in_time(self.driver.stop(), around.scheduler, around.config.metadata_log_dir)
         except LogDirFailed as failure:
             log.error("the metadata log was not closed", reason=failure.message)

@@ -56,9 +56,13 @@ class InternalTopics:
         self._metadata = metadata
         self._scheduler = scheduler
         self._verification_enabled = verification_enabled
-        self.verification: TransactionVerification | None = None
-        """How the transaction coordinator is asked; it is there when the first request comes."""
+        self._verification: TransactionVerification | None = None
+        """How the transaction coordinator is asked."""
         self.newest_topic_offset = -1
+
+    def connect(self, verification: TransactionVerification) -> None:
+        """Before the first request: the transaction coordinator itself writes here."""
+        self._verification = verification
 
     @property
     def image(self) -> MetadataImage:
@@ -159,8 +163,8 @@ class InternalTopics:
         )
         if guard is None:
             return None
-        assert self.verification is not None
-        codes = await self.verification.verify(request, operation)
+        assert self._verification is not None
+        codes = await self._verification.verify(request, operation)
         code = codes[topic_partition]
         if code is not ErrorCode.NONE:
             raise refusal(code)

@@ -67,9 +67,9 @@ class BrokerLifecycle:
         metadata: MetadataSource,
         scheduler: Scheduler,
         times: LifecycleTimes,
-        cordoned: Callable[[], list[bytes]] = list,
-        deaf_seconds: Callable[[], float] = lambda: 0.0,
-        on_unheard: Callable[[BaseException], None] = lambda _error: None,
+        cordoned: Callable[[], list[bytes]],
+        deaf_seconds: Callable[[], float],
+        on_unheard: Callable[[BaseException], None],
     ) -> None:
         """``cordoned`` are the directories that take no new replicas.
 

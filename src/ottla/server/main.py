@@ -17,7 +17,7 @@ from ottla.network.sockets import LoopNetwork
 from ottla.observability.logging import logger
 from ottla.server.environment import LoopScheduler
 from ottla.server.node import Node
-from ottla.server.surroundings import StartRefused
+from ottla.server.shared_server import StartRefused
 from ottla.storage.cleaner_worker import BackgroundWorker, CleanerWorker, WorkerSettings
 from ottla.storage.files import OsFilesystem
 
@@ -44,7 +44,12 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 class Running:
     """A node on its event loop; what embeds it or prints its address holds this."""
 
-    def __init__(self, config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        loop: asyncio.AbstractEventLoop,
+        on_failure: Callable[[], None],
+    ) -> None:
         self.loop = loop
         self.scheduler = LoopScheduler(loop)
         self.network = LoopNetwork(
@@ -59,6 +64,7 @@ class Running:
             network=self.network,
             scheduler=self.scheduler,
             chance=Chance(),
+            on_failure=on_failure,
             start_cleaner=self._start_cleaner,
             remote_background=self.scheduler.run_remote,
         )
@@ -106,7 +112,7 @@ class _Process:
 
     def __init__(self, config: BrokerConfig, ready: Callable[[Running], None] | None) -> None:
         self._loop = new_event_loop()
-        self._running = Running(config, self._loop)
+        self._running = Running(config, self._loop, self._failed)
         self._ready = ready
         self._stopping = False
         self._exit_code = 0
@@ -114,7 +120,6 @@ class _Process:
     def run(self) -> int:
         for number in (signal.SIGINT, signal.SIGTERM):
             self._loop.add_signal_handler(number, self._signalled)
-        self._running.node.on_failure = self._failed
         self._running.scheduler.call_soon(self._start)
         self._loop.run_forever()
         self._running.close()

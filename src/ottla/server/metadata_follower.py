@@ -50,8 +50,10 @@ class MetadataFollower:
         groups: GroupService,
         transactions: TransactionService,
         reconfigured: Callable[[BrokerConfig], None],
+        topics_reconfigured: Callable[[], None],
         scheduler: Scheduler,
     ) -> None:
+        """``topics_reconfigured`` is told when settings of topics have changed, and hold."""
         self._scheduler = scheduler
         self._is_making_later = False
         # With several directories the controller is told where each log lies: make them first.
@@ -66,9 +68,8 @@ class MetadataFollower:
             TRANSACTION_STATE_TOPIC: transactions,
         }
         self._reconfigured = reconfigured
+        self._topics_reconfigured = topics_reconfigured
         self._roles = RoleChanges(node_id, lambda name: settings.topic(name).min_insync_replicas)
-        self.on_topics_reconfigured: Callable[[], None] = lambda: None
-        """Called when settings of topics have changed, and are in effect."""
 
     def take_settings(self, image: MetadataImage) -> None:
         """Logs are opened with the settings that hold when it begins."""
@@ -111,7 +112,7 @@ class MetadataFollower:
             yield from self._removed(topic_id, gone.name, list(gone.partitions))
         if changed_topics:
             yield partial(self._logs.configure, changed_topics)
-            yield self.on_topics_reconfigured
+            yield self._topics_reconfigured
         for topic_id, topic in delta.topics.changed.items():
             new = {index for index in topic.changed if self._is_new_here(topic, index)}
             later = len(new) > MADE_AT_ONCE_MAX and self._may_postpone

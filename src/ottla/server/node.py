@@ -28,7 +28,7 @@ from ottla.server.broker_server import BrokerServer
 from ottla.server.controller_server import ControllerServer
 from ottla.server.metadata_observer import MetadataObserver
 from ottla.server.settings import Settings
-from ottla.server.surroundings import NodeSurroundings, StartRefused
+from ottla.server.shared_server import SharedServer, StartRefused
 from ottla.storage.cleaner_worker import StartWorker
 from ottla.storage.directories import LogDirFailed
 from ottla.storage.files import DirectoryInUse, Filesystem
@@ -54,16 +54,18 @@ class Node:
         network: DiallingNetwork,
         scheduler: Scheduler,
         chance: Chance,
+        on_failure: Callable[[], None],
         start_cleaner: StartWorker | None = None,
         remote_store: "RemoteStore | None" = None,
         remote_background: "Background | None" = None,
     ) -> None:
+        """``on_failure`` is called when the node cannot go on and is to be stopped."""
         self.config = config
         self.ports: dict[str, int] = {}
         """The port of each listener, once it is bound."""
         self.failure: BaseException | None = None
         """Why the node ends by itself, when it does."""
-        self.on_failure: Callable[[], None] = lambda: None
+        self._on_failure = on_failure
         self._metadata = MetadataCache()
         self._settings = Settings(config)
         self.logs = LogManager(
@@ -76,7 +78,7 @@ class Node:
             verify=Verify(config.ottla_log_verify),
         )
         self.logs.on_damaged = _tell_of_damage
-        self._around = NodeSurroundings(
+        self._shared = SharedServer(
             config=config,
             filesystem=filesystem,
             network=network,
@@ -89,7 +91,7 @@ class Node:
         self._start_cleaner = start_cleaner
         self._remote_store = remote_store
         self._remote_background = remote_background
-        self._channel: NetworkChannel = self._around.raft_channel()
+        self._channel: NetworkChannel = self._shared.raft_channel()
         self._controller: ControllerServer | None = None
         self._observer: MetadataObserver | None = None
         self._broker: BrokerServer | None = None
@@ -103,7 +105,7 @@ class Node:
     @property
     def metrics(self) -> Registry:
         """All that is counted in this node, by Kafka's names."""
-        return self._around.metrics
+        return self._shared.metrics
 
     @property
     def port(self) -> int:
@@ -130,7 +132,7 @@ class Node:
     # Start
 
     def start(self) -> Promise[None]:
-        return run(self._around.scheduler.turn, self._start())
+        return run(self._shared.scheduler.turn, self._start())
 
     async def _start(self) -> None:
         self._refuse_false_safety()
@@ -138,9 +140,9 @@ class Node:
             self.logs.lock()
         except DirectoryInUse as error:
             raise StartRefused(str(error)) from error
-        self._around.cluster_id = self._cluster_id()
+        self._shared.cluster_id = self._cluster_id()
         if self.config.is_controller:
-            self._controller = ControllerServer(self._around, self._channel)
+            self._controller = ControllerServer(self._shared, self._channel)
             self.ports.update(self._controller.ports)
         else:
             self._observer = self._make_observer()
@@ -193,14 +195,14 @@ class Node:
         return ids.pop()
 
     def _make_observer(self) -> MetadataObserver:
-        around = self._around
+        shared = self._shared
         return MetadataObserver(
             self.config,
-            cluster_id=around.cluster_id,
-            directory_id=around.metadata_directory_id(),
-            filesystem=around.filesystem,
-            scheduler=around.scheduler,
-            chance=around.chance,
+            cluster_id=shared.cluster_id,
+            directory_id=shared.metadata_directory_id(),
+            filesystem=shared.filesystem,
+            scheduler=shared.scheduler,
+            chance=shared.chance,
             metadata=self._metadata,
             on_failure=self._failed,
             channel=self._channel,
@@ -209,7 +211,7 @@ class Node:
     def _make_broker(self) -> BrokerServer:
         assert self.raft is not None
         return BrokerServer(
-            self._around,
+            self._shared,
             self._settings,
             self.raft,
             self._controller,
@@ -236,13 +238,13 @@ class Node:
             return
         log.error("the node ends", reason=repr(error))
         self.failure = error
-        self._around.scheduler.turn.enqueue(self.on_failure)
+        self._shared.scheduler.turn.enqueue(self._on_failure)
 
     # Stop
 
     def stop(self) -> Promise[None]:
         self._stopping = True
-        return run(self._around.scheduler.turn, self._stop())
+        return run(self._shared.scheduler.turn, self._stop())
 
     def hurry(self) -> None:
         """While it stops: do not wait until leaderships have moved away."""
@@ -258,7 +260,7 @@ class Node:
             await self._controller.stop()
         if self._observer is not None:
             try:
-                around = self._around
+                around = self._shared
                 stopped = self._observer.stop()
                 await in_time(stopped, around.scheduler, around.config.metadata_log_dir)
             except LogDirFailed as failure:

@@ -51,7 +51,7 @@ from ottla.tiered.store import RemoteStore
 INDEX_EXPIRY_SECONDS: Final = 60.0
 
 
-class RemoteSurroundings(NamedTuple):
+class RemoteLogsOutside(NamedTuple):
     """What tiered storage is given by the node."""
 
     config: BrokerConfig
@@ -75,7 +75,7 @@ class RemoteSurroundings(NamedTuple):
 class RemoteLogsOfNode:
     """See the module; ``manager`` is what readers ask."""
 
-    def __init__(self, outside: RemoteSurroundings) -> None:
+    def __init__(self, outside: RemoteLogsOutside) -> None:
         self._outside = outside
         config, scheduler = outside.config, outside.scheduler
         slice_bytes = metadata_topic_setting(config, "consumer.max.partition.fetch.bytes")
@@ -90,7 +90,11 @@ class RemoteLogsOfNode:
             fetch_bytes_max=metadata_topic_setting(config, "consumer.fetch.max.bytes"),
         )
         self._topic = MetadataTopic(
-            log, outside.auto_topics.ensure_internal, scheduler, slice_bytes=slice_bytes
+            log,
+            outside.auto_topics.ensure_internal,
+            scheduler,
+            self._metadata_led,
+            slice_bytes=slice_bytes,
         )
         manifests = Manifests(outside.store)
         self._indexes = IndexCache(
@@ -116,6 +120,9 @@ class RemoteLogsOfNode:
             metrics=RemoteLogMetrics(outside.metrics, scheduler),
         )
         self._expiry: Cancellable | None = None
+
+    def _metadata_led(self, told_of: list[RemotePartition]) -> None:
+        self.manager.resume(told_of)
 
     def load(self, image: MetadataImage) -> None:
         """Begin with an image whose logs are open."""

@@ -10,26 +10,21 @@ from ottla.replication.fetchers import Fetchers
 from ottla.replication.fetching import FetchSettings
 from ottla.replication.partition import Partition
 from ottla.replication.quota import ReplicationQuota, ThrottledReplicas
-from ottla.replication.replicas import Replicas
 from ottla.server.lifecycle import BrokerLifecycle
 from ottla.server.settings import Settings
-from ottla.server.surroundings import NodeSurroundings
+from ottla.server.shared_server import SharedServer
 
 NO_BOUND: Final = LONG_MAX
 
 
 class ReplicaFetchers:
-    """Follows what ``Replicas`` says is to be followed."""
+    """Its ``fetchers`` follow what ``Replicas`` says is to be followed."""
 
     def __init__(
-        self,
-        around: NodeSurroundings,
-        settings: Settings,
-        replicas: Replicas,
-        lifecycle: BrokerLifecycle,
+        self, shared: SharedServer, settings: Settings, lifecycle: BrokerLifecycle
     ) -> None:
-        config = around.config
-        self._around = around
+        config = shared.config
+        self._shared = shared
         self._settings = settings
         self._node_id = config.node_id
         self._quota = ReplicationQuota(
@@ -38,7 +33,7 @@ class ReplicaFetchers:
         )
         self.fetchers = Fetchers(
             node_id=config.node_id,
-            scheduler=around.scheduler,
+            scheduler=shared.scheduler,
             make_channel=self._channel,
             settings=_fetch_settings(config),
             per_leader=config.num_replica_fetchers,
@@ -46,13 +41,11 @@ class ReplicaFetchers:
             quota=self._quota,
             is_throttled=self._is_throttled,
         )
-        metrics.register_fetchers(around.metrics, self.fetchers)
-        replicas.on_follow = self.fetchers.follow
-        replicas.on_unfollow = self.fetchers.unfollow
+        metrics.register_fetchers(shared.metrics, self.fetchers)
 
     def _channel(self, number: int) -> BrokerChannel:
-        timeout_ms = self._around.config.replica_socket_timeout_ms
-        return self._around.broker_channel(f"fetcher-{number}", timeout_ms)
+        timeout_ms = self._shared.config.replica_socket_timeout_ms
+        return self._shared.broker_channel(f"fetcher-{number}", timeout_ms)
 
     def _is_throttled(self, partition: Partition) -> bool:
         named = self._settings.topic(partition.topic).follower_replication_throttled_replicas

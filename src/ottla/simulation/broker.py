@@ -61,6 +61,7 @@ class SimulatedBroker:
             network=self.network,
             scheduler=self.scheduler,
             chance=self.chance,
+            on_failure=lambda: None,  # it is seen by what the broker answers
             remote_store=self.remote_store,
         )
         started = self._node.start()

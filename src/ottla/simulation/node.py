@@ -111,10 +111,10 @@ class SimulatedNode:
             network=self.host,
             scheduler=self.scheduler,
             chance=self.chance,
+            on_failure=self._failed,
             remote_store=self.cluster.remote.store(self.files),
             remote_background=partial(self.cluster.remote.work, self.scheduler),
         )
-        node.on_failure = self._failed
         self.cluster.note(f"{self} starts")
         started: Promise[None] = Promise(self.cluster.scheduler.turn)
         self.scheduler.call_soon(self._start, node, started)

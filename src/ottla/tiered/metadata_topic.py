@@ -175,9 +175,13 @@ class MetadataTopic:
         log: MetadataTopicLog,
         ensure: Callable[[str], Promise[int]],
         scheduler: Scheduler,
+        led: Callable[[list[RemotePartition]], None],
         *,
         slice_bytes: int = SLICE_BYTES,
     ) -> None:
+        """``led`` is told of all partitions that a partition of the topic tells of, once it is led
+        and read.
+        """
         self._log = log
         self._slice_bytes = slice_bytes
         self._ensure = ensure
@@ -188,9 +192,7 @@ class MetadataTopic:
         self._poll: Cancellable | None = None
         self.unreadable = 0
         """Records that are none of this kind, and were passed over."""
-        self.on_led: Callable[[list[RemotePartition]], None] = lambda _: None
-        """Told of all partitions that a partition of the topic tells of, once it is led and read.
-        """
+        self._led = led
 
     # Which partitions are read
 
@@ -200,7 +202,7 @@ class MetadataTopic:
         if not reading.is_led:
             reading.is_led = True
             if reading.loaded.done:
-                self.on_led(self._told_by(index))
+                self._led(self._told_by(index))
 
     def resigned(self, index: int) -> None:
         """Somebody else leads it: it is read on, as it may tell of logs of this broker."""
@@ -397,7 +399,7 @@ class MetadataTopic:
             if reading.position >= end:
                 reading.loaded.fulfil(None)
                 if reading.is_led:
-                    self.on_led(self._told_by(index))
+                    self._led(self._told_by(index))
             elif reading.position == before:
                 # The end may have gone back with its leader: it is asked for again.
                 reading.end = None

@@ -37,7 +37,7 @@ from ottla.coordinator.outside import (
     PartitionReader,
     PartitionWriter,
     Producer,
-    RuntimeSurroundings,
+    RuntimeOutside,
     TransactionVerifier,
 )
 from ottla.coordinator.partition import Operation
@@ -98,7 +98,7 @@ class GroupService:
         self._topics = topics
         self._verifier = verifier
         self._configs = configs = GroupConfigs(settings, topics)
-        surroundings = RuntimeSurroundings(
+        outside = RuntimeOutside(
             writer=writer,
             reader=reader,
             scheduler=scheduler,
@@ -110,7 +110,7 @@ class GroupService:
         )
         self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             GROUP_METADATA_TOPIC,
-            surroundings,
+            outside,
             lambda timeline, timers: GroupShard(timeline, timers, configs, topics, chance),
             GroupRecordFormat(),
         )

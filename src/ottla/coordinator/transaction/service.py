@@ -26,7 +26,7 @@ from ottla.coordinator.outside import (
     EndTransactionMarker,
     PartitionReader,
     PartitionWriter,
-    RuntimeSurroundings,
+    RuntimeOutside,
     Topics,
 )
 from ottla.coordinator.partition import Operation
@@ -82,7 +82,7 @@ class TransactionService:
     def __init__(self, settings: TransactionSettings, outside: TransactionOutside) -> None:
         self._settings = settings
         self._outside = outside
-        surroundings = RuntimeSurroundings(
+        of_runtime = RuntimeOutside(
             writer=outside.writer,
             reader=outside.reader,
             scheduler=outside.scheduler,
@@ -92,7 +92,7 @@ class TransactionService:
         )
         self.runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
             TRANSACTION_STATE_TOPIC,
-            surroundings,
+            of_runtime,
             lambda timeline, timers: TransactionShard(
                 timeline, timers, settings, outside.version, self._send
             ),

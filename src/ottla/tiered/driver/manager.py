@@ -59,7 +59,7 @@ class RemoteLogManager:
         chance: Chance,
         log_of: Callable[[TopicPartition], Log | None],
         topic_exists: Callable[[bytes], bool],
-        is_current: Callable[[], bool] = lambda: True,
+        is_current: Callable[[], bool],
         metrics: RemoteLogMetrics,
     ) -> None:
         """``is_current`` tells whether what ``topic_exists`` knows is not old."""
@@ -109,7 +109,6 @@ class RemoteLogManager:
         """Those whose topic goes on without it, and the epoch in which this broker leads them; a
         topic may get another remote part while this one goes."""
         self._is_closed = False
-        metadata.on_led = self._resume
 
     def configure(self, settings: RemoteLogSettings) -> None:
         """Follow other settings from now on; intervals and pauses hold for new logs."""
@@ -219,7 +218,7 @@ class RemoteLogManager:
         else:
             self.stop(partition)
 
-    def _resume(self, known: list[RemotePartition]) -> None:
+    def resume(self, known: list[RemotePartition]) -> None:
         """What was to go before the last restart still is."""
         for remote in known:
             if remote.deletion is not None:

@@ -1,14 +1,13 @@
-"""What the partitions of a broker have around them: time, the other brokers, the controller.
+"""What the partitions of a broker ask of the world outside: time, other brokers, the controller.
 
-One object for all of them, filled by the server. By itself it is the world of a broker that is
-alone, where nobody can join an ISR.
+One object for all of them; the server, a test or a simulator gives it all that it needs.
 """
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.common.promise import Promise, settle_by
-from ottla.common.turn import Turn, at_once
+from ottla.common.promise import Promise
+from ottla.common.turn import Turn
 from ottla.observability.metrics import Meter
 
 if TYPE_CHECKING:
@@ -54,31 +53,45 @@ class PartitionState(Protocol):
     def directory_of(self, replica: int) -> bytes: ...
 
 
-class PartitionSurroundings:
-    def __init__(self) -> None:
-        self.monotonic: Callable[[], float] = lambda: 0.0
-        self.turn = Turn(at_once)
-        self.registration: Callable[[int], Registration | None] = lambda _broker_id: None
+class Brokers(Protocol):
+    """The brokers of the cluster, as this one knows them now."""
+
+    def registration(self, broker_id: int) -> Registration | None:
         """Of a broker, the newest that is known."""
-        self.broker_epoch: Callable[[], int] = lambda: -1
-        """This broker's own."""
-        self.propose: Callable[[Partition, ProposedIsr], None] = lambda _partition, _isr: None
+        ...
+
+    def broker_epoch(self) -> int:
+        """This broker's own; -1 before it is registered."""
+        ...
+
+
+class PartitionOutside:
+    def __init__(
+        self,
+        *,
+        monotonic: Callable[[], float],
+        turn: Turn,
+        brokers: Brokers,
+        propose: "Callable[[Partition, ProposedIsr], None]",
+        flush: "Callable[[Log], Promise[None]]",
+        start_behind_remote: "Callable[[Partition, int, int], bool]",
+        lag_time_max: float,
+    ) -> None:
+        self.monotonic = monotonic
+        self.turn = turn
+        self.brokers = brokers
+        self.propose = propose
         """Ask for another ISR; ``Partition.isr_altered`` or ``isr_refused`` hears of it."""
-        self.flush: Callable[[Log], Promise[None]] = self._flush_at_once
+        self.flush = flush
         """Have all of a log on disk, off the loop where something else can do it."""
-        self.start_behind_remote: Callable[[Partition, int, int], bool] = lambda *_: False
+        self.start_behind_remote = start_behind_remote
         """Have a followed log begin behind what only the remote store has; whether there is one.
 
         Told of the offset and the epoch with which the leader's own disk begins. It takes a while;
         the follower asks again.
         """
-        self.lag_time_max = 30.0
+        self.lag_time_max = lag_time_max
         """``replica.lag.time.max.ms``, in seconds."""
         self.isr_expands = Meter(0.0)
         self.isr_shrinks = Meter(0.0)
         self.failed_isr_updates = Meter(0.0)
-
-    def _flush_at_once(self, log: "Log") -> Promise[None]:
-        flushed: Promise[None] = Promise(self.turn)
-        settle_by(flushed, lambda: log.flush(log.last_flush_ms))
-        return flushed

@@ -25,7 +25,7 @@ class StartRefused(Exception):
 
 
 @dataclass(slots=True)
-class NodeSurroundings:
+class SharedServer:
     config: BrokerConfig
     """As the node was started; see ``Settings`` for what holds now."""
     filesystem: Filesystem
