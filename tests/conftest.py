@@ -3,8 +3,10 @@
 Examples of property tests have no deadline: a machine under load is no failure.
 """
 
+import logging
 import os
 import warnings
+from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
@@ -30,3 +32,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header(config: pytest.Config) -> str:
     return description()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    """A test that changes levels, or runs a command that does, leaves them as they were."""
+    root = logging.getLogger("ottla")
+    level, propagate, handlers = root.level, root.propagate, root.handlers[:]
+    try:
+        return (yield)
+    finally:
+        root.setLevel(level)
+        root.propagate, root.handlers[:] = propagate, handlers
+        for name, each in logging.root.manager.loggerDict.items():
+            if name.startswith("ottla.") and isinstance(each, logging.Logger) and each.level:
+                each.setLevel(logging.NOTSET)
