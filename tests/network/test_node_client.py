@@ -36,6 +36,8 @@ class Peer:
         self.asked: list[tuple[int, int]] = []
         self.is_silent = False
         self.garbage: bytes | None = None
+        self.more = b""
+        """Sent together with each answer."""
         self.hangs_up = False
         """Nothing more is taken after the versions were told."""
         network.listen("", PORT, self._accepted).start()
@@ -74,7 +76,7 @@ class Peer:
             out, api_key=key, version=version, correlation_id=header.correlation_id
         )
         body = out.getvalue() + to_bytes(response, version)
-        sock.send(len(body).to_bytes(4, "big") + body)
+        sock.send(len(body).to_bytes(4, "big") + body + self.more)
         if self.hangs_up:
             assert isinstance(sock, SimulatedSocket)
             sock.peer.cut()
@@ -245,3 +247,14 @@ def test_an_answer_that_its_reader_refuses_ends_the_connection() -> None:
     world.scheduler.run_for(0.2)
     assert isinstance(world.wait(world.client.send(VoteRequest())), VoteResponse)
     assert peer.accepted == 2
+
+
+def test_versions_of_a_connection_that_has_ended_with_them_count_for_no_other() -> None:
+    world = World()
+    peer = Peer(world.network)
+    peer.more = (4).to_bytes(4, "big") + b"more"
+    with pytest.raises(ConnectionError, match="nobody has asked"):
+        world.wait(world.client.send(VoteRequest()))
+    peer.more = b""
+    world.scheduler.run_for(1.0)
+    assert isinstance(world.wait(world.client.send(VoteRequest())), VoteResponse)

@@ -12,6 +12,7 @@ it was received into, of which no copy is made.
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from ottla.common.environment import Cancellable, Scheduler
@@ -160,14 +161,13 @@ class NodeClient:
         asked = ApiVersionsRequest(client_software_name="ottla", client_software_version="1")
         request = _Request(asked, _reading(asked), self._scheduler.turn)
         request.version = _API_VERSIONS_VERSION
-        request.answer.when_done(self._versions_known)
+        request.answer.when_done(partial(self._versions_known, sock))
         self._write(request)
 
-    def _versions_known(self, answer: Promise[ApiVersionsResponse]) -> None:
-        try:
-            response = answer.result()
-        except OSError:
+    def _versions_known(self, sock: StreamSocket, answer: Promise[ApiVersionsResponse]) -> None:
+        if self._socket is not sock:
             return  # the connection has ended, and everybody was told
+        response = answer.result()
         if response.error_code != ErrorCode.NONE:
             self._end(ConnectionError(f"{self} refuses with error {response.error_code}"))
             return
