@@ -264,7 +264,7 @@ def _session(directory: Path, settings: Mapping[str, str]) -> "Iterator[tuple[Sp
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    jvm = session.sparkContext._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
+    jvm = session.sparkContext._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]  # noqa: SLF001 - PySpark has no other way to it
     try:
         yield session, jvm
     finally:

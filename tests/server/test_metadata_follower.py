@@ -35,7 +35,7 @@ class Metadata:
         self.broker = SimulatedBroker(1)
         self.broker.start()
         assert self.broker._node is not None
-        self.cache: MetadataCache = self.broker._node._metadata
+        self.cache: MetadataCache = self.broker._node.metadata
         replicas = self.broker._node.replicas
         assert replicas is not None
         self.replicas = replicas

@@ -268,7 +268,7 @@ def _read(
                 assert isinstance(value, bytes)
                 assert offset is not None
                 read.records.append((offset, None, value.decode()))
-            elif error.code() == KafkaError._PARTITION_EOF:
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - it has no public name
                 read.log_end = max(read.log_end, message.offset() or 0)
                 break
             elif not error.retriable():

@@ -84,21 +84,21 @@ class Layers(NamedTuple):
         try:
             layers.effective()
         except InvalidConfig:
-            return layers._fitting(reasons), reasons
+            return layers.fitting(reasons), reasons
         return layers, reasons
 
-    def _fitting(self, reasons: list[str]) -> "Layers":
+    def fitting(self, reasons: list[str]) -> "Layers":
         """What fits together, setting by setting; the reasons against the others are added."""
         kept = Layers(self.static)
         for name, value in self.cluster.items():
             trial = kept._replace(cluster={**kept.cluster, name: value})
-            kept = trial if trial._fits(name, reasons) else kept
+            kept = trial if trial.fits(name, reasons) else kept
         for name, value in self.broker.items():
             trial = kept._replace(broker={**kept.broker, name: value})
-            kept = trial if trial._fits(name, reasons) else kept
+            kept = trial if trial.fits(name, reasons) else kept
         return kept
 
-    def _fits(self, name: str, reasons: list[str]) -> bool:
+    def fits(self, name: str, reasons: list[str]) -> bool:
         try:
             self.effective()
         except InvalidConfig as error:

@@ -33,23 +33,24 @@ class _Layer:
 class Timeline:
     """The layers that the dictionaries of one state machine share."""
 
-    __slots__ = ("_layers", "_next")
+    __slots__ = ("_next", "layers")
 
     def __init__(self) -> None:
-        self._layers: deque[_Layer] = deque()
+        self.layers: deque[_Layer] = deque()
+        """Of writes that are not committed, and the open one; each dictionary notes in them."""
         self._next = 0
 
     @property
     def open_layer(self) -> int:
         """The number of the write that is being gathered."""
-        return self._layers[-1].number
+        return self.layers[-1].number
 
     def begin(self) -> None:
-        assert not self._layers
+        assert not self.layers
         self._open()
 
     def _open(self) -> None:
-        self._layers.append(_Layer(self._next))
+        self.layers.append(_Layer(self._next))
         self._next += 1
 
     def seal(self) -> int:
@@ -61,14 +62,14 @@ class Timeline:
     def commit(self, number: int) -> None:
         """Forget how to undo the writes up to and with ``number``."""
         assert number < self.open_layer
-        while self._layers[0].number <= number:
-            self._layers.popleft()
+        while self.layers[0].number <= number:
+            self.layers.popleft()
 
     def revert(self, number: int) -> None:
         """Undo the write ``number`` and all later ones."""
-        while self._layers and self._layers[-1].number >= number:
-            for dictionary, changes in self._layers.pop().changes.items():
-                dictionary._restore(changes)
+        while self.layers and self.layers[-1].number >= number:
+            for dictionary, changes in self.layers.pop().changes.items():
+                dictionary.restore(changes)
         self._open()
 
 
@@ -80,7 +81,7 @@ class TimelineDict(Generic[K, V]):
     def __init__(self, timeline: Timeline, dropped: Callable[[V], object] | None = None) -> None:
         """``dropped`` is told of each value that a revert takes away."""
         self._items: dict[K, V] = {}
-        self._layers = timeline._layers
+        self._layers = timeline.layers
         self._dropped = dropped
 
     def get(self, key: K) -> V | None:
@@ -137,7 +138,8 @@ class TimelineDict(Generic[K, V]):
         if key not in changes:
             changes[key] = self._items.get(key, _ABSENT)
 
-    def _restore(self, changes: dict[K, V]) -> None:
+    def restore(self, changes: dict[K, V]) -> None:
+        """Take back what the timeline gives up."""
         if self._dropped is not None:
             for key, old in changes.items():
                 value = self._items.get(key)

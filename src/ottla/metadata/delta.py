@@ -55,14 +55,14 @@ class MetadataDelta:
             raise UnknownMetadataRecord(f"no replay for {type(record).__name__}")
         replay(self, record)
 
-    def _remove_topic(self, record: r.RemoveTopicRecord) -> None:
+    def replay_remove_topic(self, record: r.RemoveTopicRecord) -> None:
         name = self.topics.replay_remove_topic(record)
         self.configs.forget((Resource.TOPIC, name))
 
-    def _producer_ids(self, record: r.ProducerIdsRecord) -> None:
+    def replay_producer_ids(self, record: r.ProducerIdsRecord) -> None:
         self.next_producer_id = record.next_producer_id
 
-    def _zk_migration_state(self, record: r.ZkMigrationStateRecord) -> None:
+    def replay_zk_migration_state(self, record: r.ZkMigrationStateRecord) -> None:
         self.features.zk_migration_state = record.zk_migration_state
 
     def apply(self, offset: int, epoch: int, timestamp_ms: int = 0) -> MetadataImage:
@@ -89,7 +89,7 @@ _REPLAY: Final[dict[type, _Replay]] = {
     r.TopicRecord: lambda d, record: d.topics.replay_topic(record),
     r.PartitionRecord: lambda d, record: d.topics.replay_partition(record),
     r.PartitionChangeRecord: lambda d, record: d.topics.replay_partition_change(record),
-    r.RemoveTopicRecord: MetadataDelta._remove_topic,
+    r.RemoveTopicRecord: MetadataDelta.replay_remove_topic,
     r.ClearElrRecord: lambda d, record: d.topics.replay_clear_elr(record),
     r.ConfigRecord: lambda d, record: d.configs.replay(record),
     r.RegisterBrokerRecord: lambda d, record: d.brokers.replay_register(record),
@@ -99,8 +99,8 @@ _REPLAY: Final[dict[type, _Replay]] = {
     r.BrokerRegistrationChangeRecord: lambda d, record: d.brokers.replay_change(record),
     r.RegisterControllerRecord: lambda d, record: d.brokers.replay_register_controller(record),
     r.FeatureLevelRecord: lambda d, record: d.features.replay(record),
-    r.ZkMigrationStateRecord: MetadataDelta._zk_migration_state,
-    r.ProducerIdsRecord: MetadataDelta._producer_ids,
+    r.ZkMigrationStateRecord: MetadataDelta.replay_zk_migration_state,
+    r.ProducerIdsRecord: MetadataDelta.replay_producer_ids,
     r.ClientQuotaRecord: lambda d, record: d.client_quotas.replay(record),
     r.AccessControlEntryRecord: lambda d, record: d.acls.replay(record),
     r.RemoveAccessControlEntryRecord: lambda d, record: d.acls.replay_remove(record),

@@ -20,7 +20,7 @@ WaitingAt: TypeAlias = "dict[WaitingRequest, None]"
 class WaitingRequest:
     """A request that waits for ``missing`` bytes (or acknowledgements), or its deadline."""
 
-    __slots__ = ("_answer", "_places", "_timer", "_turn", "missing")
+    __slots__ = ("_answer", "_places", "_turn", "missing", "timer")
 
     def __init__(
         self,
@@ -32,7 +32,8 @@ class WaitingRequest:
         self._turn = turn
         self._places = list(places)
         self._answer: Callable[[], None] | None = answer
-        self._timer: Timer | None = None
+        self.timer: Timer | None = None
+        """Its deadline, which ``WaitingRequests`` keeps."""
         self.missing = missing
         for place in self._places:
             place[self] = None
@@ -55,8 +56,8 @@ class WaitingRequest:
             return
         for place in self._places:
             place.pop(self, None)
-        if self._timer is not None:
-            self._timer.cancel()
+        if self.timer is not None:
+            self.timer.cancel()
         answer()
 
 
@@ -82,13 +83,13 @@ class WaitingRequests:
 
     def postpone(self, request: WaitingRequest, wait_ms: int) -> None:
         """Give a request that still waits another deadline, from now on."""
-        if request._timer is not None and not request.is_finished:
-            request._timer.cancel()
+        if request.timer is not None and not request.is_finished:
+            request.timer.cancel()
             self._set_deadline(request, wait_ms)
 
     def _set_deadline(self, request: WaitingRequest, wait_ms: int) -> None:
         at = self._scheduler.monotonic() + wait_ms / 1000
-        request._timer = self._deadlines.add(at, request.finish)
+        request.timer = self._deadlines.add(at, request.finish)
         if self._wake_up is None or at < self._wake_up_at:
             self._schedule(at)
 

@@ -99,7 +99,7 @@ class BrokerServer:
         self._to_metadata = shared.broker_channel("remote-log-metadata")
         self._loading: Loading | None = None
         self._has_loaded = self._is_stopped = False
-        self._remote_logs: RemoteLogsOfNode | None = None
+        self.remote_logs: RemoteLogsOfNode | None = None
         self._lifecycle = self._make_lifecycle()
         self._storage = self._make_storage(start_cleaner)
         brokers = KnownBrokers(self._metadata, self._lifecycle)
@@ -190,7 +190,7 @@ class BrokerServer:
         )
 
     def _start_behind_remote(self, partition: Partition, local_start: int, epoch: int) -> bool:
-        remote = self._remote_logs
+        remote = self.remote_logs
         return remote is not None and remote.start_follower(partition, local_start, epoch)
 
     @property
@@ -346,7 +346,7 @@ class BrokerServer:
             store = self._remote_store or open_store(store_url(config), config.originals)
         except (InvalidConfig, RemoteStoreError) as error:
             raise StartRefused(f"the remote store cannot be used: {error}") from error
-        remote = self._remote_logs = RemoteLogsOfNode(
+        remote = self.remote_logs = RemoteLogsOfNode(
             RemoteLogsOutside(
                 config=self._settings.broker,
                 filesystem=self._shared.filesystem,
@@ -400,8 +400,8 @@ class BrokerServer:
         self._led.reconfigured()
         if self._has_loaded:
             self._storage.cleaner.configure(CleanerSettings.of(config))
-        if self._remote_logs is not None:
-            self._remote_logs.reconfigured(config)
+        if self.remote_logs is not None:
+            self.remote_logs.reconfigured(config)
         self._server.limits.connections = config.max_connections
         self._server.limits.connections_per_ip = config.max_connections_per_ip
         if config.cordoned_log_dirs != cordoned:
@@ -442,8 +442,8 @@ class BrokerServer:
         self._services.transactions.stop()
         self._groups.stop()
         self._led.stop()
-        if self._remote_logs is not None:
-            await self._remote_logs.stop()
+        if self.remote_logs is not None:
+            await self.remote_logs.stop()
         for controller in (self._controller, self._heartbeats, self._alter_partition):
             controller.close()
         for channel in (self._to_leaders, self._to_coordinators, self._to_metadata):

@@ -37,6 +37,7 @@ from ottla.storage.manager import LogManager
 from ottla.storage.verification import Verify
 
 if TYPE_CHECKING:
+    from ottla.server.remote_logs import RemoteLogsOfNode
     from ottla.tiered.pool import Background
     from ottla.tiered.store import RemoteStore
 
@@ -66,7 +67,8 @@ class Node:
         self.failure: BaseException | None = None
         """Why the node ends by itself, when it does."""
         self._on_failure = on_failure
-        self._metadata = MetadataCache()
+        self.metadata = MetadataCache()
+        """The cluster as this node knows it, and what is told when that changes."""
         self._settings = Settings(config)
         self.logs = LogManager(
             filesystem,
@@ -84,7 +86,7 @@ class Node:
             network=network,
             scheduler=scheduler,
             chance=chance,
-            metadata=self._metadata,
+            metadata=self.metadata,
             logs=self.logs,
             failed=self._failed,
         )
@@ -100,7 +102,7 @@ class Node:
     @property
     def image(self) -> MetadataImage:
         """The cluster as this node knows it."""
-        return self._metadata.image
+        return self.metadata.image
 
     @property
     def metrics(self) -> Registry:
@@ -128,6 +130,11 @@ class Node:
     def coordinators(self) -> tuple[GroupService, TransactionService] | None:
         """Those of a broker; None for a controller alone."""
         return None if self._broker is None else self._broker.coordinators
+
+    @property
+    def remote_logs(self) -> "RemoteLogsOfNode | None":
+        """Of a broker whose logs have remote parts, once they are open."""
+        return None if self._broker is None else self._broker.remote_logs
 
     # Start
 
@@ -203,7 +210,7 @@ class Node:
             filesystem=shared.filesystem,
             scheduler=shared.scheduler,
             chance=shared.chance,
-            metadata=self._metadata,
+            metadata=self.metadata,
             on_failure=self._failed,
             channel=self._channel,
         )

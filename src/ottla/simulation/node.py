@@ -91,7 +91,7 @@ class SimulatedNode:
     @property
     def metadata(self) -> MetadataCache:
         assert self.node is not None, f"{self} does not run"
-        return self.node._metadata
+        return self.node.metadata
 
     def partitions(self) -> Iterable[Partition]:
         """The replicas that this broker has."""

@@ -102,7 +102,7 @@ class SimulatedSocket:
         return self._local
 
     def getpeername(self) -> tuple[str, int]:
-        return self.peer._local
+        return self.peer.getsockname()
 
     def close(self) -> None:
         if not self.is_gone:

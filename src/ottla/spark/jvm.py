@@ -18,7 +18,7 @@ def is_there() -> bool:
     """Whether this process has started one."""
     from pyspark import SparkContext
 
-    return SparkContext._gateway is not None
+    return SparkContext._gateway is not None  # noqa: SLF001 - PySpark has no other way to it
 
 
 @contextmanager
@@ -48,10 +48,11 @@ def end() -> None:
     """Wait until it has ended."""
     from pyspark import SparkContext
 
-    jvm: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
+    gateway: Any = SparkContext._gateway  # noqa: SLF001 - PySpark has no other way to it
+    jvm: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
     if jvm is None:
         return
-    SparkContext._gateway = SparkContext._jvm = None
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - PySpark has no other way to it
     assert jvm.stdin is not None
     jvm.stdin.close()
     try:

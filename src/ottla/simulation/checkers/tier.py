@@ -67,5 +67,4 @@ class TierChecker:
 
 
 def _tier(node: SimulatedNode) -> RemoteLogsOfNode | None:
-    broker = None if node.node is None else node.node._broker
-    return None if broker is None else broker._remote_logs
+    return None if node.node is None else node.node.remote_logs

@@ -134,7 +134,7 @@ def _sql_of(column: Any, place: Place) -> str:
         if isinstance(text, str):
             return text
     if hasattr(column, "_jc"):
-        return str(column._jc.toString())
+        return str(column._jc.toString())  # noqa: SLF001 - PySpark tells it no other way
     raise PipelineError(f"{place}: {column}: give the names of columns as text")
 
 

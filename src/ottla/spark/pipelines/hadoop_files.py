@@ -10,8 +10,9 @@ class Directories:
     """Through Hadoop's file systems, which Spark itself uses for checkpoints."""
 
     def __init__(self, spark: "SparkSession") -> None:
-        self._jvm: Any = spark.sparkContext._jvm
-        self._conf = spark.sparkContext._jsc.hadoopConfiguration()
+        context = spark.sparkContext
+        self._jvm: Any = context._jvm  # noqa: SLF001 - PySpark has no other way to Hadoop's classes
+        self._conf = context._jsc.hadoopConfiguration()  # noqa: SLF001 - nor to its settings
 
     def exists(self, path: str) -> bool:
         place, files = self._at(path)

@@ -174,7 +174,8 @@ class IcebergLog:
                 continue
 
     def _create(self, columns: pa.Schema) -> None:
-        schema = assign_fresh_schema_ids(Catalog._convert_schema_if_needed(columns))
+        without_ids = Catalog._convert_schema_if_needed(columns)  # noqa: SLF001 - no other does it
+        schema = assign_fresh_schema_ids(without_ids)
         fields = [
             PartitionField(schema.find_field(name).field_id, number, IdentityTransform(), name)
             for number, name in enumerate(self._spec.partition_by, FIRST_PARTITION_ID)
