@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
+import pytest
 from tests.replication.alone import alone
 from tests.replication.followers import SETTINGS
 from tests.replication.states import state
@@ -12,7 +13,7 @@ from tests.turns import TURN, virtual_time
 from ottla.common.promise import Promise
 from ottla.common.topic_partition import TopicPartition
 from ottla.observability.metrics import Meter, Registry
-from ottla.protocol.fetch_answer import FetchAnswer
+from ottla.protocol.fetch_answer import FetchAnswer, FetchedRecords
 from ottla.protocol.generated.fetch import FetchRequest
 from ottla.protocol.message import Message, Request, Response
 from ottla.replication import metrics
@@ -151,6 +152,32 @@ def test_a_leader_that_cannot_be_reached_is_asked_again_after_the_pause() -> Non
     world.scheduler.run_for(0.2)
     assert len(world.channel.asked) == 2
     assert (world.fetchers.requests.count, world.fetchers.failures) == (2, 1)
+
+
+def test_a_mistake_with_one_partition_leaves_the_others_fetched() -> None:
+    """As in Kafka it is given up: what its log has is not known."""
+    world = World()
+    partitions = [world.partition(index) for index in range(3)]
+    for partition in partitions:
+        world.fetchers.follow(partition)
+    world.scheduler.run_for(0.01)
+
+    def mistaken(_operation: str, path: str) -> None:
+        if "topic-1" in path:
+            raise LookupError("a mistake of ours")
+
+    world.files.after = mistaken
+    batch = memoryview(logs.batch([b"a"], leader_epoch=1))
+    records = [FetchedRecords(TOPIC_ID, index, 0, 1, 0, batch) for index in range(3)]
+    with pytest.raises(LookupError):
+        world.channel.asked[0][2](FetchAnswer(0, 0, 7, records))
+    assert [partitions[index].log.log_end_offset for index in (0, 2)] == [1, 1]
+    world.scheduler.run_for(2)
+    assert len(world.channel.asked) == 2, "the answer to the second is awaited"
+    assert indexes(world.channel.asked[1][1]) == [0, 2]
+    assert world.fetchers.failed_partitions == 1
+    world.fetchers.unfollow(partitions[1])
+    assert world.fetchers.failed_partitions == 0
 
 
 def test_several_fetchers_share_the_partitions_of_a_leader() -> None:

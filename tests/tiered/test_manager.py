@@ -126,6 +126,47 @@ def test_a_store_that_fails_is_tried_again_and_nothing_is_left_of_the_failures()
     assert tier.local.local_log_start_offset > 40
 
 
+@pytest.mark.parametrize("first_epoch_at", [5, 25, 60])
+def test_records_without_a_leader_epoch_are_not_copied_again_and_again(first_epoch_at: int) -> None:
+    """Those of an old format have none, so that nobody would find them in the store."""
+    tier = Tier()
+    tier.fill(60)
+    tier.local.epochs.clear()
+    tier.local.epochs.assign(3, first_epoch_at)
+    uploads = []
+
+    def count(operation: str, key: str) -> None:
+        if operation == "put":
+            uploads.append(key)
+            assert len(uploads) < 100, "the same is copied for ever"
+
+    tier.store.fail = count
+    tier.run(5)
+    assert uploads == []
+    tier.local.delete_records_before(first_epoch_at)
+    tier.run(60)
+    tier.check()
+    assert bool(uploads) is (first_epoch_at < tier.local.segments.active.base_offset)
+
+
+def test_a_mistake_in_a_copy_does_not_end_copying() -> None:
+    tier = Tier()
+    mistakes = [KeyError("ours")]
+
+    def once(_operation: str, _key: str) -> None:
+        if mistakes:
+            raise mistakes.pop()
+
+    tier.store.fail = once
+    tier.fill(60)
+    with pytest.raises(KeyError):
+        tier.run(5)
+    tier.run(60)
+    tier.delete_local()
+    tier.check()
+    assert tier.local.local_log_start_offset > 40
+
+
 def test_the_quota_of_copies_is_kept() -> None:
     tier = Tier()
     settings = tier.manager._settings._replace(copy_bytes_per_second=500)

@@ -129,19 +129,23 @@ class _RunningFetcher:
 
     def _fetched(self, promise: Promise[FetchAnswer]) -> None:
         answer = self._answer(promise)
-        if answer is not None:
-            scheduler = self._scheduler
-            before = self.core.bytes_in
-            self.core.fetched(answer, scheduler.monotonic(), scheduler.wall_ms())
-            self._bytes_in.count += self.core.bytes_in - before
-        self._settled()
+        try:
+            if answer is not None:
+                scheduler = self._scheduler
+                before = self.core.bytes_in
+                self.core.fetched(answer, scheduler.monotonic(), scheduler.wall_ms())
+                self._bytes_in.count += self.core.bytes_in - before
+        finally:  # a mistake with one partition does not end the others
+            self._settled()
 
     def _listed(self, promise: Promise[ListOffsetsResponse]) -> None:
         answer = self._answer(promise)
-        if answer is not None:
-            scheduler = self._scheduler
-            self.core.offsets_listed(answer, scheduler.monotonic(), scheduler.wall_ms())
-        self._settled()
+        try:
+            if answer is not None:
+                scheduler = self._scheduler
+                self.core.offsets_listed(answer, scheduler.monotonic(), scheduler.wall_ms())
+        finally:
+            self._settled()
 
     def _answer(self, promise: Promise[T]) -> T | None:
         """The answer that came; None when none did, or nobody wants it any more."""

@@ -14,8 +14,9 @@ Rules:
    (``flush.messages``) a partition is not fetched before it is done. The next request waits for the
    flushes of what has just come, as Kafka's does, but no longer than an answer may take anyway: a
    disk that hangs holds up its own partitions alone.
-5. Whatever goes wrong with a partition delays that one alone. One whose disk fails, or whose leader
-   has been replaced, is given up until the metadata log speaks of it again.
+5. Whatever goes wrong with a partition delays that one alone. One whose disk fails, whose leader
+   has been replaced, or with which we make a mistake, is given up until the metadata log speaks of
+   it again.
 
 Counterpart in Apache Kafka: ``AbstractFetcherThread``, ``ReplicaFetcherThread``,
 ``RemoteLeaderEndPoint``.
@@ -26,6 +27,7 @@ from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
 from ottla.common.errors import ApiError, CorruptMessage, ErrorCode, InvalidRecord
+from ottla.common.mistakes import raise_first
 from ottla.protocol.fetch_answer import FetchAnswer, FetchedRecords
 from ottla.protocol.generated.fetch import FetchRequest, ReplicaState
 from ottla.protocol.generated.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -291,6 +293,7 @@ class Fetcher:
             if answer.error_code not in _SESSION_ERRORS:
                 self._delay_all(now)
             return
+        mistakes: list[Exception] = []
         for fetched in answer.partitions:
             key = (fetched.topic_id, fetched.partition)
             state = self.states.get(key)
@@ -317,6 +320,11 @@ class Fetcher:
                 self._delay(state, now)
             except ApiError as error:
                 self._give_up(state, error.message)
+            except Exception as error:  # noqa: BLE001 - raised below
+                self._give_up(state, repr(error))
+                mistakes.append(error)
+        if mistakes:
+            raise_first(mistakes)
 
     def _delay_all(self, now: float) -> None:
         for state in self.states.values():

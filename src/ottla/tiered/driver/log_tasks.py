@@ -10,7 +10,12 @@ from typing import Any, Final, NamedTuple
 
 from ottla.common.chance import Chance
 from ottla.common.environment import Cancellable, Scheduler
-from ottla.common.errors import ApiError, CorruptMessage, NotLeaderOrFollower
+from ottla.common.errors import (
+    ApiError,
+    CorruptMessage,
+    NotLeaderOrFollower,
+    UnsupportedForMessageFormat,
+)
 from ottla.common.identifiers import random_uuid
 from ottla.common.promise import Promise, fulfilled, run
 from ottla.observability.logging import logger
@@ -144,8 +149,9 @@ class LogTasks:
                 )
         else:
             self._failures.pop(name, None)
-        if not self.is_stopped:
-            self._timers[name] = self._scheduler.call_later(delay, self._run, name, task)
+        finally:  # a mistake of ours is raised, and ends nothing
+            if not self.is_stopped:
+                self._timers[name] = self._scheduler.call_later(delay, self._run, name, task)
 
     # What
 
@@ -197,6 +203,13 @@ class LogTasks:
 
     async def _copy_segment(self, local: Log, remote: RemotePartition, due: LocalSegment) -> None:
         view = view_of(local)
+        first = max(due.base_offset, view.start_offset)
+        if view.lineage.epoch_at(first) is None:
+            # It would not be found in the store, and be copied again and again.
+            raise UnsupportedForMessageFormat(
+                f"the record at offset {first} has no leader epoch: remote storage begins behind "
+                "the last record of an old format"
+            )
         source = closed_segment(local, due.base_offset)
         copy = remote.copy_of(
             due,

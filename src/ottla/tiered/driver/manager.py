@@ -257,8 +257,8 @@ class RemoteLogManager:
 
         def ended(outcome: Promise[None]) -> None:
             del self._emptying[key]
-            outcome.result()
             done.fulfil(None)
+            outcome.result()
 
         run(self._scheduler.turn, self._remove_all(partition, stopped, is_gone=is_gone)).when_done(
             ended
