@@ -38,13 +38,15 @@ HOT = [
     "src/ottla/replication/partition.py",
     "src/ottla/replication/readers.py",
     "src/ottla/storage/compaction.py",
-    "src/ottla/storage/durable_log.py",
+    "src/ottla/storage/flushing.py",
     "src/ottla/storage/log.py",
     "src/ottla/storage/offset_map.py",
+    "src/ottla/storage/on_disk.py",
     "src/ottla/storage/producer_state.py",
-    "src/ottla/storage/readable_log.py",
+    "src/ottla/storage/reader.py",
     "src/ottla/storage/results.py",
     "src/ottla/storage/segment.py",
+    "src/ottla/storage/segments.py",
 ]
 """The way of a record through the broker; the largest part is the walk over records, 25 times."""
 PURE = os.environ.get("OTTLA_PURE") == "1"

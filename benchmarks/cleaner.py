@@ -35,7 +35,7 @@ from ottla.config.topic import TopicConfig
 from ottla.records.builder import BatchBuilder
 from ottla.storage import compaction
 from ottla.storage.files import OsFilesystem
-from ottla.storage.log import Log
+from ottla.storage.opening import open_log
 
 TOPIC: Final = "compacted"
 SETTINGS: Final = {
@@ -56,7 +56,7 @@ def is_compiled() -> bool:
 
 def fill(directory: Path, *, records: int, keys: int, value_size: int) -> int:
     """Write the log that is to be cleaned; how many bytes it has."""
-    log = Log.open(
+    log = open_log(
         OsFilesystem(),
         str(directory),
         topic_partition=TopicPartition(TOPIC, 0),

@@ -25,7 +25,7 @@ from ottla.records.batch import batches, read_header
 from ottla.records.control import transaction_marker_batch
 from ottla.records.record import iterate
 from ottla.replication.partition import Partition
-from ottla.storage.log import Log
+from ottla.storage.opening import open_log
 from ottla.testing.files import MemoryFilesystem
 
 T = TypeVar("T")
@@ -69,7 +69,7 @@ class Cluster:
         self.start()
 
     def _partition(self, index: int) -> Partition:
-        log = Log.open(
+        log = open_log(
             self.filesystem,
             f"d/t-{index}",
             topic_partition=TopicPartition("t", index),

@@ -36,7 +36,7 @@ from ottla.replication.partition import Partition
 from ottla.replication.quota import ReplicationQuota
 from ottla.server.environment import LoopScheduler
 from ottla.storage.files import OsFilesystem
-from ottla.storage.log import Log
+from ottla.storage.opening import open_log
 
 pytestmark = [pytest.mark.peer, pytest.mark.timeout(400)]
 TOPIC = "followed"
@@ -107,7 +107,7 @@ async def follow(cluster: ClusterProcess, directory: Path) -> None:
     assert isinstance(answer, MetadataResponse)
     (told,) = answer.topics
     epoch = told.partitions[0].leader_epoch
-    log = Log.open(
+    log = open_log(
         OsFilesystem(),
         str(directory / f"{TOPIC}-0"),
         topic_partition=TopicPartition(TOPIC, 0),

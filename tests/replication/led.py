@@ -14,7 +14,7 @@ from ottla.records.record import Record
 from ottla.replication.isr import ProposedIsr
 from ottla.replication.partition import Partition
 from ottla.replication.waiting import WaitingRequests
-from ottla.storage.log import Log
+from ottla.storage.opening import open_log
 from ottla.testing.files import MemoryFilesystem
 
 NOW_MS = 1_700_000_000_000
@@ -40,7 +40,7 @@ class Led:
     ) -> None:
         filesystem = self.filesystem = MemoryFilesystem()
         filesystem.make_directory("/data")
-        self.log = Log.open(
+        self.log = open_log(
             filesystem,
             "/data/t-0",
             topic_partition=TopicPartition("t", 0),

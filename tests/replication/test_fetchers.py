@@ -20,7 +20,7 @@ from ottla.replication import metrics
 from ottla.replication.fetchers import Fetchers
 from ottla.replication.partition import Partition
 from ottla.replication.quota import ReplicationQuota
-from ottla.storage.log import Log
+from ottla.storage.opening import open_log
 from ottla.testing.files import MemoryFilesystem
 
 T = TypeVar("T")
@@ -85,7 +85,7 @@ class World:
 
     def partition(self, index: int, leader: int = 2, epoch: int = 1) -> Partition:
         where = TopicPartition("topic", index)
-        log = Log.open(
+        log = open_log(
             self.files,
             f"/data/topic-{index}",
             topic_partition=where,

@@ -442,7 +442,7 @@ def test_who_led_in_an_epoch_that_was_not_heard_of_may_have_cut_a_follower() -> 
     led.fetch(3, 5)
     committed = led.partition.when_committed(4)
     flushed: list[ApiError | None] = []
-    led.partition.log.due_offset = 4
+    led.partition.log._flushing.due_offset = 4
     led.partition.when_flushed(4, flushed.append)
     led.lead((1, 3), leader_epoch=2)
     assert led.high_watermark == 0

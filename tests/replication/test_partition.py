@@ -25,7 +25,7 @@ from ottla.records.rules import AppendOrigin
 from ottla.replication.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from ottla.replication.waiting import WaitingRequests
 from ottla.storage.files import FileRegion
-from ottla.storage.log import Log
+from ottla.storage.opening import open_log
 from ottla.testing.files import MemoryFilesystem
 
 NOW_MS = 1_700_000_000_000
@@ -35,7 +35,7 @@ def partition(*, leader_epoch: int = 0) -> Partition:
     filesystem = MemoryFilesystem()
     filesystem.make_directory("/data")
     topic_id = bytes(15) + b"\x07"
-    log = Log.open(
+    log = open_log(
         filesystem,
         "/data/t-0",
         topic_partition=TopicPartition("t", 0),

@@ -17,6 +17,7 @@ from ottla.records.rules import AppendOrigin
 from ottla.replication.replicas import Replicas
 from ottla.server.defaults import development_properties
 from ottla.storage.log import Log
+from ottla.storage.opening import open_log
 from ottla.testing.files import MemoryFilesystem
 
 TOPIC_ID = bytes(15) + b"t"
@@ -43,7 +44,7 @@ class Logs:
         is_new: bool = True,
     ) -> Log:
         self.made.append(topic_partition.partition)
-        return Log.open(
+        return open_log(
             self.files,
             f"/data/{topic_partition}",
             topic_partition=topic_partition,

@@ -7,11 +7,13 @@ from ottla.config.topic import TopicConfig
 from ottla.records.batch import batches
 from ottla.records.builder import build_batch
 from ottla.records.record import Record, iterate
+from ottla.storage import opening
 from ottla.storage.files import Filesystem
 from ottla.storage.log import Log
 from ottla.storage.manager import LogManager
 from ottla.storage.open_files import OpenFiles
 from ottla.storage.results import AppendInfo
+from ottla.storage.time_search import TimestampAndOffset
 from ottla.testing.files import MemoryFilesystem
 
 NOW = 1_700_000_000_000
@@ -58,7 +60,7 @@ def open_log(
     clean: bool = True,
     now_ms: int = NOW,
 ) -> Log:
-    return Log.open(
+    return opening.open_log(
         files,
         directory,
         topic_partition=TOPIC,
@@ -146,3 +148,14 @@ def read_all(log: Log, *, max_bytes: int = 1000) -> list[Record]:
 
 def values_of(log: Log) -> dict[int, bytes]:
     return {record.offset: record.value or b"" for record in read_all(log)}
+
+
+def offset_for_timestamp(log: Log, timestamp: int) -> TimestampAndOffset | None:
+    """The first record that is not older than ``timestamp``, searched for here and now."""
+    search = log.next_time_search(timestamp)
+    while search is not None:
+        found = search.run()
+        if found is not None:
+            return found
+        search = log.next_time_search(timestamp, search)
+    return None

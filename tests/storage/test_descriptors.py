@@ -15,6 +15,7 @@ from ottla.common.topic_partition import TopicPartition
 from ottla.storage.directories import LogDirFailed, LogUnavailable
 from ottla.storage.files import OsFilesystem, is_disks
 from ottla.storage.log import Log
+from ottla.storage.opening import open_log
 
 
 def none_left(
@@ -186,7 +187,7 @@ def test_readers_of_old_segments_leave_the_reserve_to_what_has_no_way_back() -> 
 def test_the_metadata_log_has_the_reserve() -> None:
     """One that stands alone, without which nothing goes on."""
     files = logs.filesystem()
-    log = Log.open(
+    log = open_log(
         files,
         logs.DIRECTORY,
         topic_partition=logs.TOPIC,

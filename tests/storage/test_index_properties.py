@@ -25,7 +25,7 @@ from ottla.records.builder import build_batch
 from ottla.records.record import Record, iterate
 from ottla.storage import offset_index, segment, time_index
 from ottla.storage.log import Log
-from ottla.storage.time_search import TimestampAndOffset
+from ottla.storage.time_search import TimestampAndOffset, find_by_time
 from ottla.testing.files import MemoryFilesystem
 
 FAR = 400
@@ -69,7 +69,7 @@ class Search:
         self.ever = set(self.always)
         self.damaged = set(machine.truth().damaged)
         self.found: Promise[TimestampAndOffset | None] = run(
-            TURN, machine.log.find_by_time(timestamp, machine.disk.clock)
+            TURN, find_by_time(machine.log, timestamp, machine.disk.clock)
         )
 
     def look(self, truth: Truth) -> None:

@@ -15,8 +15,9 @@ from ottla.common.errors import (
 )
 from ottla.records.rules import AppendOrigin
 from ottla.storage.directories import LogDirFailed
-from ottla.storage.log import Log, segment_limits
+from ottla.storage.log import Log
 from ottla.storage.results import UnexpectedAppendOffset
+from ottla.storage.segments import segment_limits
 from ottla.testing.files import MemoryFilesystem
 
 DAY_MS = 86_400_000
@@ -57,7 +58,7 @@ def test_batches_get_the_next_offsets_and_the_leader_epoch(files: MemoryFilesyst
     assert (second.first_offset, second.last_offset) == (2, 2)
     assert logs.values_of(log) == {0: b"a", 1: b"b", 2: b"c"}
     assert log.latest_epoch == 3
-    assert log.offset_for_timestamp(0) == (logs.NOW, 0, 3)
+    assert logs.offset_for_timestamp(log, 0) == (logs.NOW, 0, 3)
 
 
 def test_the_file_has_the_bytes_that_were_numbered_in_place(files: MemoryFilesystem) -> None:
@@ -282,7 +283,7 @@ def test_remembered_places_are_bounded(files: MemoryFilesystem) -> None:
         logs.append(log, b"a")
     for offset in range(100):
         log.read(offset, 1, upper_bound_offset=100, at_least_one=True)
-    assert len(log._positions) <= 32
+    assert len(log._reader._places) <= 32
 
 
 # Time
@@ -293,8 +294,8 @@ def test_the_first_record_not_older_is_found_inside_a_batch(files: MemoryFilesys
     times = [logs.NOW + time for time in (10, 40, 20)]
     logs.append_batch(log, logs.batch([b"a", b"b", b"c"], timestamps=times), epoch=7)
     logs.append(log, b"d", timestamp=logs.NOW + 30)
-    assert log.offset_for_timestamp(logs.NOW + 11) == (logs.NOW + 40, 1, 7)
-    assert log.offset_for_timestamp(logs.NOW + 41) is None
+    assert logs.offset_for_timestamp(log, logs.NOW + 11) == (logs.NOW + 40, 1, 7)
+    assert logs.offset_for_timestamp(log, logs.NOW + 41) is None
 
 
 def test_the_record_with_the_largest_timestamp_is_found(files: MemoryFilesystem) -> None:
@@ -312,7 +313,7 @@ def test_append_time_is_the_time_of_every_record(files: MemoryFilesystem) -> Non
     info = logs.append(log, b"a", b"b", timestamp=5)
     assert info.append_time == logs.NOW
     assert [record.timestamp for record in logs.read_all(log)] == [logs.NOW] * 2
-    assert log.offset_for_timestamp(logs.NOW) == (logs.NOW, 0, 0)
+    assert logs.offset_for_timestamp(log, logs.NOW) == (logs.NOW, 0, 0)
 
 
 # Followers and other origins

@@ -157,7 +157,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(time=st.integers(-5, 60))
     def find_time(self, time: int) -> None:
         wanted = logs.NOW + time
-        found = self.log.offset_for_timestamp(wanted)
+        found = logs.offset_for_timestamp(self.log, wanted)
         expected = next(
             (e for e in self.entries if e.offset >= self.start and e.timestamp >= wanted), None
         )

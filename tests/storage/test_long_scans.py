@@ -94,7 +94,7 @@ def test_indexes_of_older_kafkas_cost_no_scan(magic: int) -> None:
     disk = Disk(newer, magic=magic)
     log = disk.start()
     assert log.delete_old_segments(logs.NOW + BATCHES + 1000) == 1
-    found = log.offset_for_timestamp(logs.NOW + BATCHES + 7)
+    found = logs.offset_for_timestamp(log, logs.NOW + BATCHES + 7)
     assert found is not None
     assert found.timestamp == logs.NOW + BATCHES + 7
     assert 0 < disk.files.read_on_loop < LITTLE
@@ -106,7 +106,7 @@ def test_records_without_timestamps_cost_no_scan(magic: int) -> None:
     disk = Disk(timeless, magic=magic)
     log = disk.start()
     assert log.delete_old_segments(logs.NOW) == 0  # the files are newer
-    assert log.offset_for_timestamp(logs.NOW + old_logs.MODIFIED_MS + 1) is None
+    assert logs.offset_for_timestamp(log, logs.NOW + old_logs.MODIFIED_MS + 1) is None
     assert 0 < disk.files.read_on_loop < LITTLE
     assert log.delete_old_segments(logs.NOW + old_logs.MODIFIED_MS + 1001) == 2
     assert disk.files.read_on_loop < LITTLE
@@ -182,7 +182,7 @@ def test_what_retention_cannot_tell_yet_stays_until_it_can() -> None:
     now_ms = logs.NOW + BATCHES + 1000
     assert log.delete_old_segments(now_ms) == 0
     with pytest.raises(OffsetNotAvailable):
-        log.offset_for_timestamp(logs.NOW)
+        logs.offset_for_timestamp(log, logs.NOW)
     assert disk.files.read_on_loop < LITTLE
     disk.run_background()
     assert disk.files.read(f"{first.name}.timeindex") == first.indexes()[1]

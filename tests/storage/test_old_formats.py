@@ -94,7 +94,7 @@ def test_kafkas_own_indexes_stay_as_they_are(
         if written.max_timestamp >= 0:
             assert segment.largest_timestamp() == written.max_timestamp
     for timestamp in range(logs.NOW - 1, logs.NOW + 52, 10):
-        asked = log.offset_for_timestamp(timestamp)
+        asked = logs.offset_for_timestamp(log, timestamp)
         assert (None if asked is None else asked[:2]) == first_not_older(found, timestamp)
     newest = log.offset_of_max_timestamp()
     times = [record.timestamp for record in old_logs.all_records(found)]

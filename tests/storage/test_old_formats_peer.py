@@ -137,7 +137,7 @@ def test_kafka_finds_the_offsets_by_time_that_we_find(served: Served, tmp_path: 
     before = {path.name: path.read_bytes() for path in directory.glob("*index")}
     log = logs.open_log(OsFilesystem(), CONFIG, directory=str(directory), recovery_point=1 << 40)
     end = log.log_end_offset
-    found = [log.offset_for_timestamp(time) for time in TIMES]
+    found = [logs.offset_for_timestamp(log, time) for time in TIMES]
     assert [-1 if each is None else each.offset for each in found] == served.by_time
     assert set(served.by_time) - {-1}
     assert end == PIECES[-1].last_offset + 1

@@ -15,7 +15,7 @@ from ottla.storage import offset_index, time_index
 from ottla.storage.file_records import headers, places
 from ottla.storage.log import Log
 from ottla.storage.segment import Segment
-from ottla.storage.time_search import TimestampAndOffset
+from ottla.storage.time_search import TimestampAndOffset, find_by_time
 
 SIZE = 100
 TIMES = 12
@@ -88,7 +88,7 @@ def test_a_batch_that_is_damaged_puts_no_search_off_for_ever() -> None:
     disk.start()
 
     def find(timestamp: int) -> TimestampAndOffset | None:
-        search = run(TURN, disk.log.find_by_time(timestamp, disk.storage.clock))
+        search = run(TURN, find_by_time(disk.log, timestamp, disk.storage.clock))
         disk.storage.clock.advance(0)
         return search.result()
 
@@ -123,11 +123,11 @@ def test_how_new_damaged_batches_are_is_not_known(count: int, damage: str | int)
     for _ in range(2):  # what was found out is not forgotten with a restart
         disk.start()
         with pytest.raises(CorruptMessage):
-            find_by_time(disk, newest)
-        assert find_by_time(disk, newest - 2) == (newest - 2, len(found) - 3, 0)
+            found_by_time(disk, newest)
+        assert found_by_time(disk, newest - 2) == (newest - 2, len(found) - 3, 0)
         if count > len(found):
             with pytest.raises(CorruptMessage):
-                find_by_time(disk, newest + 1)  # perhaps the last one is as new as that
+                found_by_time(disk, newest + 1)  # perhaps the last one is as new as that
         disk.storage.manager.stop()
 
 
@@ -142,17 +142,17 @@ def test_behind_damaged_batches_side_by_side_the_next_sound_one_is_found() -> No
     disk.files.write(segment.path, bytes(data))
     disk.files.write(segment.offset_index.path, b"")
     disk.start()
-    assert find_by_time(disk, logs.NOW + 7) == (logs.NOW + 7, 7, 0)
+    assert found_by_time(disk, logs.NOW + 7) == (logs.NOW + 7, 7, 0)
     assert logs.records_of(logs.read_bytes(disk.log, 7))[0].offset == 7
     for offset in range(3, 7):
         with pytest.raises(CorruptMessage):
             logs.read_bytes(disk.log, offset)
 
 
-def find_by_time(disk: Disk, timestamp: int) -> TimestampAndOffset | None:
+def found_by_time(disk: Disk, timestamp: int) -> TimestampAndOffset | None:
     """The answer to the last of those that ask again while an index is made anew."""
     for _ in range(3):
-        search = run(TURN, disk.log.find_by_time(timestamp, disk.storage.clock))
+        search = run(TURN, find_by_time(disk.log, timestamp, disk.storage.clock))
         disk.storage.clock.advance(0)
         try:
             return search.result()
@@ -234,7 +234,7 @@ def test_behind_a_length_that_leads_beyond_the_file_there_are_batches() -> None:
     assert segment.known_largest_timestamp() is None
     disk.storage.clock.advance(0)
     assert segment.known_largest_timestamp() == logs.NOW + last
-    assert disk.log.offset_for_timestamp(logs.NOW + last) == (logs.NOW + last, last, 0)
+    assert logs.offset_for_timestamp(disk.log, logs.NOW + last) == (logs.NOW + last, last, 0)
 
 
 def test_retention_does_not_believe_a_time_index_that_was_cut() -> None:
@@ -247,7 +247,7 @@ def test_retention_does_not_believe_a_time_index_that_was_cut() -> None:
     disk.storage.clock.advance(0)
     assert disk.files.read(segment.time_index.path) == whole
     assert disk.log.delete_old_segments(now_ms) == 0
-    assert disk.log.offset_for_timestamp(logs.NOW + 9) == (logs.NOW + 9, 9, 0)
+    assert logs.offset_for_timestamp(disk.log, logs.NOW + 9) == (logs.NOW + 9, 9, 0)
 
 
 def test_an_entry_that_is_the_last_after_a_truncation_is_looked_at() -> None:
@@ -349,7 +349,7 @@ def test_a_search_goes_on_behind_what_it_has_searched() -> None:
     assert segment.size
     assert count > 3
     segment._max_known, segment.max_timestamp = True, wanted  # so it is searched in vain
-    search = run(TURN, log.find_by_time(wanted, storage.clock))
+    search = run(TURN, find_by_time(log, wanted, storage.clock))
     assert not search.done
     cleaning.clean(files, log, None, logs.NOW)
     assert len(log.segments) < count
@@ -363,7 +363,7 @@ def test_a_search_goes_on_behind_what_it_has_searched() -> None:
 def test_a_search_of_what_is_truncated_meanwhile_begins_anew() -> None:
     disk = Disk()
     wanted = logs.NOW + 39
-    search = run(TURN, disk.log.find_by_time(wanted, disk.storage.clock))
+    search = run(TURN, find_by_time(disk.log, wanted, disk.storage.clock))
     disk.storage.clock.run_due()
     disk.log.truncate_to(30, logs.NOW)
     disk.append(70, 30)
@@ -377,5 +377,5 @@ def test_a_search_waits_for_no_other_directory() -> None:
     disk = Disk()
     clock = disk.storage.clock
     clock.lanes.clear()
-    run(clock.turn, disk.log.find_by_time(logs.NOW + 3, clock))
+    run(clock.turn, find_by_time(disk.log, logs.NOW + 3, clock))
     assert clock.lanes == [logs.ROOT]

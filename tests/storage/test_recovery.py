@@ -95,7 +95,7 @@ def test_an_index_that_vanishes_while_it_is_in_use_costs_time_only(
     for name in indexes(before):
         files.remove(path(name))
     assert logs.read_all(log) == expected
-    assert log.offset_for_timestamp(logs.NOW + 20) == (logs.NOW + 20, 35, 1)
+    assert logs.offset_for_timestamp(log, logs.NOW + 20) == (logs.NOW + 20, 35, 1)
 
 
 def test_a_rebuilt_index_is_on_disk_at_once(files: MemoryFilesystem) -> None:
@@ -131,7 +131,7 @@ def test_an_index_that_misleads_is_found_out_when_it_is_used(
     before = closed(files)
     chance = Chance(seed)
     truth = logs.open_log(files, SETTINGS)
-    expected = [truth.offset_for_timestamp(logs.NOW + time) for time in range(45)]
+    expected = [logs.offset_for_timestamp(truth, logs.NOW + time) for time in range(45)]
     for name in indexes(before):
         if before[name]:
             for _ in range(3):
@@ -141,7 +141,7 @@ def test_an_index_that_misleads_is_found_out_when_it_is_used(
         assert (
             logs.records_of(logs.read_bytes(log, offset, max_bytes=1))[0].offset == offset // 2 * 2
         )
-    assert [log.offset_for_timestamp(logs.NOW + time) for time in range(45)] == expected
+    assert [logs.offset_for_timestamp(log, logs.NOW + time) for time in range(45)] == expected
 
 
 def test_a_log_is_cut_before_the_first_damaged_batch(files: MemoryFilesystem) -> None:

@@ -15,6 +15,7 @@ from tests.storage.test_driver import Storage
 from ottla.common.errors import KafkaStorageError
 from ottla.storage.directories import Retired
 from ottla.storage.log import Log
+from ottla.storage.opening import open_log
 
 OTHER_ID = bytes(range(1, 17))
 HOUR_MS = 3_600_000
@@ -146,7 +147,7 @@ def test_a_flush_of_a_log_that_is_replaced_is_that_of_its_copy() -> None:
     log = disk.create()
     logs.append(log, b"value")
     flushed = disk.driver.flush(log)
-    copy = Log.open(
+    copy = open_log(
         disk.files,
         f"{logs.ROOT}/topic-0.{'0' * 32}-future",
         topic_partition=logs.TOPIC,

@@ -13,6 +13,7 @@ from ottla.storage.inspection import Damage
 from ottla.storage.listener import StandsAlone
 from ottla.storage.log import Log
 from ottla.storage.open_files import OpenFiles
+from ottla.storage.opening import open_log
 from ottla.storage.stretches import STRETCHES_MAX, Stretches
 from ottla.storage.verification import PIECE_BYTES, Verify
 from ottla.testing.files import MemoryFilesystem
@@ -53,7 +54,7 @@ class Disk:
         file.write_at(at, bytes([file.read_at(at, 1)[0] ^ (1 << bit)]))
 
     def open(self, verify: Verify = Verify.ONCE) -> Log:
-        log = Log.open(
+        log = open_log(
             self.files,
             logs.DIRECTORY,
             topic_partition=logs.TOPIC,
@@ -141,7 +142,7 @@ def test_a_second_reader_pays_nothing(disk: Disk) -> None:
     assert len(logs.read_all(log)) == 2 * BATCHES
     first = log.segments[0]
     assert first.sound_from == 0
-    log._positions.clear()
+    log._reader.forget_places()
     disk.reads = 0
     fetched = log.read(0, 10_000, upper_bound_offset=80, at_least_one=True)
     assert fetched.size == first.size
@@ -209,12 +210,12 @@ def test_one_read_looks_at_a_piece_only() -> None:
 def test_a_time_is_not_looked_up_across_damage(disk: Disk) -> None:
     disk.damage(5, HEADER_SIZE)
     log = disk.open()
-    found = log.offset_for_timestamp(logs.NOW + 4)
+    found = logs.offset_for_timestamp(log, logs.NOW + 4)
     assert found is not None
     assert found.offset == 8
     with pytest.raises(CorruptMessage):
-        log.offset_for_timestamp(logs.NOW + 5)
-    found = log.offset_for_timestamp(logs.NOW + 30)
+        logs.offset_for_timestamp(log, logs.NOW + 5)
+    found = logs.offset_for_timestamp(log, logs.NOW + 30)
     assert found is not None
     assert found.offset == 60
 

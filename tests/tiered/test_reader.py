@@ -79,8 +79,8 @@ def test_a_read_gives_the_batches_that_the_log_gives(
                 assert remote.next_offset > offset or not local
     timestamps = data.draw(st.lists(st.integers(-1, 60), min_size=1, max_size=5))
     for timestamp in timestamps:
-        assert found_by_time(tier, logs.NOW + timestamp) == log.offset_for_timestamp(
-            logs.NOW + timestamp
+        assert found_by_time(tier, logs.NOW + timestamp) == logs.offset_for_timestamp(
+            log, logs.NOW + timestamp
         )
 
 
@@ -98,7 +98,7 @@ def test_messages_of_old_formats_are_read_as_the_log_gives_them(
         local = logs.read_bytes(tier.log, offset, max_bytes=500)
         assert read(tier, offset, 500, tier.log.log_end_offset).records == local
     for timestamp in range(logs.NOW, logs.NOW + 55, 6):
-        assert found_by_time(tier, timestamp) == tier.log.offset_for_timestamp(timestamp)
+        assert found_by_time(tier, timestamp) == logs.offset_for_timestamp(tier.log, timestamp)
 
 
 def found_by_time(tier: Tier, timestamp: int) -> TimestampAndOffset | None:
@@ -312,7 +312,9 @@ def test_an_index_that_is_damaged_in_the_store_is_made_anew_from_the_batches() -
     assert [read(again, offset, 10).records for offset in range(segment.end_offset)] == expected
     assert seen.count("get_range .index") == 1
     wanted = logs.NOW + 9
-    assert again.reader.find_timestamp(segment, wanted, 0) == tier.log.offset_for_timestamp(wanted)
+    assert again.reader.find_timestamp(segment, wanted, 0) == logs.offset_for_timestamp(
+        tier.log, wanted
+    )
 
 
 def test_an_index_entry_that_is_overwritten_here_is_fetched_again() -> None:

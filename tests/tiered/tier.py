@@ -19,6 +19,7 @@ from ottla.records.rules import AppendOrigin
 from ottla.simulation.scheduler import SimulatedScheduler
 from ottla.storage.log import Log
 from ottla.storage.open_files import OpenFiles
+from ottla.storage.opening import open_log
 from ottla.testing.files import MemoryFilesystem
 from ottla.testing.remote_store import MemoryStore
 from ottla.tiered.chunks import Windows
@@ -69,7 +70,7 @@ class MetadataLogs:
 
     def _open(self) -> None:
         for index in range(COUNT):
-            log = Log.open(
+            log = open_log(
                 self._files,
                 f"{logs.ROOT}/{REMOTE_LOG_METADATA}-{index}",
                 topic_partition=TopicPartition(REMOTE_LOG_METADATA, index),

@@ -47,7 +47,7 @@ from ottla.requests.deadlines import within
 from ottla.requests.needs import Each, its_name
 from ottla.requests.partitions import led_partition
 from ottla.storage.log import Log
-from ottla.storage.time_search import TimestampAndOffset
+from ottla.storage.time_search import TimestampAndOffset, find_by_time
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -233,7 +233,7 @@ async def _search(
         )
         if record is not None:
             return _found(log, record, readable)
-    found = await log.find_by_time(timestamp, services.scheduler)
+    found = await find_by_time(log, timestamp, services.scheduler)
     return _found(log, found, readable)
 
 

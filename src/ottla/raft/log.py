@@ -23,6 +23,7 @@ from ottla.records.rules import AppendOrigin
 from ottla.storage.files import Filesystem
 from ottla.storage.flush import Flush
 from ottla.storage.log import Log
+from ottla.storage.opening import open_log
 
 READ_BYTES: Final = 4 * 1024 * 1024
 BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
@@ -158,7 +159,7 @@ class MetadataLog:
         filesystem: Filesystem, log_dir: str, config: BrokerConfig, now_ms: int
     ) -> "MetadataLog":
         """Open the log, checking all of it: what it says decides what the cluster is."""
-        log = Log.open(
+        log = open_log(
             filesystem,
             metadata_directory(log_dir),
             topic_partition=METADATA_PARTITION,

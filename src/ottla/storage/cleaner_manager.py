@@ -75,7 +75,7 @@ class CleanerManager:
             try:
                 to_clean, is_reset = log_to_clean(log, self.clean_offset(log), now_ms)
             except OSError as error:
-                log._refused(error)
+                log.refused(error)
                 continue
             except CorruptMessage:
                 self.uncleanable[log] = None

@@ -19,7 +19,7 @@ from ottla.storage.cleaning_plan import (
     SegmentToMap,
 )
 from ottla.storage.log import Log
-from ottla.storage.readable_log import on_disk_again
+from ottla.storage.on_disk import on_disk_again
 from ottla.storage.segment import Segment
 from ottla.storage.transaction_index import AbortedTransaction
 
@@ -79,7 +79,9 @@ class Cleaning:
         segment, self._under_way = self._under_way, None
         if segment is not None:
             with contextlib.suppress(OSError):
-                remove_cleaned_files(self.log._filesystem, self.log.directory, segment.base_offset)
+                remove_cleaned_files(
+                    self.log.segments.filesystem, self.log.directory, segment.base_offset
+                )
 
 
 @on_disk_again
@@ -114,7 +116,7 @@ def _group_plan(log: Log, group: list[Segment], to_clean: LogToClean, now_ms: in
         aborted = _aborted_between(log, segment.base_offset, following.base_offset)
         segments.append(SegmentToClean(segment.base_offset, segment.size, aborted))
     create_cleaned_files(
-        log._filesystem,
+        log.segments.filesystem,
         log.directory,
         group[0].base_offset,
         transactions=any(segment.aborted for segment in segments),
@@ -132,7 +134,7 @@ def _group_plan(log: Log, group: list[Segment], to_clean: LogToClean, now_ms: in
         },
         config.index_interval_bytes,
         config.segment_index_bytes,
-        log._filesystem.modified_ms(group[-1].path),
+        log.segments.filesystem.modified_ms(group[-1].path),
     )
 
 

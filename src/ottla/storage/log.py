@@ -1,20 +1,22 @@
 """A log: the record batches of one partition, in order, on disk.
 
 Used from one thread, the node's loop. What may run elsewhere is exactly this: ``Flush.run`` of a
-flush that :meth:`Log.prepare_flush` made, and the removal of files that the listener was given.
+flush that :meth:`Log.prepare_flush` made, ``TimeSearch.run``, ``IndexRebuild.run``, and the removal
+of files that the listener was given.
 
 Offsets, from low to high::
 
     log start offset <= last stable offset <= high watermark <= log end offset
     recovery point <= log end offset        what stands below the recovery point was synced
 
-An append is checked, numbered in place and written with one call.
+An append is checked, numbered in place and written with one call. The log has its files by
+``Segments``, what is on disk by ``Flushing``, and where a record is by ``Reader``; it keeps the
+offsets, what is known of producers and epochs, and refuses everything once its disk has failed.
 """
 
 from typing import Final
 
-from ottla.common.chance import Chance
-from ottla.common.errors import InconsistentTopicId, RecordListTooLarge
+from ottla.common.errors import InconsistentTopicId, OffsetOutOfRange, RecordListTooLarge
 from ottla.common.identifiers import is_damaged_copy
 from ottla.common.topic_partition import TopicPartition
 from ottla.records.batch import (
@@ -24,171 +26,147 @@ from ottla.records.batch import (
     read_header,
     set_base_offset_and_epoch,
 )
-from ottla.records.control import read_transaction_marker
-from ottla.records.record import iterate
 from ottla.records.rules import AppendOrigin
 from ottla.records.validation import numbered_batches, validate
-from ottla.storage import replacement, truncation
-from ottla.storage.checkpoints import (
-    LEADER_EPOCHS,
-    PARTITION_METADATA,
-    CorruptCheckpoint,
-    decode_partition_metadata,
-    encode_epochs,
-    encode_partition_metadata,
-)
+from ottla.storage.checkpoints import PARTITION_METADATA, encode_partition_metadata
 from ottla.storage.config import LogConfig, append_rules, has_remote_part
-from ottla.storage.directories import LogDirFailed, LogUnavailable
-from ottla.storage.durable_log import DurableLog
-from ottla.storage.files import Filesystem, is_disks
-from ottla.storage.leader_epochs import EpochEntry, LeaderEpochs
-from ottla.storage.listener import LogListener, StandsAlone
+from ottla.storage.directories import LogDirFailed, LogUnavailable, Retired
+from ottla.storage.files import is_disks
+from ottla.storage.flush import Flush
+from ottla.storage.flushing import Flushing
+from ottla.storage.index_rebuild import IndexRebuild
+from ottla.storage.leader_epochs import EpochEnd, EpochEntry, LeaderEpochs
+from ottla.storage.listener import LogListener
 from ottla.storage.offset_index import RELATIVE_OFFSET_MAX
-from ottla.storage.open_files import OpenFiles
+from ottla.storage.on_disk import on_disk, on_disk_again
+from ottla.storage.producer_replay import rebuild_producers, replay
 from ottla.storage.producer_state import BatchMetadata, ProducerEntry
-from ottla.storage.readable_log import on_disk, on_disk_again
-from ottla.storage.recovery import LogLoader, OpenedLog, replay
-from ottla.storage.results import AppendInfo, UnexpectedAppendOffset
-from ottla.storage.segment import Segment, SegmentLimits
-from ottla.storage.segments import activate, begin
-from ottla.storage.transaction_witnesses import check_transaction_index
-from ottla.storage.verification import Verify
+from ottla.storage.reader import Reader
+from ottla.storage.recovery import OpenedLog
+from ottla.storage.results import AppendInfo, FetchedData, UnexpectedAppendOffset
+from ottla.storage.retention import count_to_delete
+from ottla.storage.segment import Segment
+from ottla.storage.time_search import TimeSearch, TimestampAndOffset
+from ottla.storage.verification import Verifier, Verify
 
 CLIENT: Final = AppendOrigin.CLIENT
-PRODUCER_EXPIRATION_MS: Final = 86_400_000
-OPEN_FILES_ALONE: Final = 16
+NOTHING_REMOTE: Final = -1
 
 
-class Log(DurableLog):
-    """See the module. Made by :meth:`open`."""
+class Log:
+    """See the module. Made by ``opening``."""
 
     __slots__ = (
-        "_chance",
-        "_flush_messages",
-        "_limits",
+        "_flushing",
+        "_listener",
+        "_reader",
         "_rules",
+        "_verifier",
         "config",
+        "epochs",
+        "failure",
+        "first_unstable_offset",
+        "high_watermark",
+        "highest_remote_offset",
+        "log_end_offset",
+        "log_start_offset",
         "producers",
         "remote_storage_enabled",
-        "snapshots",
+        "saved_start_offset",
+        "segments",
+        "successor",
         "topic_id",
         "topic_partition",
+        "truncations",
     )
 
     def __init__(
         self,
-        filesystem: Filesystem,
-        directory: str,
         opened: OpenedLog,
         *,
         topic_partition: TopicPartition,
         topic_id: bytes | None,
         config: LogConfig,
-        open_files: OpenFiles,
         listener: LogListener,
-        chance: Chance | None,
         now_ms: int,
         verify: Verify,
     ) -> None:
-        super().__init__(
-            filesystem, directory, opened.segments, opened.epochs, listener, verify, open_files
-        )
-        self._chance = chance
+        self._listener = listener
         self.topic_partition = topic_partition
         self.topic_id = topic_id
+        self.segments = opened.segments
+        self.epochs = opened.epochs
         self.producers = opened.producers
-        self.snapshots = opened.snapshots
+        self.failure: OSError | None = None
+        self.successor: Log | None = None
+        self.truncations = 0
+        """How often something was cut off its end."""
         self.log_start_offset = opened.log_start_offset
+        self.saved_start_offset = 0
+        """The log start as its checkpoint on disk has it, at least."""
         self.log_end_offset = opened.log_end_offset
-        self.recovery_point = opened.recovery_point
         self.high_watermark = opened.log_start_offset
-        self.last_flush_ms = now_ms
+        self.highest_remote_offset = NOTHING_REMOTE
+        """The last offset that a finished copy in the remote store has."""
+        self.first_unstable_offset: int | None = None
+        """Where the first transaction begins that is not decided, or not known to be replicated."""
+        self._verifier = Verifier(self, listener, verify)
+        self._reader = Reader(opened.segments, self._verifier)
+        self._flushing = Flushing(opened.segments, opened.epochs, opened.recovery_point, now_ms)
         self.configure(config)
         self._find_first_unstable()
-
-    @staticmethod
-    def open(
-        filesystem: Filesystem,
-        directory: str,
-        *,
-        topic_partition: TopicPartition,
-        topic_id: bytes | None,
-        config: LogConfig,
-        now_ms: int,
-        recovery_point: int = 0,
-        log_start_offset: int = 0,
-        clean_shutdown: bool = True,
-        may_have_gaps: bool = False,
-        producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
-        open_files: OpenFiles | None = None,
-        listener: LogListener | None = None,
-        chance: Chance | None = None,
-        verify: Verify = Verify.ONCE,
-    ) -> "Log":
-        """Open the log in ``directory``, or make one there."""
-        try:
-            is_new = not filesystem.is_directory(directory)
-            if is_new:
-                filesystem.make_directory(directory)
-            if open_files is None:
-                open_files = OpenFiles(OPEN_FILES_ALONE, is_urgent=True)
-            opened = LogLoader(
-                filesystem,
-                directory,
-                limits=segment_limits(config, chance),
-                open_files=open_files,
-                producer_expiration_ms=producer_expiration_ms,
-                now_ms=now_ms,
-                recovery_point=recovery_point,
-                log_start_offset=log_start_offset,
-                clean_shutdown=clean_shutdown,
-                may_have_gaps=may_have_gaps or "compact" in config.cleanup_policy,
-                has_remote_part=has_remote_part(topic_partition.topic, config),
-            ).load()
-            log = Log(
-                filesystem,
-                directory,
-                opened,
-                topic_partition=topic_partition,
-                topic_id=None if is_new else read_topic_id(filesystem, directory),
-                config=config,
-                open_files=open_files,
-                listener=StandsAlone(filesystem) if listener is None else listener,
-                chance=chance,
-                now_ms=now_ms,
-                verify=verify,
-            )
-            if is_new:
-                filesystem.open(f"{directory}/{LEADER_EPOCHS}", create=True).close()
-            if topic_id is not None:
-                log.assign_topic_id(topic_id)
-        except OSError as error:
-            failed = LogDirFailed if is_disks(error) else LogUnavailable
-            raise failed(directory.rpartition("/")[0], error) from error
-        else:
-            return log
 
     def configure(self, config: LogConfig) -> None:
         """Follow other settings from now on."""
         self.config = config
         self.remote_storage_enabled = has_remote_part(self.topic_partition.topic, config)
         self._rules = append_rules(config)
-        self._flush_messages = config.flush_messages
-        self._limits = segment_limits(config, self._chance)
-        self._active.size_max = self._limits.size_max
-        self._active.age_max_ms = self._limits.age_max_ms
+        self._flushing.records_max = config.flush_messages
+        self.segments.configure(config)
 
     @on_disk_again
     def assign_topic_id(self, topic_id: bytes) -> None:
         """Write down whose partition this is; InconsistentTopicId if it is another's."""
         if self.topic_id is None or is_damaged_copy(self.topic_id, topic_id):
             path = f"{self.directory}/{PARTITION_METADATA}"
-            self._filesystem.write(path, encode_partition_metadata(topic_id))
-            self._unsynced_paths.append(path)
-            self._unsynced_directories = True
+            self.segments.filesystem.write(path, encode_partition_metadata(topic_id))
+            self.segments.wrote(path)
             self.topic_id = topic_id
         elif self.topic_id != topic_id:
             raise InconsistentTopicId(f"{self.topic_partition} has another topic id on disk")
+
+    @property
+    def directory(self) -> str:
+        return self.segments.directory
+
+    # When the disk fails, or the log goes
+
+    def failed(self, error: OSError) -> LogDirFailed:
+        """What to raise; the log refuses everything from now on, and its keeper hears of it."""
+        directory = self.directory.rpartition("/")[0]
+        if isinstance(self.failure, Retired):
+            return LogUnavailable(directory, self.failure)
+        failure = LogDirFailed(directory, error)
+        if self.failure is None:
+            self.failure = error
+            self._listener.failed(failure)
+        return failure
+
+    def refused(self, error: OSError) -> LogDirFailed:
+        """What becomes of an operation of which a failure leaves nothing behind."""
+        if is_disks(error):
+            return self.failed(error)
+        return LogUnavailable(self.directory.rpartition("/")[0], error)
+
+    def retire(self, successor: "Log | None" = None) -> None:
+        """Refuse everything from now on: the log goes, or ``successor`` has its records.
+
+        Work for it may still be under way, or be asked for by a caller that does not know yet. It
+        finds no files, and that is not the disk's fault.
+        """
+        self.successor = successor
+        if self.failure is None:
+            self.failure = Retired(f"{self.directory} was deleted or replaced")
 
     # Appending
 
@@ -205,13 +183,14 @@ class Log(DurableLog):
     ) -> AppendInfo:
         """Check ``buffer[start:end]``, give it its offsets, in place, and write it."""
         if self.failure is not None:
-            raise self._failed(self.failure)
+            raise self.failed(self.failure)
         append = validate(buffer, start, end, self._rules, now_ms, origin)
         if origin is not CLIENT:
             if origin is AppendOrigin.RAFT_LEADER:
                 data = append.buffer[append.start : append.end]
                 return self._append_numbered(data, numbered_batches(data, 0, len(data)), now_ms)
-            self._check_coordinator(append.buffer[append.start : append.end], transaction_version)
+            own = append.buffer[append.start : append.end]
+            self.producers.check_coordinator(own, transaction_version)
         producers = self.producers
         producer_id = append.producer_id
         if producer_id >= 0 and origin is CLIENT:
@@ -223,10 +202,10 @@ class Log(DurableLog):
         max_timestamp = append.max_timestamp
         start, end = append.start, append.end
         size = end - start
-        segment = self._active
+        segment = self.segments.active
         try:
             if not segment.active:
-                activate(segment)
+                self.segments.activate()
             if segment.should_roll(size, last_offset, max_timestamp, now_ms):
                 segment = self._roll_for(size, base_offset, now_ms)
             if leader_epoch != self.epochs.latest_epoch:
@@ -235,7 +214,7 @@ class Log(DurableLog):
             set_base_offset_and_epoch(view, start, base_offset, leader_epoch)
             segment.append(view[start:end], size, last_offset, max_timestamp)
         except OSError as error:
-            raise self._refused(error) from error
+            raise self.refused(error) from error
         self.log_end_offset = producers.end_offset = last_offset + 1
         if append.is_control or append.is_transactional:
             self._replay_own(view[start:end], segment)
@@ -245,45 +224,19 @@ class Log(DurableLog):
             )
             producers.add_batch(producer_id, append.producer_epoch, batch, False)
         count = append.record_count
-        self.unflushed_records += count
         info = AppendInfo(
             base_offset, last_offset, append.append_time, self.log_start_offset, count, size
         )
-        if self.unflushed_records >= self._flush_messages:
-            self._flush_from(base_offset)
+        if self._flushing.appended(base_offset, last_offset + 1, count):
             info.is_flush_due = True
         return info
 
     def _duplicate(self, batch: BatchMetadata, size: int) -> AppendInfo:
-        count = batch.offset_delta + 1
-        info = AppendInfo(
-            batch.first_offset,
-            batch.last_offset,
-            batch.timestamp,
-            self.log_start_offset,
-            count,
-            size,
-        )
+        first, last, count = batch.first_offset, batch.last_offset, batch.offset_delta + 1
+        info = AppendInfo(first, last, batch.timestamp, self.log_start_offset, count, size)
         info.is_duplicate = True
-        info.is_flush_due = batch.last_offset >= self.due_offset
+        info.is_flush_due = last >= self.due_offset
         return info
-
-    def _check_coordinator(self, batch: memoryview, transaction_version: int) -> None:
-        """Coordinators write markers and offsets; they keep no sequences."""
-        header = read_header(batch)
-        if header.producer_id < 0:
-            return
-        if header.is_control:
-            marker = read_transaction_marker(iterate(batch)[0])
-            self.producers.check_marker(
-                header.producer_id,
-                header.producer_epoch,
-                marker.coordinator_epoch,
-                transaction_version,
-            )
-        else:
-            self.producers.check_epoch(header.producer_id, header.producer_epoch)
-            self.producers.check_transactional(header.producer_id, header.is_transactional)
 
     @on_disk
     def _replay_own(self, batch: memoryview, segment: Segment) -> None:
@@ -301,7 +254,7 @@ class Log(DurableLog):
     ) -> AppendInfo:
         """Write batches as a leader sent them; those above ``leader_epoch`` are not its own."""
         if self.failure is not None:
-            raise self._failed(self.failure)
+            raise self.failed(self.failure)
         view = memoryview(data)
         found = numbered_batches(view, 0, len(view))
         if leader_epoch is not None:
@@ -310,7 +263,7 @@ class Log(DurableLog):
                     del found[number:]
                     break
         size = sum([header.size for _, header in found])
-        if size > self._limits.size_max and len(found) > 1:
+        if size > self.segments.limits.size_max and len(found) > 1:
             return self._append_one_by_one(view, found, now_ms)
         return self._append_numbered(view[:size], found, now_ms)
 
@@ -340,9 +293,9 @@ class Log(DurableLog):
         if first.base_offset < self.log_end_offset:
             raise UnexpectedAppendOffset(first.base_offset, last.last_offset, self.log_end_offset)
         try:
-            segment = self._active
+            segment = self.segments.active
             if not segment.active:
-                activate(segment)
+                self.segments.activate()
             newest = max([header.max_timestamp for _, header in found])
             if segment.should_roll(len(data), last.last_offset, newest, now_ms):
                 overflows = last.last_offset - self.log_end_offset > RELATIVE_OFFSET_MAX
@@ -361,23 +314,20 @@ class Log(DurableLog):
                     self._replay(data[start : start + header.size], header, segment)
         except OSError as error:
             is_written = self.log_end_offset > last.last_offset
-            raise (self._failed(error) if is_written else self._refused(error)) from error
+            raise (self.failed(error) if is_written else self.refused(error)) from error
         self.producers.end_offset = self.log_end_offset
         count = sum([header.record_count for _, header in found])
-        self.unflushed_records += count
         info = AppendInfo(
             first.base_offset, last.last_offset, -1, self.log_start_offset, count, len(data)
         )
-        if self.unflushed_records >= self._flush_messages:
-            self._flush_from(first.base_offset)
+        if self._flushing.appended(first.base_offset, self.log_end_offset, count):
             info.is_flush_due = True
         return info
 
     def _roll_for(self, size: int, base_offset: int, now_ms: int) -> Segment:
-        if size > self._limits.size_max:
-            raise RecordListTooLarge(
-                f"{size} bytes are more than a segment of {self._limits.size_max} holds"
-            )
+        size_max = self.segments.limits.size_max
+        if size > size_max:
+            raise RecordListTooLarge(f"{size} bytes are more than a segment of {size_max} holds")
         return self._roll(base_offset, now_ms)
 
     @on_disk_again
@@ -386,47 +336,123 @@ class Log(DurableLog):
         self._roll(self.log_end_offset, now_ms)
 
     def _roll(self, base_offset: int, now_ms: int) -> Segment:
-        active = self._active
+        active = self.segments.active
         if active.size == 0 and active.base_offset == base_offset:
             return active
-        if not active.active:
-            activate(active)
-        active.roll()
+        segment = self.segments.roll(base_offset, now_ms, self.producers)
         self._verifier.closed(active)
-        self.producers.end_offset = base_offset
-        self._take_snapshot()
-        segment = self._begin_segment(base_offset, now_ms)
         self._listener.rolled()
         return segment
 
-    def _take_snapshot(self) -> None:
-        path = self.snapshots.take(self.producers)
-        if path is not None:
-            self._unsynced_paths.append(path)
-            self._unsynced_directories = True
+    # Reading
 
-    def _begin_segment(self, base_offset: int, now_ms: int) -> Segment:
-        self._limits = segment_limits(self.config, self._chance)
-        segment = self._new_segment(base_offset, now_ms)
-        begin(segment)
-        self._unsynced_directories = True
-        self.segments.add(segment)
-        self._active = segment
-        return segment
+    def read(
+        self, offset: int, max_bytes: int, *, upper_bound_offset: int, at_least_one: bool
+    ) -> FetchedData:
+        """Whole batches from the one that has ``offset`` on, none at or above the upper bound.
 
-    def _new_segment(self, base_offset: int, created_ms: int = 0) -> Segment:
-        segment = Segment(
-            self._filesystem,
-            self.directory,
-            base_offset,
-            limits=self._limits,
-            open_files=self._open_files,
-            created_ms=created_ms,
-        )
-        segment.on_doubt = self._listener.indexes_doubted
-        return segment
+        At most ``max_bytes``, or one batch if the first is larger and ``at_least_one``.
+        """
+        if self.failure is not None:
+            raise self.failed(self.failure)
+        end_offset = self.log_end_offset
+        if not self.log_start_offset <= offset <= end_offset:
+            raise OffsetOutOfRange(
+                f"offset {offset} is not within {self.log_start_offset} to {end_offset}"
+            )
+        if offset >= upper_bound_offset:
+            return FetchedData(None, offset, offset)
+        try:
+            return self._reader.read(
+                offset, max_bytes, upper_bound_offset, end_offset, at_least_one
+            )
+        except OSError as error:
+            raise self.refused(error) from error
+
+    @on_disk_again
+    def read_bytes(self, offset: int, max_bytes: int) -> bytes:
+        """The bytes of the batches from ``offset`` to the end of the log, at least one of them.
+
+        OffsetNotAvailable, as in :meth:`read`, while an index is made anew.
+        """
+        end = self.log_end_offset
+        fetched = self.read(offset, max_bytes, upper_bound_offset=end, at_least_one=True)
+        return b"" if fetched.region is None else fetched.region.read()
+
+    @on_disk_again
+    def aborted_transactions(self, offset: int, upper_bound_offset: int) -> list[tuple[int, int]]:
+        """Producer id and first offset of those that have records between the offsets."""
+        is_compacted = "compact" in self.config.cleanup_policy
+        return self._reader.aborted_transactions(offset, upper_bound_offset, is_compacted)
+
+    @on_disk_again
+    def next_time_search(
+        self, timestamp: int, before: TimeSearch | None = None
+    ) -> TimeSearch | None:
+        """Where a record that is not older than ``timestamp`` is to be looked for next.
+
+        In the segment that now has the offsets behind what ``before`` has searched; None when
+        nothing is left. The search may run elsewhere.
+        """
+        start_offset = self.log_start_offset
+        if before is not None:
+            if before.next_offset is None:
+                return None
+            start_offset = max(start_offset, before.next_offset)
+        return self._reader.next_time_search(timestamp, start_offset)
+
+    @on_disk_again
+    def offset_of_max_timestamp(self) -> TimestampAndOffset | None:
+        """The first record with the largest timestamp of all."""
+        return self._reader.offset_of_max_timestamp()
+
+    @on_disk_again
+    def prepare_rebuild(self, segment: Segment) -> IndexRebuild | None:
+        """The indexes of a closed segment, to be made anew elsewhere; None if it has gone."""
+        return self._reader.prepare_rebuild(segment, self.truncations)
+
+    @on_disk_again
+    def rebuilt(self, segment: Segment, rebuild: IndexRebuild, error: OSError | None) -> None:
+        """They were; if they are not those of the batches now, a reader asks again."""
+        if isinstance(error, FileNotFoundError) and segment.path != rebuild.segment.path:
+            return  # the directory of the log has another name
+        if error is not None:
+            raise error
+        self._reader.rebuilt(segment, rebuild, self.truncations)
 
     # Offsets
+
+    @property
+    def latest_epoch(self) -> int:
+        return self.epochs.latest_epoch
+
+    @property
+    def local_log_start_offset(self) -> int:
+        """Records below lie in the remote store alone."""
+        return max(self.log_start_offset, self.segments[0].base_offset)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Up to here every transaction is decided, and the decision replicated."""
+        first = self.first_unstable_offset
+        high_watermark = self.high_watermark
+        return high_watermark if first is None or first > high_watermark else first
+
+    def epoch_for_offset(self, offset: int) -> int:
+        """The leader epoch of the record at ``offset``; -1 if nobody knows."""
+        return self.epochs.epoch_for_offset(offset)
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
+        if epoch != self.epochs.latest_epoch:
+            self._check_epoch_behind(epoch)
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    @on_disk_again
+    def _check_epoch_behind(self, epoch: int) -> None:
+        self._verifier.check_epoch_behind(epoch)
+
+    def size(self) -> int:
+        return self.segments.size()
 
     def set_high_watermark(self, offset: int) -> None:
         """Bounded by the start and the end of the log."""
@@ -458,75 +484,195 @@ class Log(DurableLog):
         self.producers.remove_expired(now_ms)
         return list(self.producers.producers.values())
 
-    def _check_transaction_index(self, segment: Segment) -> None:
-        if self._verifier.is_on and "compact" not in self.config.cleanup_policy:
-            check_transaction_index(segment, self.segments, self.snapshots)
-        segment.transaction_index.is_trusted = True
-
     # Giving up
 
     @on_disk
     def truncate_to(self, offset: int, now_ms: int) -> bool:
-        """Forget everything from ``offset`` on; whether there was something."""
-        return truncation.truncate_to(self, offset, now_ms)
+        """Forget everything from ``offset`` on; whether there was something.
+
+        The log then ends at ``offset`` or, if that was within a batch, before this batch.
+        """
+        if offset >= self.log_end_offset:
+            # An epoch that began at the end without a record may contradict the leader.
+            self.epochs.truncate_from_end(self.log_end_offset)
+            return False
+        if offset < self.segments[0].base_offset:
+            self._start_over_at(offset, now_ms, None)
+            return True
+        self._flushing.cancel()
+        self._listener.truncating(offset)
+        offset, is_whole = self.segments.truncate_to(offset, now_ms)
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self.epochs.truncate_from_end(offset)
+        self._ends_at(offset, now_ms)
+        if not is_whole:
+            # What is damaged stays, but behind it a later start might not find what comes.
+            self._roll(offset, now_ms)
+        return True
 
     @on_disk
     def truncate_fully_and_start_at(
         self, offset: int, now_ms: int, log_start_offset: int | None = None
     ) -> None:
         """Forget everything; the next record gets ``offset``."""
-        truncation.truncate_fully_and_start_at(self, offset, now_ms, log_start_offset)
+        self._start_over_at(offset, now_ms, log_start_offset)
+
+    def _start_over_at(self, offset: int, now_ms: int, log_start_offset: int | None) -> None:
+        self._delete_all()
+        self.segments.begin(offset, now_ms)
+        self.segments.sync_names()
+        self.epochs.clear()
+        self.segments.snapshots.remove_all()
+        self.log_start_offset = offset if log_start_offset is None else log_start_offset
+        self._ends_at(offset, now_ms)
 
     @on_disk
     def start_behind_remote(
         self, offset: int, epochs: list[EpochEntry], producers: bytes | None, now_ms: int
     ) -> None:
-        """Forget everything; the next record gets ``offset``, and the remote store has the rest."""
-        truncation.start_behind_remote(self, offset, epochs, producers, now_ms)
+        """Forget everything; the next record gets ``offset``, and the remote store has the rest.
+
+        ``epochs`` and the snapshot of ``producers`` tell of that. They are on disk before the log
+        ends there: after a crash in between it is still seen that they are missing.
+        """
+        self._delete_all()
+        self.epochs.clear()
+        self.segments.snapshots.remove_all()
+        for entry in epochs:
+            self.epochs.assign(entry.epoch, entry.start_offset)
+        self._flushing.save_epochs()
+        if producers is not None:
+            self.segments.snapshots.put(offset, producers)
+        self.segments.begin(offset, now_ms)
+        self.segments.sync_names()
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self._ends_at(offset, now_ms)
+        self.high_watermark = offset  # nothing is copied that is not committed
+
+    def _delete_all(self) -> None:
+        self._flushing.cancel()
+        self._listener.truncating(self.segments[0].base_offset)
+        self.segments.delete_all()
+
+    def _ends_at(self, offset: int, now_ms: int) -> None:
+        """Everything behind ``offset`` is gone: bring state, disk and checkpoint to that."""
+        self.log_end_offset = offset
+        self.truncations += 1
+        self._flushing.truncated(offset)
+        self._reader.forget_places()
+        self.segments.snapshots.keep_between(self.log_start_offset, offset)
+        rebuild_producers(
+            self.producers,
+            self.segments,
+            start_offset=self.log_start_offset,
+            end_offset=offset,
+            now_ms=now_ms,
+        )
+        self.high_watermark = min(self.high_watermark, offset)
+        self.saved_start_offset = min(self.saved_start_offset, self.log_start_offset)
+        # What comes in its place is not what was copied.
+        self.highest_remote_offset = min(self.highest_remote_offset, offset - 1)
+        self._find_first_unstable()
+        self._flushing.save_epochs()
+        self.segments.are_names_unsynced = True
+        self._listener.recovery_point_lowered()
 
     @on_disk
     def delete_records_before(self, offset: int) -> bool:
-        """Let the log begin at ``offset``, at most the high watermark; whether it moved."""
-        return truncation.delete_records_before(self, offset)
+        """Let the log begin at ``offset``, at most the high watermark; whether it moved.
+
+        The segments before it go later.
+        """
+        high_watermark = self.high_watermark
+        if offset > high_watermark:
+            raise OffsetOutOfRange(f"offset {offset} is above the high watermark {high_watermark}")
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self.epochs.truncate_from_start(offset)
+        self.producers.started_at(offset)
+        self.segments.snapshots.started_at(offset)
+        self._find_first_unstable()
+        return True
 
     @on_disk_again
     def delete_old_segments(self, now_ms: int) -> int:
-        """Delete what retention no longer keeps; how many segments."""
-        return truncation.delete_old_segments(self, now_ms)
+        """Delete what retention no longer keeps; how many segments.
+
+        What is being copied to the remote store goes from here when the copy is finished, and the
+        log still begins where its remote part does.
+        """
+        is_copied = self.remote_storage_enabled and not self.config.remote_log_copy_disable
+        count = count_to_delete(self, self.config, is_copied=is_copied, now_ms=now_ms)
+        if count:
+            if count == len(self.segments):
+                self._roll(self.log_end_offset, now_ms)
+            if not is_copied:
+                self.delete_records_before(self.segments[count].base_offset)
+            self.segments.delete(list(self.segments)[:count])
+            self._reader.forget_places()
+        return count
 
     @on_disk
     def replace_segments(self, old: list[Segment]) -> None:
-        """Let what was cleaned of closed segments stand for them; see ``replacement``."""
-        replacement.replace_segments(self, old)
+        """Let what was cleaned of closed segments stand for them."""
+        self._verifier.closed(self.segments.replace(old))
+        self._reader.forget_places()
 
     # Flushing and closing
 
     @property
+    def recovery_point(self) -> int:
+        """What stands below was synced."""
+        return self._flushing.recovery_point
+
+    @property
+    def due_offset(self) -> int:
+        """Nobody may hear of records from here on before a flush (``flush.messages``)."""
+        return self._flushing.due_offset
+
+    @property
+    def last_flush_ms(self) -> int:
+        return self._flushing.last_flush_ms
+
+    @property
+    def is_flush_due(self) -> bool:
+        return self._flushing.is_due
+
+    def is_flush_overdue(self, now_ms: int) -> bool:
+        """Whether it was not flushed for as long as ``flush.ms`` allows."""
+        return self._flushing.is_overdue(now_ms, self.config.flush_ms, self.log_end_offset)
+
+    @on_disk_again
+    def prepare_flush(self, up_to: int | None = None) -> Flush | None:
+        """What must be synced so that the log is safe up to an offset; None if it is already."""
+        return self._flushing.prepare(self.log_end_offset if up_to is None else up_to)
+
+    def flushed(self, flush: Flush, now_ms: int, error: OSError | None = None) -> None:
+        """A flush was run; with an error of the disk nobody knows what it did."""
+        if error is not None:
+            self._flushing.failed(flush, error)
+            raise self.refused(error) from error
+        self._flushing.flushed(flush, now_ms, self.log_end_offset)
+
+    @on_disk
+    def flush(self, now_ms: int, up_to: int | None = None) -> None:
+        """Have everything below ``up_to`` on disk when this returns; see ``Flushing.flush``."""
+        self._flushing.flush(up_to, now_ms, self.log_end_offset)
+
+    @property
     def is_dirty(self) -> bool:
         """Whether a clean stop has something to write."""
-        return (
-            self._active.active
-            or self.epochs.dirty
-            or bool(self._unsynced_paths)
-            or self.recovery_point < self.log_end_offset
-        )
+        return self._flushing.is_dirty(self.log_end_offset)
 
     @on_disk
     def close(self, now_ms: int) -> None:
         """Leave everything on disk as a clean stop does."""
-        self._write_out()
-        self._save_epochs()
-        self._cancel_flush()
-        self.flush(now_ms)
+        self.segments.write_out(self.producers)
+        self._flushing.save_epochs()
+        self._flushing.cancel()
+        self._flushing.flush(None, now_ms, self.log_end_offset)
         self.abandon()
-
-    def _write_out(self) -> None:
-        """Write what is only in memory, as files of a closed log."""
-        active = self._active
-        if active.active:
-            active.roll()
-            self._unsynced_paths += active.index_paths()
-            self._take_snapshot()
 
     @on_disk
     def prepare_close(self) -> str | None:
@@ -534,61 +680,21 @@ class Log(DurableLog):
 
         Between that and :meth:`closed` a file that is returned is to be renamed, off its ``.tmp``.
         """
-        self._write_out()
-        if not self.epochs.dirty:
-            return None
-        temporary = f"{self.directory}/{LEADER_EPOCHS}.tmp"
-        self._filesystem.write(temporary, encode_epochs(self.epochs.entries))
-        return temporary
+        self.segments.write_out(self.producers)
+        return self._flushing.write_epochs_aside()
 
     def closed(self) -> None:
         """Everything that :meth:`prepare_close` wrote is on disk."""
-        self.epochs.dirty = False
-        self._unsynced_paths.clear()
-        self.recovery_point = self.log_end_offset
+        self._flushing.closed(self.log_end_offset)
         self.abandon()
 
     @on_disk
     def rename_directory(self, name: str) -> None:
         """Move to another name in the same log directory."""
-        self._cancel_flush()
-        directory = f"{self.directory.rpartition('/')[0]}/{name}"
-        self._filesystem.rename(self.directory, directory)
-        self._unsynced_paths = [
-            path.replace(self.directory, directory, 1) for path in self._unsynced_paths
-        ]
-        self.directory = self.snapshots.directory = directory
-        for segment in self.segments:
-            segment.move_to(directory)
-        self._unsynced_directories = True
+        self._flushing.cancel()
+        self.segments.move_to(f"{self.directory.rpartition('/')[0]}/{name}")
 
     def abandon(self) -> None:
         """Let go of all files without writing."""
-        for segment in self.segments:
-            segment.abandon()
-        self._positions.clear()
-
-
-def segment_limits(config: LogConfig, chance: Chance | None) -> SegmentLimits:
-    """The limits of the next segment; its age less a jitter, so that not all roll at once."""
-    age_max_ms = config.segment_ms
-    if "compact" in config.cleanup_policy:
-        # What is never rolled is never compacted.
-        age_max_ms = min(age_max_ms, config.max_compaction_lag_ms)
-    jitter_max = min(config.segment_jitter_ms, config.segment_ms)
-    jitter_ms = chance.below(jitter_max) if chance is not None and jitter_max > 0 else 0
-    return SegmentLimits(
-        config.segment_bytes,
-        age_max_ms - jitter_ms,
-        config.segment_index_bytes,
-        config.index_interval_bytes,
-    )
-
-
-def read_topic_id(filesystem: Filesystem, directory: str) -> bytes | None:
-    """The topic that a partition's directory belongs to; None when that is not, or badly, told."""
-    path = f"{directory}/{PARTITION_METADATA}"
-    try:
-        return decode_partition_metadata(filesystem.read(path))
-    except (FileNotFoundError, CorruptCheckpoint):
-        return None
+        self.segments.abandon()
+        self._reader.forget_places()

@@ -36,10 +36,11 @@ from ottla.storage.files import Filesystem, is_disks
 from ottla.storage.inspection import Damage
 from ottla.storage.keeper import Keeper
 from ottla.storage.loading import DirectoryLoad
-from ottla.storage.log import PRODUCER_EXPIRATION_MS, Log
+from ottla.storage.log import Log
 from ottla.storage.log_table import LogTable
 from ottla.storage.new_logs import ONE_BY_ONE_MAX, NewLogs
 from ottla.storage.open_files import OpenFiles
+from ottla.storage.opening import PRODUCER_EXPIRATION_MS, open_log
 from ottla.storage.removals import Removals
 from ottla.storage.segment import Segment
 from ottla.storage.verification import Verify
@@ -228,7 +229,7 @@ class LogManager:
         may_have_gaps: bool = False,
     ) -> Log:
         keeper = Keeper(self)
-        log = Log.open(
+        log = open_log(
             self._filesystem,
             path,
             topic_partition=topic_partition,
@@ -528,14 +529,7 @@ class LogManager:
     def logs_to_flush(self) -> list[Log]:
         """Those that were not flushed for as long as ``flush.ms`` allows."""
         now_ms = self._clock.wall_ms()
-        due = []
-        for log in self.all_logs():
-            if log.recovery_point < log.log_end_offset:
-                # After a step back of the clock it counts from now on.
-                log.last_flush_ms = min(log.last_flush_ms, now_ms)
-                if now_ms - log.last_flush_ms >= log.config.flush_ms:
-                    due.append(log)
-        return due
+        return [log for log in self.all_logs() if log.is_flush_overdue(now_ms)]
 
     def take_rolled(self) -> list[Log]:
         """Those with closed segments that were not flushed yet."""

@@ -8,7 +8,7 @@ Taken when a segment is rolled, so that a segment can be recovered from its begi
 log is closed. A damaged one is removed and the one before it used.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left
 from struct import Struct
 from typing import Final
 
@@ -81,14 +81,21 @@ class ProducerSnapshots:
 
     __slots__ = ("_filesystem", "_last_taken", "directory", "offsets")
 
-    def __init__(self, filesystem: Filesystem, directory: str, offsets: list[int]) -> None:
+    def __init__(self, filesystem: Filesystem, directory: str) -> None:
         self._filesystem = filesystem
         self._last_taken = 0
         self.directory = directory
-        self.offsets = sorted(offsets)
+        self.offsets: list[int] = []
+        """Of those that are there, in order."""
 
     def path(self, offset: int) -> str:
         return f"{self.directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
+
+    def found(self, offset: int) -> None:
+        """The one at ``offset`` is there."""
+        at = bisect_left(self.offsets, offset)
+        if at == len(self.offsets) or self.offsets[at] != offset:
+            self.offsets.insert(at, offset)
 
     def latest(self) -> int | None:
         return self.offsets[-1] if self.offsets else None
@@ -100,8 +107,7 @@ class ProducerSnapshots:
             return None
         producers = sorted(state.producers.values(), key=lambda entry: entry.producer_id)
         self._filesystem.write(self.path(offset), encode_snapshot(producers))
-        if offset not in self.offsets:
-            self.offsets.insert(bisect_right(self.offsets, offset), offset)
+        self.found(offset)
         self._last_taken = offset
         return self.path(offset)
 
@@ -109,8 +115,7 @@ class ProducerSnapshots:
         """Keep a snapshot that somebody else has taken, of the producers before ``offset``."""
         decode_snapshot(data)
         self._filesystem.write_atomically(self.path(offset), data)
-        if offset not in self.offsets:
-            self.offsets.insert(bisect_right(self.offsets, offset), offset)
+        self.found(offset)
 
     def read(self, offset: int) -> list[ProducerEntry]:
         """The producers as they were before ``offset``."""

@@ -19,7 +19,13 @@ from ottla.common.errors import (
     OutOfOrderSequenceNumber,
     TransactionCoordinatorFenced,
 )
-from ottla.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
+from ottla.records.batch import (
+    NO_PRODUCER_EPOCH,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    BatchHeader,
+    read_header,
+)
 from ottla.records.control import ControlType, read_transaction_marker
 from ottla.records.record import iterate
 from ottla.records.validation import ValidatedAppend
@@ -209,6 +215,23 @@ class ProducerState:
             first_offset = batch.last_offset - batch.offset_delta
             entry.transaction_first_offset = first_offset
             self.ongoing[first_offset] = producer_id
+
+    def check_coordinator(self, batch: memoryview, transaction_version: int) -> None:
+        """Coordinators write markers and offsets; they keep no sequences."""
+        header = read_header(batch)
+        if header.producer_id < 0:
+            return
+        if header.is_control:
+            marker = read_transaction_marker(iterate(batch)[0])
+            self.check_marker(
+                header.producer_id,
+                header.producer_epoch,
+                marker.coordinator_epoch,
+                transaction_version,
+            )
+        else:
+            self.check_epoch(header.producer_id, header.producer_epoch)
+            self.check_transactional(header.producer_id, header.is_transactional)
 
     def check_marker(
         self,

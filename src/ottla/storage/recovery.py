@@ -17,7 +17,7 @@ The recovery point itself does not move here: only a flush moves it.
 """
 
 import contextlib
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ottla.common.errors import CorruptMessage, InvalidRecord
 from ottla.observability.logging import logger
@@ -36,15 +36,12 @@ from ottla.storage.file_records import (
     offsets_of,
     place_at,
 )
-from ottla.storage.files import Filesystem
 from ottla.storage.index_rebuild import REBUILT_SUFFIX
 from ottla.storage.inspection import Damage, Inspection
 from ottla.storage.leader_epochs import OFFSET_MAX, UNDEFINED_EPOCH, LeaderEpochs
 from ottla.storage.offset_index import RELATIVE_OFFSET_MAX
-from ottla.storage.open_files import OpenFiles
-from ottla.storage.producer_snapshots import ProducerSnapshots
+from ottla.storage.producer_replay import rebuild_producers, replay
 from ottla.storage.producer_state import ProducerState
-from ottla.storage.recent_batches import recall_batches
 from ottla.storage.segment import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -56,23 +53,14 @@ from ottla.storage.segment import (
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
     Segment,
-    SegmentLimits,
     offset_of_file,
 )
 from ottla.storage.segments import Segments
-from ottla.storage.sound_headers import headers_from
-from ottla.storage.transaction_index import AbortedTransaction
 
 report = logger(__name__)
 
 RAFT_SNAPSHOT_DELETED = ".checkpoint.deleted"
 """Raft's own snapshots lie in the same directory; it cleans up after itself."""
-
-
-class AbortedTransactions(Protocol):
-    """Where aborted transactions are noted."""
-
-    def append(self, transaction: AbortedTransaction) -> None: ...
 
 
 class OpenedLog(NamedTuple):
@@ -81,7 +69,6 @@ class OpenedLog(NamedTuple):
     segments: Segments
     epochs: LeaderEpochs
     producers: ProducerState
-    snapshots: ProducerSnapshots
     log_start_offset: int
     log_end_offset: int
     recovery_point: int
@@ -92,11 +79,8 @@ class LogLoader:
 
     def __init__(
         self,
-        filesystem: Filesystem,
-        directory: str,
+        segments: Segments,
         *,
-        limits: SegmentLimits,
-        open_files: OpenFiles,
         producer_expiration_ms: int,
         now_ms: int,
         recovery_point: int,
@@ -105,18 +89,17 @@ class LogLoader:
         may_have_gaps: bool,
         has_remote_part: bool = False,
     ) -> None:
-        self._filesystem = filesystem
-        self._directory = directory
-        self._limits = limits
-        self._open_files = open_files
+        self._segments = segments
+        """None yet."""
+        self._filesystem = segments.filesystem
+        self._directory = segments.directory
+        self._snapshots = segments.snapshots
         self._now_ms = now_ms
         self._recovery_point = recovery_point
         self._log_start_offset = log_start_offset
         self._clean_shutdown = clean_shutdown
         self._may_have_gaps = may_have_gaps
         self._has_remote_part = has_remote_part
-        self._segments = Segments()
-        self._snapshots = ProducerSnapshots(filesystem, directory, [])
         self._producers = ProducerState(producer_expiration_ms)
         self._epochs = LeaderEpochs()
         self._epochs_known = True
@@ -126,7 +109,7 @@ class LogLoader:
 
     def load(self) -> OpenedLog:
         names = self._finish_replacements(self._filesystem.list_directory(self._directory))
-        self._snapshots = self._find_snapshots(names)
+        self._find_snapshots(names)
         self._load_epochs(names)
         self._load_segments(names)
         if not self._clean_shutdown:
@@ -153,7 +136,6 @@ class LogLoader:
             segments,
             self._epochs,
             self._producers,
-            self._snapshots,
             log_start_offset,
             log_end_offset,
             min(recovery_point, log_end_offset),
@@ -215,13 +197,11 @@ class LogLoader:
             file.close()
         return low, high
 
-    def _find_snapshots(self, names: set[str]) -> ProducerSnapshots:
-        offsets = []
+    def _find_snapshots(self, names: set[str]) -> None:
         for name in names:
             offset = offset_of_file(name)
             if offset is not None and name.endswith(SNAPSHOT_SUFFIX):
-                offsets.append(offset)
-        return ProducerSnapshots(self._filesystem, self._directory, offsets)
+                self._snapshots.found(offset)
 
     def _load_epochs(self, names: set[str]) -> None:
         if LEADER_EPOCHS not in names:
@@ -253,14 +233,7 @@ class LogLoader:
                 self._check_indexes(segment)
 
     def _segment(self, base_offset: int, *, exists: bool = False) -> Segment:
-        segment = Segment(
-            self._filesystem,
-            self._directory,
-            base_offset,
-            limits=self._limits,
-            open_files=self._open_files,
-            created_ms=self._now_ms,
-        )
+        segment = self._segments.new(base_offset, self._now_ms)
         if exists:
             segment.found_on_disk()
         return segment
@@ -447,7 +420,6 @@ class LogLoader:
     def _load_producers(self, start_offset: int, end_offset: int) -> None:
         rebuild_producers(
             self._producers,
-            self._snapshots,
             self._segments,
             start_offset=start_offset,
             end_offset=end_offset,
@@ -463,51 +435,3 @@ def _is_sound(header: BatchHeader, batch: bytes, segment: Segment, epoch: int) -
         and (header.partition_leader_epoch >= epoch or header.partition_leader_epoch < 0)
         and is_intact(batch, 0, len(batch))
     )
-
-
-def replay(
-    state: ProducerState, header: BatchHeader, batch: bytes, index: AbortedTransactions | None
-) -> None:
-    """Take note of a batch that the log has; aborted transactions go to ``index``."""
-    completed = state.replay(header, batch)
-    if completed is not None:
-        if completed.is_aborted and index is not None:
-            index.append(completed.aborted(state.last_stable_offset_after(completed)))
-        state.complete(completed)
-
-
-def rebuild_producers(
-    state: ProducerState,
-    snapshots: ProducerSnapshots,
-    segments: Segments,
-    *,
-    start_offset: int,
-    end_offset: int,
-    now_ms: int,
-) -> None:
-    """Bring ``state`` to ``end_offset``: from the latest snapshot, and the batches behind it."""
-    if end_offset < start_offset:
-        state.clear(end_offset)
-        snapshots.started_at(end_offset)
-        return
-    snapshots.load_latest(state, start_offset, end_offset, now_ms)
-    if state.end_offset != end_offset:
-        _replay_to(end_offset, state, snapshots, segments)
-    recall_batches(state, segments)
-
-
-def _replay_to(
-    end_offset: int, state: ProducerState, snapshots: ProducerSnapshots, segments: Segments
-) -> None:
-    for segment in segments.touching(state.end_offset, end_offset):
-        if segment.base_offset >= state.end_offset and segment is not segments[0]:
-            state.end_offset = segment.base_offset
-            snapshots.take(state)
-        for position, header in headers_from(segment, state.end_offset):
-            if header.base_offset >= end_offset:
-                break
-            if header.last_offset >= state.end_offset:
-                body = segment.file.read_at(position, header.size) if header.is_control else b""
-                replay(state, header, body, None)
-    state.end_offset = end_offset
-    snapshots.take(state)

@@ -5,8 +5,10 @@ it. Where segments are copied to a remote store, size and age take only those th
 The active segment goes too when it has records and all before it go; the log then rolls first.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
+
+from ottla.storage.config import LogConfig, local_retention
 
 
 class Ages(Protocol):
@@ -19,6 +21,65 @@ class Ages(Protocol):
     def size(self) -> int: ...
 
     def known_largest_timestamp(self) -> int | None: ...
+
+
+class Retained(Protocol):
+    """What is asked of a log."""
+
+    @property
+    def segments(self) -> Iterable[Ages]: ...
+
+    @property
+    def log_start_offset(self) -> int: ...
+
+    @property
+    def saved_start_offset(self) -> int: ...
+
+    @property
+    def high_watermark(self) -> int: ...
+
+    @property
+    def log_end_offset(self) -> int: ...
+
+    @property
+    def highest_remote_offset(self) -> int: ...
+
+
+def count_to_delete(log: Retained, config: LogConfig, *, is_copied: bool, now_ms: int) -> int:
+    """How many segments from the first one on a log deletes now.
+
+    Of one that ``is_copied`` to a remote store what has arrived there goes by its local retention.
+    """
+    retention_bytes, retention_ms = config.retention_bytes, config.retention_ms
+    if is_copied:
+        retention_bytes, retention_ms = local_retention(config)
+    by_age_and_size = "delete" in config.cleanup_policy
+    segments = list(log.segments)
+    count = count_expired(
+        segments,
+        log_start_offset=log.log_start_offset,
+        high_watermark=log.high_watermark,
+        log_end_offset=log.log_end_offset,
+        retention_bytes=retention_bytes if by_age_and_size else -1,
+        retention_ms=retention_ms if by_age_and_size else -1,
+        now_ms=now_ms,
+        copied_to=log.highest_remote_offset + 1 if is_copied else None,
+    )
+    return _count_settled(log, segments, count) if is_copied else count
+
+
+def _count_settled(log: Retained, segments: list[Ages], count: int) -> int:
+    """How many of the first ``count`` segments a crash may not miss.
+
+    Records below the log start were perhaps never copied. They are neither here nor in the remote
+    store when their segment goes; by then the disk says that the log begins behind them.
+    """
+    ends = [*(segment.base_offset for segment in segments[1:]), log.log_end_offset]
+    for number in range(count):
+        below = min(log.log_start_offset, ends[number])
+        if segments[number].base_offset < below and log.saved_start_offset < below:
+            return number
+    return count
 
 
 def count_expired(

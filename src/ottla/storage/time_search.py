@@ -6,11 +6,13 @@ and how much of it counted then, and changes nothing.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+from ottla.common.environment import Scheduler
 from ottla.common.errors import CorruptMessage
 from ottla.records.compression import ACCEPTED_MAX
 from ottla.records.record import Record, iterate
+from ottla.storage.directories import LogDirFailed
 from ottla.storage.file_records import BatchPlace
 from ottla.storage.files import File
 from ottla.storage.inspection import Damage, Inspection, SoundBatch
@@ -89,3 +91,45 @@ class TimeSearch(NamedTuple):
                             record.timestamp, record.offset, header.partition_leader_epoch
                         )
         return None
+
+
+class Searched(Protocol):
+    """What is asked of a log."""
+
+    @property
+    def directory(self) -> str: ...
+
+    @property
+    def truncations(self) -> int: ...
+
+    def next_time_search(
+        self, timestamp: int, before: TimeSearch | None = None
+    ) -> TimeSearch | None: ...
+
+    def refused(self, error: OSError) -> LogDirFailed: ...
+
+
+async def find_by_time(
+    log: Searched, timestamp: int, scheduler: Scheduler
+) -> TimestampAndOffset | None:
+    """The first record of ``log`` that is not older than ``timestamp``.
+
+    Looked for elsewhere than on the loop: a segment may have to be read from end to end.
+    """
+    search = log.next_time_search(timestamp)
+    while search is not None:
+        truncations, found = log.truncations, None
+        try:
+            found = await scheduler.run_in_background(search.run, log.directory.rpartition("/")[0])
+        except OSError as error:
+            raise log.refused(error) from error
+        except CorruptMessage:
+            if log.truncations == truncations:
+                raise
+        if log.truncations != truncations:  # what was read may have been two logs' in part
+            search = log.next_time_search(timestamp)
+        elif found is not None:
+            return found
+        else:
+            search = log.next_time_search(timestamp, search)
+    return None

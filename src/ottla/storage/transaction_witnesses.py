@@ -10,9 +10,9 @@ less in the batches than in the index, so that of a compacted topic is believed.
 """
 
 from ottla.storage.inspection import Damage, Inspection
-from ottla.storage.producer_snapshots import CorruptSnapshot, ProducerSnapshots
+from ottla.storage.producer_replay import replay
+from ottla.storage.producer_snapshots import CorruptSnapshot
 from ottla.storage.producer_state import ProducerState
-from ottla.storage.recovery import replay
 from ottla.storage.segment import Segment
 from ottla.storage.segments import Segments
 from ottla.storage.transaction_index import AbortedTransaction
@@ -32,14 +32,12 @@ class _Found:
         self.entries.append(transaction)
 
 
-def check_transaction_index(
-    segment: Segment, segments: Segments, snapshots: ProducerSnapshots
-) -> None:
+def check_transaction_index(segment: Segment, segments: Segments) -> None:
     """Make the index of ``segment`` say what its batches say."""
     index = segment.transaction_index
     known = index.entries
     if known:
-        entries = _from_batches(segment, segments, snapshots, known)
+        entries = _from_batches(segment, segments, known)
         if entries != known:
             index.mend(entries)
     index.is_trusted = True
@@ -48,11 +46,10 @@ def check_transaction_index(
 def _from_batches(
     segment: Segment,
     segments: Segments,
-    snapshots: ProducerSnapshots,
     known: list[AbortedTransaction],
 ) -> list[AbortedTransaction]:
     state = ProducerState(NEVER_EXPIRES)
-    has_snapshot = _load(state, segment, segments, snapshots)
+    has_snapshot = _load(state, segment, segments)
     found, markers, damages = _Found(), dict[int, int](), list[tuple[int, int]]()
     damaged_from: int | None = None
     for each in Inspection(segment).walk(0, segment.base_offset):
@@ -81,15 +78,13 @@ def _from_batches(
     return [by_marker[last_offset] for last_offset in sorted(by_marker)]
 
 
-def _load(
-    state: ProducerState, segment: Segment, segments: Segments, snapshots: ProducerSnapshots
-) -> bool:
+def _load(state: ProducerState, segment: Segment, segments: Segments) -> bool:
     """Begin with the producers as they were when the segment began; whether they are known."""
     before: list[Segment] = []
     is_known = False
     for earlier in [segment, *reversed(segments.touching(0, segment.base_offset))]:
         try:
-            entries = snapshots.read(earlier.base_offset)
+            entries = segments.snapshots.read(earlier.base_offset)
         except (CorruptSnapshot, FileNotFoundError):
             state.clear(earlier.base_offset)
             is_known = earlier.base_offset == 0

@@ -10,17 +10,16 @@ A reader that seeks past it finds what lies behind it.
 """
 
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from ottla.common.errors import CorruptMessage
 from ottla.storage.epoch_witnesses import is_witnessed, settle_epochs
 from ottla.storage.file_records import BatchPlace, find_offset, first_offset
 from ottla.storage.inspection import Damage, Inspection
-from ottla.storage.leader_epochs import EpochEntry
+from ottla.storage.leader_epochs import EpochEntry, LeaderEpochs
+from ottla.storage.listener import LogListener
 from ottla.storage.segment import Segment
-
-if TYPE_CHECKING:
-    from ottla.storage.readable_log import ReadableLog
+from ottla.storage.segments import Segments
 
 PIECE_BYTES: Final = 1 << 20
 """What one read inspects at most, unless a single batch is larger."""
@@ -35,13 +34,30 @@ class Verify(Enum):
     NEVER = "never"
 
 
+class VerifiedLog(Protocol):
+    """What a log says of itself, for its batches to be compared with."""
+
+    @property
+    def segments(self) -> Segments: ...
+
+    @property
+    def epochs(self) -> LeaderEpochs: ...
+
+    @property
+    def log_start_offset(self) -> int: ...
+
+    @property
+    def log_end_offset(self) -> int: ...
+
+
 class Verifier:
     """Looks at what is read of one log."""
 
-    __slots__ = ("_log", "_mode", "_reported", "_witnessed", "are_epochs_settled")
+    __slots__ = ("_listener", "_log", "_mode", "_reported", "_witnessed", "are_epochs_settled")
 
-    def __init__(self, log: "ReadableLog", mode: Verify) -> None:
+    def __init__(self, log: VerifiedLog, listener: LogListener, mode: Verify) -> None:
         self._log = log
+        self._listener = listener
         self._mode = mode
         self._reported: set[tuple[int, int]] = set()
         self._witnessed: set[EpochEntry] = set()
@@ -176,7 +192,7 @@ class Verifier:
         key = segment.base_offset, damage.position
         if key not in self._reported and len(self._reported) < REPORTED_MAX:
             self._reported.add(key)
-            self._log._listener.damaged(segment.path, damage)
+            self._listener.damaged(segment.path, damage)
 
     def _refusal(self, segment: Segment, position: int, offset: int) -> CorruptMessage:
         return CorruptMessage(f"{segment.path} is damaged at position {position}, offset {offset}")

@@ -69,16 +69,16 @@ def closed_segment(log: Log, base_offset: int) -> Segment:
 
 def files_of(log: Log, segment: Segment, end_offset: int) -> SegmentFiles:
     """Where the files of a closed segment are, and the leader epochs up to its end."""
-    has_snapshot = end_offset + 1 in log.snapshots.offsets
+    has_snapshot = end_offset + 1 in log.segments.snapshots.offsets
     return SegmentFiles(
-        filesystem=log._filesystem,
+        filesystem=log.segments.filesystem,
         log=segment.path,
         offset_index=segment.offset_index.path,
         time_index=segment.time_index.path,
         transaction_index=segment.transaction_index.path
         if segment.transaction_index.entries
         else None,
-        producer_snapshot=log.snapshots.path(end_offset + 1) if has_snapshot else None,
+        producer_snapshot=log.segments.snapshots.path(end_offset + 1) if has_snapshot else None,
         leader_epochs=encode_epochs(
             [entry for entry in log.epochs.entries if entry.start_offset <= end_offset]
         ),
