@@ -3,7 +3,7 @@
 import io
 import logging
 
-from ottla.observability.line_limit import LINES_MAX, LimitedHandler
+from ottla.observability.line_limit import KINDS_MAX, LINES_MAX, LimitedHandler
 
 
 def told(*lines: tuple[float, int, str]) -> list[str]:
@@ -47,4 +47,9 @@ def test_a_clock_that_is_set_back_silences_nothing() -> None:
 
 
 def test_messages_that_are_not_constant_have_a_bound_together() -> None:
-    assert len(told(*[(1000.0, logging.INFO, f"number {n}") for n in range(3_000)])) == 1_000
+    many = [(1000.0, logging.INFO, f"number {n}") for n in range(3_000)]
+    known = (1001.0, logging.INFO, "number 0")
+    lines = told(*many, known, (1060.0, logging.INFO, "calm"))
+    assert len(lines) == KINDS_MAX + LINES_MAX + 3
+    assert lines[-3] == "number 0", "of a known kind: it is not silenced by the others"
+    assert lines[-2] == "lines of too many kinds {'left_out': 1970}"

@@ -15,6 +15,8 @@ KINDS_MAX: Final = 1_000
 """Of lines whose number is remembered; messages are constants, but no rule without a bound."""
 
 _Key = tuple[str, int, str]
+_OTHERS: Final = ("ottla", logging.WARNING, "lines of too many kinds")
+"""All kinds beyond the bound: those within it go on as ever."""
 
 
 class _Minute:
@@ -39,13 +41,18 @@ class LimitedHandler(logging.StreamHandler[TextIO]):
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno >= logging.INFO:
             self._forget(record.created)
-            key = (record.name, record.levelno, record.getMessage())
-            minute = self._minutes.setdefault(key, _Minute(record.created))
-            if minute.told >= LINES_MAX or len(self._minutes) > KINDS_MAX:
+            minute = self._minute(record)
+            if minute.told >= LINES_MAX:
                 minute.left_out += 1
                 return
             minute.told += 1
         super().emit(record)
+
+    def _minute(self, record: logging.LogRecord) -> _Minute:
+        key = (record.name, record.levelno, record.getMessage())
+        if key not in self._minutes and len(self._minutes) >= KINDS_MAX:
+            key = _OTHERS
+        return self._minutes.setdefault(key, _Minute(record.created))
 
     def _forget(self, now: float) -> None:
         """Tell how many lines were left out in the minutes that are over."""
