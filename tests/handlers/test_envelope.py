@@ -9,6 +9,7 @@ from ottla.common.authorization import ANONYMOUS, Principal
 from ottla.common.errors import InvalidRequest
 from ottla.handlers.envelope import seal, unseal
 from ottla.protocol.api import ApiKey
+from ottla.protocol.generated.create_acls import CreateAclsRequest
 from ottla.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.generated.envelope import EnvelopeRequest
 from ottla.protocol.generated.metadata import MetadataRequest
@@ -57,9 +58,17 @@ def test_what_is_sealed_is_found_again(
     assert inner == message
 
 
-def test_what_is_not_for_the_controller_is_not_opened() -> None:
+@pytest.mark.parametrize(
+    ("message", "version"),
+    [
+        (MetadataRequest(), 12),
+        (CreateAclsRequest(), 3),  # Kafka's brokers send it on; it is not served
+        (EnvelopeRequest(request_principal=b"", client_host_address=bytes(4)), 0),
+    ],
+)
+def test_what_is_not_for_the_controller_is_not_opened(message: Message, version: int) -> None:
     with pytest.raises(InvalidRequest, match="not eligible for forwarding"):
-        unseal(seal(request_bytes(MetadataRequest(), 12), context()))
+        unseal(seal(request_bytes(message, version), context()))
 
 
 @given(data=st.binary(max_size=60), principal=st.none() | st.binary(max_size=20))

@@ -31,7 +31,7 @@ from ottla.protocol.primitives import Writer
 from ottla.requests.context import ControllerServices, RequestContext
 from ottla.requests.contract import Handler, Quota, by_code
 from ottla.requests.needs import Whole
-from ottla.requests.table import load
+from ottla.requests.table import HANDLERS, load
 
 R = TypeVar("R", bound=Response)
 
@@ -109,7 +109,7 @@ def unseal(envelope: EnvelopeRequest) -> Enclosed:
     except (ProtocolViolation, ValueError) as error:
         raise InvalidRequest(f"an envelope that cannot be opened: {error}") from error
     api = APIS[header.request_api_key]
-    if not api.forwardable:
+    if not api.forwardable or api.key not in HANDLERS:
         raise InvalidRequest(f"API {api.name} is not enabled or is not eligible for forwarding")
     return Enclosed(
         api.key,
