@@ -481,6 +481,24 @@ def test_a_follower_cuts_its_log_where_the_leader_says_but_nothing_that_is_commi
         step(node, FetchAnswered(0.5, fetch, 0, LeaderInfo(1, 2), truncate_to=4))
 
 
+def test_a_leader_that_was_followed_long_ago_says_nothing_of_who_lives() -> None:
+    node, fetch = following(1, 2, 3)
+    step(node, FetchAnswered(0.2, fetch, 0, LeaderInfo(1, 2)))
+    assert node.following.heard == {2: 0.2}
+    effects = step(node, EpochBegun(0.3, LeaderInfo(2, 3)))
+    (fetch,) = sent(effects, FetchLog)
+    assert node.following.heard == {2: 0.2}, "the new one has not answered yet"
+    step(node, FetchAnswered(0.4, fetch, 0, LeaderInfo(2, 3)))
+    assert node.following.heard == {3: 0.4}
+    asked = sent(step(node, Tick(5.0)), RequestVote)
+    for each in sent(step(node, answer(asked[0])), RequestVote):
+        step(node, answer(each))
+    assert isinstance(node.role, Leader)
+    assert node.following.heard == {3: 0.4}, "the controller that begins wants to know it"
+    step(node, Resign(100.0))
+    assert node.following.heard == {}
+
+
 def test_a_silent_leader_is_replaced() -> None:
     node, fetch = following(1, 2, 3)
     step(node, FetchAnswered(0.2, fetch, 0, LeaderInfo(1, 2)))

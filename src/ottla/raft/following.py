@@ -38,7 +38,7 @@ class Following:
     def __init__(self, node: "RaftNode") -> None:
         self._node = node
         self.heard: dict[int, float] = {}
-        """When each leader that we have followed has answered last."""
+        """When the leader that answered us last has done so; nothing when we have led since."""
         self.is_writing = False
         """Whether the log is about to be something else than what we know of it."""
 
@@ -51,7 +51,7 @@ class Following:
         if (event.request.offset, event.request.last_epoch) != ours or role.download is not None:
             return
         role.has_fetched = True
-        self.heard[role.leader_id] = event.now
+        self.heard = {role.leader_id: event.now}
         role.fetch_by = event.now + node.timeouts.fetch_seconds
         committed = node.high_watermark or 0
         if event.truncate_to is not None:

@@ -312,6 +312,8 @@ class RaftNode:
 
     def _enter(self, role: Role) -> None:
         self.connections.reset()
+        if isinstance(self.role, Leader):
+            self.following.heard = {}  # it was long ago
         self.role = role
 
     def _save(self, state: QuorumState, effects: list[RaftEffect]) -> None:
