@@ -252,7 +252,9 @@ def test_a_node_that_is_alone_makes_internal_topics_of_one_replica_and_says_so_o
     (topic, _) = [request.topics[0] for request in topics.controller.requests]
     assert topic.replication_factor == 1
     settings = {each.name: each.value for each in topic.configs}
-    assert settings.get("min.insync.replicas", "1") == "1"
+    has_own = name != "__consumer_offsets"
+    assert settings.get("min.insync.replicas") == ("2" if has_own else None), "for when it grows"
+    assert ("flush.messages" in settings) == (name == "__remote_log_metadata")
     (told,) = lines(caplog)
     assert told.startswith("INFO internal topics have one replica: this node is the whole cluster")
     assert f"topic={name} setting=" in told

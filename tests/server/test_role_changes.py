@@ -95,6 +95,8 @@ def test_a_leader_tells_how_its_isr_shrinks_and_expands(caplog: pytest.LogCaptur
     (told,) = broker.change(0, isr=[1, 2, 3])
     assert told == "INFO ISR expanded partition=t-0 before=1 isr=1,2,3 under_min_isr=False"
     assert broker.change(0, isr=[3, 2, 1]) == []
+    (told,) = broker.change(0, replicas=[1], isr=[1])
+    assert told.endswith("isr=1 under_min_isr=False"), "all that there are"
 
 
 def test_followers_and_brokers_without_a_replica_say_nothing_of_isrs(

@@ -81,7 +81,7 @@ class ControllerMachine:
     ) -> list[MetadataRecord]:
         """This controller leads now; what it must write first.
 
-        ``heard`` says when nodes have answered last that led before: a broker of the same id is
+        ``heard`` says when the node that led before has answered last: a broker of the same id is
         part of the same process.
         Every unfenced broker gets a session to say that it lives, except one of our own process:
         its earlier incarnation ended with ours.

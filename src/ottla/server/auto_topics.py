@@ -160,7 +160,8 @@ class ControllerAutoTopics:
 def new_topic(name: str, config: BrokerConfig, *, alone: bool = False) -> CreatableTopic:
     """A topic as it is made when nobody says how.
 
-    A node that is ``alone`` gives internal topics one replica, unless its file says how many.
+    A node that is ``alone`` gives internal topics one replica, unless its file says how many. Their
+    minimum ISR stays: it holds as soon as there are more replicas, and does not hinder one.
     """
     partitions, replicas = _size(name, config)
     settings = internal_settings(name, config)
@@ -204,12 +205,8 @@ def _replication_key(name: str, config: BrokerConfig) -> str:
 
 
 def _of_one_replica(name: str) -> dict[str, str]:
-    """What an internal topic needs to be written to when it has one replica."""
-    if name == CONSUMER_OFFSETS:
-        return {}  # its minimum ISR is the broker's own
-    # The only copy of a record must be on disk before a segment goes because of it.
-    alone = {"flush.messages": "1"} if name == REMOTE_LOG_METADATA else {}
-    return {**alone, "min.insync.replicas": "1"}
+    """The only copy of a record must be on disk before a segment goes because of it."""
+    return {"flush.messages": "1"} if name == REMOTE_LOG_METADATA else {}
 
 
 def internal_settings(name: str, config: BrokerConfig) -> dict[str, str]:
@@ -239,11 +236,9 @@ def internal_settings(name: str, config: BrokerConfig) -> dict[str, str]:
     if name == REMOTE_LOG_METADATA:
         replicas = metadata_topic_setting(config, "topic.replication.factor")
         min_isr = metadata_topic_setting(config, "topic.min.isr")
-        # The only copy of a record must be on disk before a segment goes because of it.
-        alone = {"flush.messages": "1"} if replicas == 1 else {}
         return {
             "cleanup.policy": "delete",
-            **alone,
+            **(_of_one_replica(name) if replicas == 1 else {}),
             "min.insync.replicas": str(max(1, min(min_isr, replicas))),
             "remote.storage.enable": "false",
             "retention.ms": str(metadata_topic_setting(config, "topic.retention.ms")),

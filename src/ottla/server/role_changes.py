@@ -65,11 +65,12 @@ class RoleChanges:
         self, name: str, topic: str, before: PartitionImage, now: PartitionImage
     ) -> None:
         lost, gained = set(before.isr) - set(now.isr), set(now.isr) - set(before.isr)
+        minimum = min(self._min_insync_replicas(topic), len(now.replicas))
         fields: _Fields = {
             "partition": name,
             "before": _listed(before.isr),
             "isr": _listed(now.isr),
-            "under_min_isr": len(now.isr) < self._min_insync_replicas(topic),
+            "under_min_isr": len(now.isr) < minimum,
         }
         if lost:
             self._shrunk.append(fields)
