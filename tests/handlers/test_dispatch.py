@@ -1,5 +1,6 @@
 """From a frame to its answer: headers, versions, refusals, and answers that come later."""
 
+import gc
 from struct import pack
 
 import pytest
@@ -7,7 +8,7 @@ from tests.handlers.broker import Broker, Peer
 from tests.turns import TURN
 
 from ottla.common.buffers import Answer
-from ottla.common.errors import ErrorCode, ProtocolViolation
+from ottla.common.errors import ErrorCode, ProtocolViolation, RequestTimedOut
 from ottla.common.promise import Promise
 from ottla.protocol.api import APIS, ApiKey
 from ottla.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -158,12 +159,14 @@ class ControllerElsewhere:
 
     def __init__(self) -> None:
         self.timeouts: list[int | None] = []
+        self.waiting: list[Promise[bytes]] = []
 
     def forward(
         self, _request: bytes, _context: RequestContext, timeout_ms: int | None
     ) -> Promise[bytes]:
         self.timeouts.append(timeout_ms)
-        return Promise(TURN)
+        self.waiting.append(Promise(TURN))
+        return self.waiting[-1]
 
 
 def test_a_request_goes_to_the_controller_with_the_time_that_its_client_gives_it() -> None:
@@ -171,6 +174,26 @@ def test_a_request_goes_to_the_controller_with_the_time_that_its_client_gives_it
     elsewhere = dispatched.broker.services.forwarding = ControllerElsewhere()
     dispatched.send(WHOLE)
     assert elsewhere.timeouts == [CREATE.timeout_ms]
+
+
+def test_what_waits_for_the_controller_is_counted_and_kept_as_bytes_alone() -> None:
+    dispatched, peer = Dispatched(), Peer()
+    elsewhere = dispatched.broker.services.forwarding = ControllerElsewhere()
+    name = "kept as bytes alone"
+    frame = header(19, 7) + to_bytes(CreateTopicsRequest(topics=[CreatableTopic(name=name)]), 7)
+    answers = [dispatched.dispatcher.answer(peer, memoryview(frame)) for _ in range(2)]
+    assert peer.held == 2 * len(frame)
+    gc.collect()
+    found = [each for each in gc.get_objects() if isinstance(each, CreatableTopic)]
+    assert name not in [topic.name for topic in found]
+    first, second = elsewhere.waiting
+    first.fulfil(b"as it is")
+    second.fail(RequestTimedOut())
+    assert peer.held == 0
+    as_it_is, refused = [answer.result() for answer in answers if isinstance(answer, Promise)]
+    assert as_it_is == pack(">i", 8) + b"as it is"
+    read = from_bytes(CreateTopicsResponse, body(refused, flexible=True), 7)
+    assert [(t.name, t.error_code) for t in read.topics] == [(name, ErrorCode.REQUEST_TIMED_OUT)]
 
 
 def test_what_no_time_at_all_means_the_controller_says() -> None:

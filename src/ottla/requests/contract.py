@@ -75,6 +75,8 @@ class Contract:
         self.quota = quota
         self.before_authentication = before_authentication
         """Whether it is answered to a client that has not said yet who it is."""
+        self.is_passed_on = False
+        """Whether a broker leaves it to the controller."""
 
     def answer_unsupported(self, context: RequestContext, _services: NodeServices) -> Answer:
         """The answer to a request in a version that is not served."""

@@ -86,7 +86,13 @@ class Dispatcher(Generic[S]):
             return contract.answer_unsupported(context, self._services)
         if version >= contract.flexible_from:
             pos = skip_tagged_fields(frame, pos)
-        return answer(frame, pos, context, self._services)
+        answered = answer(frame, pos, context, self._services)
+        if contract.is_passed_on and isinstance(answered, Promise):
+            # It may be large, and wait as long as there is no controller.
+            size = len(frame)
+            peer.hold(size)
+            answered.when_done(lambda _: peer.let_go(size))
+        return answered
 
     def _find(self, key: ApiKey) -> tuple[Contract, Answering[S]]:
         raise NotImplementedError

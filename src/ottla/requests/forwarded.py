@@ -30,30 +30,35 @@ class Forwarded(Generic[Q, R]):
     def answer(
         self, frame: memoryview, pos: int, context: RequestContext, services: Services
     ) -> "Answer | Promise[Answer]":
-        data = bytes(frame)
-        request = self._handler.decode(data, pos, context.version)
-        answer = run(services.scheduler.turn, self._answered(data, request, context, services))
+        answer = run(services.scheduler.turn, self._answered(bytes(frame), pos, context, services))
         return answer.result() if answer.done else answer
 
     async def _answered(
-        self, data: bytes, request: Q, context: RequestContext, services: Services
+        self, data: bytes, pos: int, context: RequestContext, services: Services
     ) -> Answer:
+        """While it waits for another node, only its bytes are kept: objects take many times that.
+
+        It is read anew for each turn: what the client may not ask for is taken out of it.
+        """
         handler, forwarding = self._handler, services.forwarding
         refusal: ApiError = NotController()
         for _ in range(_TURNS_MAX):
             local = forwarding.local
             if local is not None:
                 with suppress(NotController):
+                    request = handler.decode(data, pos, context.version)
                     response = await handler.decided(request, context, local)
                     return handler.frame(response, context, services)
             try:
-                answered = await forwarding.forward(data, context, self._timeout_ms(request))
+                timeout_ms = self._timeout_ms(handler.decode(data, pos, context.version))
+                answered = await forwarding.forward(data, context, timeout_ms)
             except NotController:
                 continue  # it is here by now
             except ApiError as error:
                 refusal = error
                 break
             return len(answered).to_bytes(4, "big") + answered
+        request = handler.decode(data, pos, context.version)
         return handler.frame(handler.refuse(request, refusal, context.version), context, services)
 
     def _timeout_ms(self, request: Q) -> int | None:
