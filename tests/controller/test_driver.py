@@ -4,7 +4,7 @@ import errno
 
 import pytest
 from tests.controller.nodes import Node, formatted
-from tests.raft.quorums import DIRECTORY, settings
+from tests.raft.quorums import DIRECTORY, LOG_DIR, settings
 
 from ottla.common.errors import BrokerIdNotRegistered, NotController
 from ottla.controller.client import ControllerClient
@@ -20,8 +20,10 @@ from ottla.protocol.generated.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
 )
 from ottla.protocol.generated.unregister_broker import UnregisterBrokerRequest
+from ottla.raft.log import MetadataLog
 from ottla.records.batch import batches, read_header
 from ottla.records.record import iterate
+from ottla.storage.directories import LogUnavailable
 from ottla.testing.files import MemoryFilesystem
 
 LOG = f"{DIRECTORY}/00000000000000000000.log"
@@ -240,6 +242,27 @@ def test_a_disk_that_fails_ends_the_controller() -> None:
     assert len(node.failures) == 1
     assert not node.driver.is_active
     assert "t" not in node.metadata.image.topics.by_name
+
+
+@pytest.mark.parametrize("lacking", [1, 2])
+def test_a_controller_that_could_not_write_its_first_records_does_not_lead_without_them(
+    lacking: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = Node(formatted())
+    append, count = MetadataLog.append, 0
+
+    def scarce(log: MetadataLog, batch: bytearray, now_ms: int) -> None:
+        nonlocal count
+        count += 1
+        if 2 <= count < 2 + lacking:  # the first one tells of the election
+            raise LogUnavailable(LOG_DIR, OSError(errno.EMFILE, "Too many open files"))
+        append(log, batch, now_ms)
+
+    monkeypatch.setattr(MetadataLog, "append", scarce)
+    node.start()
+    assert node.metadata.image.features.metadata_version > 0
+    assert node.failures == []
+    assert node.wait(node.driver.stop()) is None
 
 
 def test_a_disk_that_fails_during_the_start_ends_the_start() -> None:

@@ -66,6 +66,7 @@ from ottla.protocol.generated.update_features import (
 from ottla.protocol.message import Message, Request, Response
 from ottla.raft.channel import RaftChannel
 from ottla.raft.describe import describe_quorum as described_quorum
+from ottla.raft.events import Resign
 from ottla.raft.image_snapshots import ImageSnapshots, image_of
 from ottla.raft.log import LogBatch
 from ottla.raft.opening import open_raft
@@ -73,6 +74,7 @@ from ottla.raft.service import RaftService
 from ottla.raft.snapshots import SnapshotId
 from ottla.raft.voter_changes import VoterChanges
 from ottla.raft.voters import VoterEndpoint
+from ottla.storage.directories import LogUnavailable
 from ottla.storage.files import Filesystem
 
 log = logger(__name__)
@@ -249,12 +251,28 @@ class ControllerDriver:
         now = self._scheduler.monotonic()
         bootstrap = self._read_bootstrap()
         heard = self.raft.node.following.heard
-        self._write(lambda: ControllerResult(None, self._machine.activate(bootstrap, now, heard)))
+        first = self._write(
+            lambda: ControllerResult(None, self._machine.activate(bootstrap, now, heard))
+        )
+        if first.done and not self._has_begun(first):
+            return
         registered = self.submit(
             registration_request(self._config.node_id, self._incarnation_id, self._endpoints)
         )
         self._tasks.start()
         registered.when_done(lambda _: self._activated())
+
+    def _has_begun(self, first: Promise[None]) -> bool:
+        """Without the records that it begins with no controller leads."""
+        try:
+            first.result()
+        except LogUnavailable:  # the next to be elected may be this one
+            self.raft.tell(Resign(self.raft.now))
+        except Exception as error:  # noqa: BLE001 - the node ends with it
+            self.raft.fail(error)
+        else:
+            return True
+        return False
 
     def _activated(self) -> None:
         if not self.is_active:

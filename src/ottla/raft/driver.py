@@ -565,7 +565,7 @@ class RaftDriver:
     def _take_event(self) -> list[RaftEffect]:
         event = self._queue.popleft()
         self.events.append(event)
-        self._has_resigned = self._has_resigned or isinstance(event, Resign)
+        self._has_resigned |= self._closing is not None and isinstance(event, Resign)
         effects = self.node.step(event)
         self.node.check()
         self._effects.extend(effects)
