@@ -100,8 +100,6 @@ class LedMarkers:
         except ApiError as error:
             return failed(self._scheduler.turn, error)
         committed = partition.when_committed(offset)
-        if committed.done:
-            return committed
         waiting = self._uncommitted[each, marker] = []
         committed.when_done(lambda done: self._settle((each, marker), done))
         return self._in_time(waiting)
