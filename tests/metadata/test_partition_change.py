@@ -47,7 +47,7 @@ def change(
     metadata_version: int = 30,
 ) -> PartitionChangeRecord | None:
     rules = PartitionRules(
-        alive.__contains__, min_isr, elr, metadata_version, election, lambda _: NEW_DIRECTORY
+        alive.__contains__, min_isr, elr, metadata_version, lambda _: NEW_DIRECTORY, election
     )
     return partition_change(TOPIC_ID, 4, old, targets or PartitionTargets(), rules)
 

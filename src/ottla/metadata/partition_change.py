@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ottla.common.identifiers import UNASSIGNED_DIRECTORY
 from ottla.metadata import versions
 from ottla.metadata.election import Candidates, Election, elect
 from ottla.metadata.topics import (
@@ -37,8 +36,8 @@ class PartitionRules:
     """The effective one: not above the number of replicas."""
     elr_enabled: bool
     metadata_version: int
+    default_directory: Callable[[int], bytes]
     election: Election = Election.ONLINE
-    default_directory: Callable[[int], bytes] = lambda _broker_id: UNASSIGNED_DIRECTORY
 
 
 @dataclass(slots=True)

@@ -103,23 +103,13 @@ class Following:
             return
         download = role.download
         role.fetch_by = event.now + node.timeouts.fetch_seconds
-        end = event.position + len(event.data)
-        if (
-            event.snapshot_id != download.snapshot_id
-            or event.position != download.position
-            or not event.data
-            or end > event.size
-            or download.size not in (-1, event.size)
-        ):
+        if not download.take(event.snapshot_id, event.position, len(event.data), event.size):
             # Not what was asked for: begin again, with a fetch that says what there is.
             role.download = None
             node.connections.rest(event.request.destination, event.now)
             return
         effects.append(WriteSnapshotChunk(event.snapshot_id, event.position, event.data))
-        download.position = end
-        download.size = event.size
-        if end == event.size:
-            download.is_complete = True
+        if download.is_complete:
             effects.append(InstallSnapshot(event.snapshot_id))
 
     def snapshot_gone(self, now: float) -> None:
@@ -155,9 +145,4 @@ class Following:
     def is_wanted(self, snapshot_id: SnapshotId) -> bool:
         """Whether a download that has been checked is still what we wait for."""
         role = self._node.role
-        return (
-            isinstance(role, Follower)
-            and role.download is not None
-            and role.download.is_complete
-            and role.download.snapshot_id == snapshot_id
-        )
+        return isinstance(role, Follower) and role.waits_for(snapshot_id)

@@ -84,6 +84,22 @@ class Download:
     is_complete: bool = False
     """All of it is here; it is being checked and synced."""
 
+    def take(self, snapshot_id: SnapshotId, position: int, length: int, size: int) -> bool:
+        """A part came; whether it is what was asked for, and the next one may be."""
+        end = position + length
+        if (
+            snapshot_id != self.snapshot_id
+            or position != self.position
+            or not length
+            or end > size
+            or self.size not in (-1, size)
+        ):
+            return False
+        self.position = end
+        self.size = size
+        self.is_complete = end == size
+        return True
+
 
 @dataclass(slots=True)
 class Follower:
@@ -101,6 +117,11 @@ class Follower:
     download: Download | None = None
     has_stated: bool = False
     """Whether the leader of a static quorum knows our directory and endpoints."""
+
+    def waits_for(self, snapshot_id: SnapshotId) -> bool:
+        """Whether a download that has been checked is still the one that is wanted."""
+        download = self.download
+        return download is not None and download.is_complete and download.snapshot_id == snapshot_id
 
 
 @dataclass(slots=True)

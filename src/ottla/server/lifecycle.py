@@ -113,7 +113,7 @@ class BrokerLifecycle:
         """Register, and go on until the controller lets clients in.
 
         ``load`` is called when this incarnation's registration has come with the metadata log. What
-        was true of the life before is then undone: a broker that has lost records because its power
+        was true of the one before is then undone: a broker that has lost records because its power
         failed leads nothing that it led. It may take long: the broker lives, and wants to be fenced
         meanwhile.
         """

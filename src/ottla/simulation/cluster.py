@@ -167,7 +167,7 @@ class SimulatedCluster:
     def format(self, node: SimulatedNode, *, ignore_formatted: bool = False) -> None:
         """Format the empty disks of a node: a first voter only for its first incarnation."""
         initial = None
-        if node.config.is_controller and not self._static and not node.lives:
+        if node.config.is_controller and not self._static and not node.incarnations:
             initial = ",".join(
                 f"{each}@node-{each}:{CONTROLLER_PORT}:{uuid_text(directory_id)}"
                 for each, directory_id in self._controllers.items()

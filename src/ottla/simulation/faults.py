@@ -124,10 +124,10 @@ class Faults:
         if node.node is None or node.scheduler.is_paused:
             return None
         node.pause()
-        life = node.lives
+        incarnation = node.incarnations
 
         def end() -> None:
-            if node.lives == life and node.scheduler.is_paused:
+            if node.incarnations == incarnation and node.scheduler.is_paused:
                 node.resume()
 
         return end
@@ -254,10 +254,10 @@ class Faults:
         if node.node_id in self._bad_disks or not node.has_served or node.is_stopping:
             return None
         disk.take_descriptors(node, chance)
-        life = node.lives
+        incarnation = node.incarnations
 
         def end() -> None:
-            if node.lives == life and node.node_id not in self._ill_disks:
+            if node.incarnations == incarnation and node.node_id not in self._ill_disks:
                 if node.has_offline_directory:
                     self._cluster.violation("offline", f"{node}: for want of descriptors")
                 disk.mend(node)
@@ -317,13 +317,13 @@ class Faults:
                     break
 
     async def _restart(self, node: SimulatedNode) -> None:
-        life = node.lives
+        incarnation = node.incarnations
         node.stop()
         for _ in range(int(STOP_SECONDS)):
-            if node.lives != life or node.node is None:
+            if node.incarnations != incarnation or node.node is None:
                 break
             await self._cluster.sleep(1.0)
-        if node.lives == life and not (node.is_running and self.is_fragile):
+        if node.incarnations == incarnation and not (node.is_running and self.is_fragile):
             if node.node is not None:
                 node.kill()
             self.start(node)

@@ -45,7 +45,7 @@ class SimulatedNode:
         self.files = MemoryFilesystem()
         self.disks = 1
         """How many it has had so far."""
-        self.lives = 0
+        self.incarnations = 0
         self.node: Node | None = None
         """The server, while its process runs."""
         self.failure: BaseException | None = None
@@ -101,7 +101,7 @@ class SimulatedNode:
     def start(self) -> Promise[None]:
         """Begin a life; the promise is settled when the node serves, or cannot."""
         assert self.node is None, f"{self} runs already"
-        self.lives += 1
+        self.incarnations += 1
         self.failure = None
         self.is_stopping = self.has_served = False
         self.host.come_up()

@@ -140,17 +140,17 @@ def _torn(write: _Write, chance: Chance) -> list[_Write]:
 class MemoryFile:
     """An open file; it goes on after its name is gone, and ends with a crash."""
 
-    __slots__ = ("_filesystem", "_inode", "_life", "_open", "path")
+    __slots__ = ("_filesystem", "_incarnation", "_inode", "_open", "path")
 
     def __init__(self, filesystem: "MemoryFilesystem", path: str, inode: _Inode) -> None:
         self._filesystem = filesystem
         self._inode = inode
-        self._life = filesystem.lives
+        self._incarnation = filesystem.incarnations
         self._open = True
         self.path = path
 
     def _check(self) -> None:
-        if not self._open or self._life != self._filesystem.lives:
+        if not self._open or self._incarnation != self._filesystem.incarnations:
             raise OSError(errno.EBADF, "the file is closed", self.path)
 
     def fileno(self) -> int:
@@ -190,15 +190,15 @@ class MemoryFile:
 
 
 class MemoryLock:
-    __slots__ = ("_filesystem", "_life", "_path")
+    __slots__ = ("_filesystem", "_incarnation", "_path")
 
     def __init__(self, filesystem: "MemoryFilesystem", path: str) -> None:
         self._filesystem = filesystem
         self._path = path
-        self._life = filesystem.lives
+        self._incarnation = filesystem.incarnations
 
     def release(self) -> None:
-        if self._life == self._filesystem.lives:
+        if self._incarnation == self._filesystem.incarnations:
             self._filesystem.locks.discard(self._path)
 
 
@@ -208,7 +208,7 @@ class MemoryFilesystem:
     def __init__(self, *, capacity: int = UNLIMITED) -> None:
         self.capacity = capacity
         self.now_ms = 0
-        self.lives = 0
+        self.incarnations = 0
         self.operations = 0
         """Changes so far: writes, truncations, syncs, renames, removals, new names."""
         self.locks: set[str] = set()
@@ -265,7 +265,7 @@ class MemoryFilesystem:
 
     def kill(self) -> None:
         """End the process only: the kernel keeps all that was written."""
-        self.lives += 1
+        self.incarnations += 1
         self.locks.clear()
         self._stop_at = None
 

@@ -21,7 +21,7 @@ IMAGES_KEPT: Final = 4_000
 
 
 class _Watched:
-    """One life of one node."""
+    """One incarnation of one node."""
 
     __slots__ = ("checked_to", "checker", "high_watermark", "is_changed", "node", "raft")
 
