@@ -62,7 +62,13 @@ def alone(**given: Any) -> PartitionOutside:
     return PartitionOutside(**{**defaults, **given})
 
 
-def alone_replicas(logs: Any, scheduler: Scheduler, node_id: int = 1, **given: Any) -> Replicas:
+def alone_replicas(
+    logs: Any,
+    scheduler: Scheduler,
+    node_id: int = 1,
+    followed: FollowedNoted | None = None,
+    **given: Any,
+) -> Replicas:
     """The replicas of such a broker; ``given`` is for what its partitions see."""
     return Replicas(
         node_id=node_id,
@@ -75,7 +81,7 @@ def alone_replicas(logs: Any, scheduler: Scheduler, node_id: int = 1, **given: A
             }
         ),
         waiting=WaitingRequests(scheduler),
-        followed=FollowedNoted(),
+        followed=followed or FollowedNoted(),
         leader_throttle=None,
         chance=Chance(7),
         fetch_session_slots=10,

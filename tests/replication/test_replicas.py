@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.replication.alone import alone_replicas
+from tests.replication.alone import FollowedNoted, alone_replicas
 from tests.turns import virtual_time
 
 from ottla.common.errors import NotLeaderOrFollower
@@ -14,6 +14,7 @@ from ottla.metadata.topics import PartitionImage
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.records.rules import AppendOrigin
+from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
 from ottla.server.defaults import development_properties
 from ottla.storage.log import Log
@@ -125,3 +126,31 @@ def test_a_lower_minimum_that_comes_with_another_leader_commits_nothing() -> Non
     again = replace(both, isr=(1,), leader_epoch=2, partition_epoch=3)
     replicas.apply("t", TOPIC_ID, 0, again, is_new=False, min_insync_replicas=1)
     assert partition.log.high_watermark == 1
+
+
+class FollowedMistaken(FollowedNoted):
+    def unfollow(self, partition: Partition) -> None:
+        super().unfollow(partition)
+        raise LookupError(f"a mistake with {partition.index}")
+
+
+@pytest.mark.parametrize("way", ["remove", "stop", "fail"])
+def test_a_mistake_with_one_partition_leaves_no_other_and_no_log_behind(way: str) -> None:
+    logs, followed = Logs(), FollowedMistaken()
+    replicas = alone_replicas(logs, virtual_time(1), followed=followed)
+    state = replace(STATE, replicas=(1, 2), isr=(1, 2), leader=2)
+    partitions = [replicas.apply("t", TOPIC_ID, index, state, is_new=True) for index in range(3)]
+    if way == "stop":
+        for index in range(3):
+            with pytest.raises(LookupError):
+                replicas.stop(TOPIC_ID, index)
+    else:
+        with pytest.raises(LookupError):
+            if way == "remove":
+                replicas.remove(TOPIC_ID)
+            else:
+                replicas.fail([TopicPartition("t", index) for index in range(3)])
+    assert followed.unfollowed == [0, 1, 2]
+    assert [each.leader for each in partitions] == [-1, -1, -1], "all were told"
+    assert logs.deleted == ([] if way == "fail" else [0, 1, 2])
+    assert not replicas.topic("t")

@@ -17,7 +17,7 @@ from ottla.tiered.index_rebuild import rebuild_indexes
 from ottla.tiered.layout import object_key
 from ottla.tiered.machine import JOB_ID
 from ottla.tiered.rewrite import rewritten
-from ottla.tiered.segments import EpochStart, RemoteLogSegment
+from ottla.tiered.segments import EpochStart, RemoteLogSegment, of_leader_epoch
 
 
 def replacement(cache: SegmentCache, *old: int) -> RemoteLogSegment:
@@ -38,6 +38,16 @@ def test_the_new_segment_has_the_offsets_and_epochs_of_the_old() -> None:
     new = replacement(cache, 1, 2)
     assert (new.start_offset, new.end_offset) == (0, 199)
     assert new.leader_epochs == (EpochStart(0, 0), EpochStart(3, 150))
+
+
+def test_the_new_segment_is_as_safe_from_former_leaders_as_the_old() -> None:
+    copies = [
+        segment(number, 100 * number, 100 * number + 99)._replace(
+            custom_metadata=of_leader_epoch(epoch)
+        )
+        for number, epoch in enumerate((3, 12, 9), 1)
+    ]
+    assert replacement(cache_of(*copies), 1, 2, 3).copied_in_epoch == 12
 
 
 @pytest.mark.parametrize("old", [(), (1, 3), (2, 1), (7,)])

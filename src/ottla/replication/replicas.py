@@ -123,11 +123,13 @@ class Replicas:
 
     def fail(self, lost: Iterable[TopicPartition]) -> None:
         """The logs of these partitions are gone with their directory; answer waiting requests."""
+        reason, stops = KafkaStorageError(), []
         for topic, index in lost:
             partition = self._by_name.get(topic, {}).pop(index, None)
             if partition is not None:
                 self._offline[partition.topic_id, index] = None
-                self._stopped(partition, KafkaStorageError())
+                stops.append(partial(self._stopped, partition, reason))
+        call_all(stops)
 
     def postpone(self, topic: str, topic_id: bytes, index: int, make: Callable[[], None]) -> None:
         """Note a partition that ``make`` will apply: when it is asked for, or in ``make_some``."""
@@ -185,20 +187,15 @@ class Replicas:
             partition = Partition(self._node_id, topic, topic_id, index, log, self.outside)
             partitions[index] = partition
         before = self._leader_of(partition)
-        try:
-            # Together: one that led until now must not commit by the new minimum and the old ISR.
-            partition.apply_state(state, min_insync_replicas)
-            partition.min_insync_replicas = min_insync_replicas
-        finally:
-            self._follow(partition, before)
-        return partition
-
-    def _follow(self, partition: Partition, before: tuple[int, int] | None) -> None:
+        # Together: one that led until now must not commit by the new minimum and the old ISR.
+        partition.apply_state(state, min_insync_replicas)
+        partition.min_insync_replicas = min_insync_replicas
         now = self._leader_of(partition)
         if before is not None and before != now:
             self._followed.unfollow(partition)
         if now is not None and before != now:
             self._followed.follow(partition)
+        return partition
 
     def _leader_of(self, partition: Partition) -> tuple[int, int] | None:
         """Whom a partition follows, and in which epoch."""
@@ -212,13 +209,14 @@ class Replicas:
         self._offline.pop((topic_id, index), None)
         partition = self._by_name.get(topic_id, {}).pop(index, None)
         if partition is not None:
-            self._stopped(partition, NotLeaderOrFollower())
-            self._logs.delete(TopicPartition(partition.topic, index))
+            self._remove(partition, NotLeaderOrFollower())
 
     def _stopped(self, partition: Partition, reason: ApiError) -> None:
-        if self._leader_of(partition) is not None:
-            self._followed.unfollow(partition)
-        partition.removed(reason)
+        try:
+            if self._leader_of(partition) is not None:
+                self._followed.unfollow(partition)
+        finally:
+            partition.removed(reason)
 
     def remove(self, topic_id: bytes) -> None:
         """Remove a topic's partitions and their logs; waiting requests are answered."""
@@ -231,10 +229,11 @@ class Replicas:
             del self._offline[offline]
         for name in [name for name, known in self._ids.items() if known == topic_id]:
             del self._by_name[name], self._ids[name]
-        call_all(partial(self._remove, partition) for partition in partitions.values())
+        reason = UnknownTopicOrPartition()
+        call_all(partial(self._remove, partition, reason) for partition in partitions.values())
 
-    def _remove(self, partition: Partition) -> None:
+    def _remove(self, partition: Partition, reason: ApiError) -> None:
         try:
-            self._stopped(partition, UnknownTopicOrPartition())
-        finally:
+            self._stopped(partition, reason)
+        finally:  # a mistake of ours leaves no log behind
             self._logs.delete(TopicPartition(partition.topic, partition.index))
