@@ -120,3 +120,16 @@ def test_a_batch_of_another_epoch_does_not_cost_a_look_at_all(size: int) -> None
         assert log.end_offset_for_epoch(1) == (1, count // 3)
         reads.append(len(seen))
     assert all(many < few + 20 for few, many in pairwise(reads)), reads
+
+
+def test_of_two_batches_that_contradict_each_other_the_history_bears_out_one() -> None:
+    files = written([1, 1, 4, 4])
+    path = f"{logs.DIRECTORY}/{_segments(files)[0]}"
+    content = bytearray(files.read(path))
+    at, _ = list(batches(bytes(content)))[1]
+    content[at + EPOCH_POSITION + 3] = 0
+    files.write(path, bytes(content))
+    log = opened(files, 4)
+    with pytest.raises(CorruptMessage):
+        logs.read_bytes(log, 1)
+    assert log.epochs.entries == history([1, 1, 4, 4])

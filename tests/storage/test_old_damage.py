@@ -16,7 +16,7 @@ from tests.storage.old_logs import LOGS, Piece, Shape, Written
 
 from ottla.common.errors import CorruptMessage
 from ottla.records.batch import LENGTH_POSITION, LOG_OVERHEAD, MAGIC
-from ottla.records.compression import GZIP
+from ottla.records.compression import DECOMPRESSED_MAX, GZIP
 from ottla.records.record import Record
 from ottla.storage.log import Log
 from ottla.testing.files import MemoryFilesystem
@@ -276,3 +276,21 @@ def test_a_truncated_log_ends_behind_what_its_file_holds(offset: int) -> None:
     else:
         end, size = 9, len(before + strange)
     assert (log.log_end_offset, log.segments.active.size) == (end, size)
+
+
+def test_a_truncation_into_a_large_wrapper_ends_before_it() -> None:
+    """It unpacks to more than readers are served of one batch."""
+    large = wrapper(1, GZIP, [Old(0, value=bytes(DECOMPRESSED_MAX)), Old(1)])
+    log = logs.open_log(on_disk(large), CONFIG, recovery_point=2)
+    assert log.log_end_offset == 2
+    log.truncate_to(1, logs.NOW)
+    assert (log.log_end_offset, log.segments.active.size) == (0, 0)
+
+
+@pytest.mark.parametrize("bit", range(32))
+def test_no_bit_of_a_length_hides_what_stands_behind(bit: int) -> None:
+    changed = bytearray(plain(0))
+    changed[11 - bit // 8] ^= 1 << bit % 8
+    log = logs.open_log(on_disk(bytes(changed), plain(1)), CONFIG, recovery_point=2)
+    assert read_at(log, 0) is None
+    assert read_at(log, 1) == logs.records_of(plain(1))

@@ -106,7 +106,7 @@ MAX_TIMESTAMP = 35 + 7
 
 
 @pytest.mark.parametrize("count", [8, 40])
-@pytest.mark.parametrize("damage", ["zeros", *range(4)])
+@pytest.mark.parametrize("damage", ["zeros", "zeros and a torn index", *range(4)])
 def test_how_new_damaged_batches_are_is_not_known(count: int, damage: str | int) -> None:
     """The last two batches of the first segment, or a bit of the time in the last one's header."""
     disk = Disk(count)
@@ -118,6 +118,8 @@ def test_how_new_damaged_batches_are_is_not_known(count: int, damage: str | int)
         data[found[-1][0] + MAX_TIMESTAMP] ^= 1 << damage
     else:
         data[found[-2][0] :] = bytes(len(data) - found[-2][0])
+    if damage == "zeros and a torn index":
+        disk.files.write(path.replace(".log", ".index"), b"torn")
     disk.files.write(path, bytes(data))
     newest = logs.NOW + len(found) - 1
     for _ in range(2):  # what was found out is not forgotten with a restart
@@ -147,6 +149,24 @@ def test_behind_damaged_batches_side_by_side_the_next_sound_one_is_found() -> No
     for offset in range(3, 7):
         with pytest.raises(CorruptMessage):
             logs.read_bytes(disk.log, offset)
+
+
+def test_behind_batches_without_lengths_the_index_leads_on() -> None:
+    disk = Disk()
+    segment = disk.log.segments[0]
+    disk.storage.manager.stop()
+    data = bytearray(disk.files.read(segment.path))
+    found = list(batches(bytes(data)))
+    data[found[3][0] : found[5][0]] = bytes(found[5][0] - found[3][0])
+    disk.files.write(segment.path, bytes(data))
+    disk.start()
+    with pytest.raises(OffsetNotAvailable):
+        logs.read_bytes(disk.log, 4)  # an entry leads there; the new index has none
+    for _ in range(2):
+        assert logs.records_of(logs.read_bytes(disk.log, 5))[0].offset == 5
+        disk.storage.clock.advance(0)
+    with pytest.raises(CorruptMessage):
+        logs.read_bytes(disk.log, 4)
 
 
 def found_by_time(disk: Disk, timestamp: int) -> TimestampAndOffset | None:

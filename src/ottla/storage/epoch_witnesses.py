@@ -147,12 +147,19 @@ def settle_epochs(
 
 
 def _in_order(runs: list[_Run]) -> list[_Run]:
-    """Without the single batches that have an older epoch than before, or a newer than behind."""
+    """Without the single batches that have an older epoch than before, or a newer than behind.
+
+    Of two that contradict each other the history may bear out one.
+    """
     kept: list[_Run] = []
     for number, run in enumerate(runs):
         following = runs[number + 1] if number + 1 < len(runs) else None
         goes_back = bool(kept) and run.epoch < kept[-1].epoch
-        stands_out = following is not None and following.epoch < run.epoch
+        stands_out = (
+            following is not None
+            and following.epoch < run.epoch
+            and (run.contradicts or not following.contradicts)
+        )
         if run.count == SINGLE and (goes_back or stands_out):
             continue
         if goes_back:

@@ -49,7 +49,7 @@ FOLLOWED_MAX: Final = 1024
 _PLAIN: Final = Struct(">qiibI2xi")
 """Base offset, length, leader epoch, magic, checksum and last offset delta of a batch."""
 _LEGACY_CRC_FROM: Final = 16
-_LENGTH_BITS: Final = 31
+_LENGTH_BITS: Final = 32
 
 
 class Inspected(Protocol):
@@ -294,9 +294,9 @@ class Inspection:
 
     def _ends(self, position: int) -> Iterator[int]:
         """Where the batch at ``position`` may end: as it says, or with another bit."""
-        (length,) = Struct(">8xi").unpack(self._read(position, LOG_OVERHEAD))
+        (length,) = Struct(">8xI").unpack(self._read(position, LOG_OVERHEAD))
         yield from (
             position + LOG_OVERHEAD + other
             for other in (length, *(length ^ (1 << bit) for bit in range(_LENGTH_BITS)))
-            if other >= LEGACY_LENGTH_MIN
+            if LEGACY_LENGTH_MIN <= other < self._size
         )

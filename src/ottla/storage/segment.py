@@ -477,7 +477,7 @@ class Segment:
         if entry is None or entry_holds(self, entry):
             return entry
         if self.is_dense:
-            return None  # it was made of the header of a batch that is damaged
+            return None  # it was made anew: one more would be no better
         self.doubt()
         return self._time_entry(timestamp)
 
