@@ -508,6 +508,36 @@ class LogManager:
             with contextlib.suppress(LogDirFailed):
                 self._retire(log)
 
+    # What logs tell (``KeepsLogs``)
+
+    def log_rolled(self, log: Log) -> None:
+        self.rolled[log] = None
+        self.on_work()
+
+    def log_truncating(self, log: Log, offset: int) -> None:
+        self.cleaner.truncating(log, offset)
+
+    def log_truncated(self, log: Log) -> None:
+        current = self.logs.get(log.topic_partition, log)
+        if current is log:
+            self.cleaner.truncated(log)
+        most = Claims(log.recovery_point, log.log_start_offset, current.high_watermark)
+        self._lower_claims(self.directory_of(log), log.topic_partition, most)
+        self._truncate_future(log)
+
+    def files_deleted(self, delay_ms: int, paths: list[str]) -> None:
+        self.removals.add_files(delay_ms, paths)
+        self.on_work()
+
+    def indexes_doubted(self, log: Log, segment: Segment) -> None:
+        self.doubted[segment] = log
+        self.on_work()
+
+    def log_damaged(self, log: Log | None, path: str, damage: Damage) -> None:
+        self.damages += 1
+        if log is not None:
+            self.on_damaged(log.topic_partition, path, damage)
+
     # What is done now and then
 
     def delete_old_segments(self, logs: Iterable[Log]) -> int:
