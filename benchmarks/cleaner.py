@@ -33,7 +33,7 @@ from tools.kafka_peer.broker_process import (
 from ottla.common.topic_partition import TopicPartition
 from ottla.config.topic import TopicConfig
 from ottla.records.builder import BatchBuilder
-from ottla.storage import compaction
+from ottla.storage.cleaning import compaction
 from ottla.storage.files import OsFilesystem
 from ottla.storage.opening import open_log
 

@@ -18,8 +18,8 @@ from ottla.protocol.generated.fetch import FetchRequest
 from ottla.records.rules import AppendOrigin
 from ottla.replication.fetching import Fetcher
 from ottla.replication.partition import Partition
-from ottla.storage.cleaner_driver import CleanerDriver
-from ottla.storage.cleaner_worker import BackgroundWorker
+from ottla.storage.cleaning.driver import CleanerDriver
+from ottla.storage.cleaning.worker import BackgroundWorker
 from ottla.storage.driver import StorageDriver
 from ottla.storage.log import Log
 

@@ -15,10 +15,10 @@ from ottla.common.errors import CorruptMessage
 from ottla.common.promise import Promise
 from ottla.server.cleaner_process import CleanerProcess, Throttle, receive, send
 from ottla.server.environment import LoopScheduler
-from ottla.storage.cleanable import log_to_clean
-from ottla.storage.cleaner_worker import WorkerDied, WorkerSettings
-from ottla.storage.cleaning import Cleaning
-from ottla.storage.cleaning_plan import CleaningAborted, MapBuilt, MapPlan, SegmentToMap
+from ottla.storage.cleaning.cleanable import log_to_clean
+from ottla.storage.cleaning.log_cleaning import Cleaning
+from ottla.storage.cleaning.plan import CleaningAborted, MapBuilt, MapPlan, SegmentToMap
+from ottla.storage.cleaning.worker import WorkerDied, WorkerSettings
 from ottla.storage.files import OsFilesystem
 from ottla.storage.log import Log
 

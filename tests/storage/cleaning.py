@@ -10,9 +10,9 @@ from ottla.records.builder import build_batch
 from ottla.records.control import ControlType, read_transaction_marker, transaction_marker_batch
 from ottla.records.record import Record, iterate
 from ottla.records.rules import AppendOrigin
-from ottla.storage.cleanable import log_to_clean
-from ottla.storage.cleaner import Cleaner
-from ottla.storage.cleaning import Cleaning
+from ottla.storage.cleaning.cleanable import log_to_clean
+from ottla.storage.cleaning.cleaner import Cleaner
+from ottla.storage.cleaning.log_cleaning import Cleaning
 from ottla.storage.files import Filesystem
 from ottla.storage.log import Log
 

@@ -9,11 +9,11 @@ from ottla.records.batch import LOG_APPEND_TIME, BatchHeader, read_header
 from ottla.records.builder import build_batch
 from ottla.records.compression import GZIP, compress
 from ottla.records.record import Record, iterate
-from ottla.storage.batch_filter import unpacked
-from ottla.storage.cleaner import _batches, _size_of_first
-from ottla.storage.compaction import choose, index_keys
+from ottla.storage.cleaning.batch_filter import unpacked
+from ottla.storage.cleaning.cleaner import _batches, _size_of_first
+from ottla.storage.cleaning.compaction import choose, index_keys
+from ottla.storage.cleaning.offset_map import OffsetMap
 from ottla.storage.log import Log
-from ottla.storage.offset_map import OffsetMap
 from ottla.storage.sound_headers import headers_from
 from ottla.testing.files import MemoryFilesystem
 

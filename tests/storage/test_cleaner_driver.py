@@ -14,8 +14,8 @@ from ottla.common.promise import Promise, run
 from ottla.common.topic_partition import TopicPartition
 from ottla.config.topic import TopicConfig
 from ottla.storage.checkpoints import read_offsets
-from ottla.storage.cleaner_driver import CleanerDriver, CleanerSettings
-from ottla.storage.cleaner_worker import BackgroundWorker, WorkerDied, WorkerSettings
+from ottla.storage.cleaning.driver import CleanerDriver, CleanerSettings
+from ottla.storage.cleaning.worker import BackgroundWorker, WorkerDied, WorkerSettings
 from ottla.storage.driver import Intervals, StorageDriver
 from ottla.storage.log import Log
 from ottla.storage.manager import LogManager

@@ -26,8 +26,8 @@ from tools.kafka_peer.broker_process import BrokerProcess, apache_kafka, ottla
 from ottla.common.chance import Chance
 from ottla.common.topic_partition import TopicPartition
 from ottla.config.topic import TopicConfig
-from ottla.storage.cleaner_driver import CleanerDriver
-from ottla.storage.cleaner_worker import BackgroundWorker
+from ottla.storage.cleaning.driver import CleanerDriver
+from ottla.storage.cleaning.worker import BackgroundWorker
 from ottla.storage.file_records import headers
 from ottla.storage.files import OsFilesystem
 from ottla.storage.manager import LogManager

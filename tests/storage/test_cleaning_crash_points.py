@@ -12,8 +12,8 @@ from tests.storage.scheduler import ManualScheduler
 from tests.storage.test_compaction_properties import producers_of
 
 from ottla.common.chance import Chance
-from ottla.storage.cleaner_driver import CleanerDriver, CleanerSettings
-from ottla.storage.cleaner_worker import BackgroundWorker
+from ottla.storage.cleaning.driver import CleanerDriver, CleanerSettings
+from ottla.storage.cleaning.worker import BackgroundWorker
 from ottla.storage.log import Log
 from ottla.storage.manager import LogManager
 from ottla.testing.files import MemoryFilesystem

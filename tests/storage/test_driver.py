@@ -10,8 +10,8 @@ from ottla.common.chance import Chance
 from ottla.common.topic_partition import TopicPartition
 from ottla.config.broker import BrokerConfig
 from ottla.config.topic import TopicConfig
-from ottla.storage.cleaner_driver import CleanerDriver, CleanerSettings
-from ottla.storage.cleaner_worker import BackgroundWorker
+from ottla.storage.cleaning.driver import CleanerDriver, CleanerSettings
+from ottla.storage.cleaning.worker import BackgroundWorker
 from ottla.storage.driver import STOP_SECONDS, SYNC_SECONDS, Intervals, StorageDriver
 from ottla.storage.log import Log
 from ottla.storage.manager import LogManager

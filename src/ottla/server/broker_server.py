@@ -46,8 +46,8 @@ from ottla.server.settings import Settings
 from ottla.server.shared_server import SharedServer, StartRefused, bind
 from ottla.server.transaction_coordinators import ClusterCoordinators
 from ottla.server.transaction_markers import ClusterMarkers, LedMarkers
-from ottla.storage.cleaner_driver import CleanerDriver, CleanerSettings
-from ottla.storage.cleaner_worker import BackgroundWorker, StartWorker
+from ottla.storage.cleaning.driver import CleanerDriver, CleanerSettings
+from ottla.storage.cleaning.worker import BackgroundWorker, StartWorker
 from ottla.storage.directories import LogDirectory
 from ottla.storage.driver import Intervals, StorageDriver
 from ottla.storage.loading import Loading

@@ -27,14 +27,14 @@ from typing import IO, Any, Final, TypeVar
 import ottla
 from ottla.common.promise import Promise
 from ottla.server.environment import LoopScheduler
-from ottla.storage.cleaner_worker import WorkerDied, WorkerSettings
-from ottla.storage.cleaning_plan import (
+from ottla.storage.cleaning.plan import (
     CleaningAborted,
     GroupCleaned,
     GroupPlan,
     MapBuilt,
     MapPlan,
 )
+from ottla.storage.cleaning.worker import WorkerDied, WorkerSettings
 
 NICENESS: Final = 10
 """A cleaning gives way to the broker where there are too few cores for both."""
@@ -191,7 +191,7 @@ class Throttle:
 
 def serve(source: int, sink: IO[bytes], settings: WorkerSettings) -> None:
     """Carry out plans until the input, a descriptor, ends."""
-    from ottla.storage.cleaner import Cleaner
+    from ottla.storage.cleaning.cleaner import Cleaner
     from ottla.storage.files import OsFilesystem
 
     def check() -> None:

@@ -18,7 +18,7 @@ from ottla.observability.logging import logger
 from ottla.server.environment import LoopScheduler
 from ottla.server.node import Node
 from ottla.server.shared_server import StartRefused
-from ottla.storage.cleaner_worker import BackgroundWorker, CleanerWorker, WorkerSettings
+from ottla.storage.cleaning.worker import BackgroundWorker, CleanerWorker, WorkerSettings
 from ottla.storage.files import OsFilesystem
 
 log = logger(__name__)

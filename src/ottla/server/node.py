@@ -29,7 +29,7 @@ from ottla.server.controller_server import ControllerServer
 from ottla.server.metadata_observer import MetadataObserver
 from ottla.server.settings import Settings
 from ottla.server.shared_server import SharedServer, StartRefused
-from ottla.storage.cleaner_worker import StartWorker
+from ottla.storage.cleaning.worker import StartWorker
 from ottla.storage.directories import LogDirFailed
 from ottla.storage.files import DirectoryInUse, Filesystem
 from ottla.storage.inspection import Damage

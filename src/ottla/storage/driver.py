@@ -19,7 +19,7 @@ from ottla.common.promise import Promise, first_of, run
 from ottla.config.broker import BrokerConfig
 from ottla.observability.logging import logger
 from ottla.storage.checkpoints import OffsetCheckpoint, Offsets
-from ottla.storage.cleaner_driver import CleanerDriver
+from ottla.storage.cleaning.driver import CleanerDriver
 from ottla.storage.directories import LogDirectory, LogDirFailed
 from ottla.storage.files import is_disks
 from ottla.storage.flush import Flush

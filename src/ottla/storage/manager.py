@@ -22,8 +22,8 @@ from ottla.common.errors import KafkaStorageError, LogDirNotFound
 from ottla.common.identifiers import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from ottla.common.topic_partition import TopicPartition
 from ottla.storage.checkpoints import META_PROPERTIES, Claims, CorruptCheckpoint, Offsets
-from ottla.storage.cleaner_manager import CleanerManager
-from ottla.storage.cleaning import Cleaning
+from ottla.storage.cleaning.log_cleaning import Cleaning
+from ottla.storage.cleaning.manager import CleanerManager
 from ottla.storage.config import LogConfig
 from ottla.storage.directories import (
     DirectoryKind,

@@ -8,7 +8,7 @@ from tests.simulation.planted.stage import Case
 from ottla.simulation.cluster import SimulatedCluster
 from ottla.simulation.history import Isolation
 from ottla.simulation.workloads.records import CompactedRecords
-from ottla.storage import batch_filter
+from ottla.storage.cleaning import batch_filter
 
 
 @contextmanager

@@ -29,9 +29,9 @@ from ottla.config.metadata_topic import REMOTE_LOG_METADATA
 from ottla.spark.jobs.tier_plan import TierRun, groups_of
 from ottla.spark.source.segment_files import RemoteSegment
 from ottla.storage import time_index
-from ottla.storage.cleaned_segment import cleaned_path, create_cleaned_files
-from ottla.storage.cleaner import Cleaner
-from ottla.storage.cleaning_plan import (
+from ottla.storage.cleaning.cleaned_segment import cleaned_path, create_cleaned_files
+from ottla.storage.cleaning.cleaner import Cleaner
+from ottla.storage.cleaning.plan import (
     GroupCleaned,
     GroupPlan,
     MapPlan,

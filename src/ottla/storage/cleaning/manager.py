@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from ottla.common.errors import CorruptMessage
 from ottla.common.topic_partition import TopicPartition
 from ottla.storage.checkpoints import Offsets
-from ottla.storage.cleanable import LogToClean, log_to_clean
-from ottla.storage.cleaning import Cleaning
+from ottla.storage.cleaning.cleanable import LogToClean, log_to_clean
+from ottla.storage.cleaning.log_cleaning import Cleaning
 
 if TYPE_CHECKING:
     from ottla.storage.directories import LogDirectory

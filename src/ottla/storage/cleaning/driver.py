@@ -18,9 +18,9 @@ from ottla.common.errors import ApiError
 from ottla.common.promise import Promise, run
 from ottla.config.broker import BrokerConfig
 from ottla.observability.logging import logger
-from ottla.storage.cleaner_worker import CleanerWorker, StartWorker, WorkerDied, WorkerSettings
-from ottla.storage.cleaning import Cleaning
-from ottla.storage.cleaning_plan import CleaningAborted, GroupCleaned, MapBuilt
+from ottla.storage.cleaning.log_cleaning import Cleaning
+from ottla.storage.cleaning.plan import CleaningAborted, GroupCleaned, MapBuilt
+from ottla.storage.cleaning.worker import CleanerWorker, StartWorker, WorkerDied, WorkerSettings
 from ottla.storage.directories import LogDirFailed
 from ottla.storage.files import Filesystem, is_disks
 from ottla.storage.manager import LogManager

@@ -29,13 +29,13 @@ from ottla.records.batch import (
     is_intact,
     read_header,
 )
-from ottla.storage.batch_filter import BatchFilter, control_records, unpacked
-from ottla.storage.cleaned_segment import CleanedSegment
-from ottla.storage.cleaned_transactions import CleanedTransactions
-from ottla.storage.cleaning_plan import GroupCleaned, GroupPlan, MapBuilt, MapPlan, SegmentToMap
-from ottla.storage.compaction import index_keys
+from ottla.storage.cleaning.batch_filter import BatchFilter, control_records, unpacked
+from ottla.storage.cleaning.cleaned_segment import CleanedSegment
+from ottla.storage.cleaning.cleaned_transactions import CleanedTransactions
+from ottla.storage.cleaning.compaction import index_keys
+from ottla.storage.cleaning.offset_map import OffsetMap
+from ottla.storage.cleaning.plan import GroupCleaned, GroupPlan, MapBuilt, MapPlan, SegmentToMap
 from ottla.storage.files import Filesystem
-from ottla.storage.offset_map import OffsetMap
 from ottla.storage.segment import LOG_SUFFIX, file_name
 
 NO_OFFSET: Final = -1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from ottla.common.environment import Scheduler
 from ottla.common.promise import Promise
-from ottla.storage.cleaning_plan import (
+from ottla.storage.cleaning.plan import (
     CleaningAborted,
     GroupCleaned,
     GroupPlan,
@@ -20,7 +20,7 @@ from ottla.storage.cleaning_plan import (
 from ottla.storage.files import Filesystem
 
 if TYPE_CHECKING:
-    from ottla.storage.cleaner import Cleaner
+    from ottla.storage.cleaning.cleaner import Cleaner
 
 
 class WorkerDied(Exception):
@@ -84,7 +84,7 @@ class BackgroundWorker:
         self._cleaner = None
 
     def _get(self) -> "Cleaner":
-        from ottla.storage.cleaner import Cleaner
+        from ottla.storage.cleaning.cleaner import Cleaner
 
         self._check()
         if self._cleaner is None:

@@ -9,9 +9,9 @@ import contextlib
 import math
 from collections.abc import Callable
 
-from ottla.storage.cleanable import LogToClean, group_segments, segments_between
-from ottla.storage.cleaned_segment import create_cleaned_files, remove_cleaned_files
-from ottla.storage.cleaning_plan import (
+from ottla.storage.cleaning.cleanable import LogToClean, group_segments, segments_between
+from ottla.storage.cleaning.cleaned_segment import create_cleaned_files, remove_cleaned_files
+from ottla.storage.cleaning.plan import (
     GroupPlan,
     MapBuilt,
     MapPlan,

@@ -35,10 +35,10 @@ from ottla.records.builder import BatchBuilder
 from ottla.records.compression import ACCEPTED_MAX, compress, decompress
 from ottla.records.legacy import messages
 from ottla.records.record import Record, iterate
-from ottla.storage.cleaned_transactions import CleanedTransactions
-from ottla.storage.cleaning_plan import GroupPlan
-from ottla.storage.compaction import Choice, choose, copy_runs, copy_shifted
-from ottla.storage.offset_map import OffsetMap
+from ottla.storage.cleaning.cleaned_transactions import CleanedTransactions
+from ottla.storage.cleaning.compaction import Choice, choose, copy_runs, copy_shifted
+from ottla.storage.cleaning.offset_map import OffsetMap
+from ottla.storage.cleaning.plan import GroupPlan
 
 HORIZON_MAX: Final = (1 << 63) - 1
 NO_OFFSET: Final = -1

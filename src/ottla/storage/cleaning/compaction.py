@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.common.errors import InvalidRecord
 from ottla.records.varint import read_varint, read_varlong, varint_size, write_varint
-from ottla.storage.offset_map import OffsetMap
+from ottla.storage.cleaning.offset_map import OffsetMap
 
 if TYPE_CHECKING:  # machine integers once compiled, nothing at all while interpreted
     from mypy_extensions import i64
