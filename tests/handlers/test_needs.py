@@ -9,7 +9,7 @@ from tests.handlers.groups import GroupBroker
 from tests.protocol.samples import full_message
 
 from ottla.common.authorization import CLUSTER_NAME, AclOperation, Client, Principal, ResourceType
-from ottla.common.errors import ApiError, ErrorCode
+from ottla.common.errors import ApiError, ErrorCode, RequestTimedOut
 from ottla.handlers import (
     create_topics,
     describe_cluster,
@@ -466,6 +466,21 @@ def test_topics_may_be_created_by_name_or_because_all_may_be(of_cluster: bool) -
     (asked,) = broker.controller.asked
     assert isinstance(asked, CreateTopicsRequest)
     assert [topic.name for topic in asked.topics] == names
+
+
+def test_what_is_denied_is_told_also_when_the_rest_is_refused() -> None:
+    denied = (AclOperation.CREATE, ResourceType.TOPIC, DENIED)
+    of_cluster = (AclOperation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
+    broker = denying(Broker(), denied, of_cluster)
+    broker.controller.answers.append(RequestTimedOut())
+    request = CreateTopicsRequest(
+        topics=[CreatableTopic(name=NAMED), CreatableTopic(name=DENIED)], timeout_ms=1000
+    )
+    found = broker.ask(create_topics, request, 7, CreateTopicsResponse).topics
+    assert {each.name: each.error_code for each in found} == {
+        NAMED: ErrorCode.REQUEST_TIMED_OUT,
+        DENIED: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    }
 
 
 def test_who_may_not_describe_settings_is_not_told_those_of_a_new_topic() -> None:

@@ -216,10 +216,14 @@ class Handler(Contract, Generic[Q, R, S_contra]):
                 add = each.take_denied(request, context, authorizer, image, self.refuse)
                 additions.append(add)
                 is_left = is_left and each.is_left(request)
+        response = self.response()
         if is_left:
-            response = await self.handle(request, context, services)
-        else:
-            response = self.response()
+            try:
+                response = await self.handle(request, context, services)
+            except NotController:
+                raise
+            except ApiError as refusal:
+                response = self.refuse(request, refusal, context.version)
         for need in self._hidden:
             need.hide(response, context, authorizer)
         for add in additions:
