@@ -389,3 +389,15 @@ def test_a_new_controller_gives_every_broker_a_session() -> None:
     controller.machine.activate([], 100.0)
     assert heartbeats.session(1) is None, "the broker of this process ended with the process"
     assert heartbeats.has_valid_session(2, controller.epochs[2], 100.0)
+
+
+def test_a_former_controller_has_half_a_session_left_however_long_it_was_silent() -> None:
+    """There may have been no quorum for as long; a broker that lives has the time to say so."""
+    controller = Controller(brokers=3)
+    heartbeats = controller.machine.state.heartbeats
+    heard = {2: 99.0, 3: 1.0}  # the session is 9 s
+    controller.machine.activate([], 100.0, heard)
+    assert heartbeats.expired(104.4) == []
+    assert heartbeats.expired(104.6) == [3]
+    assert heartbeats.expired(107.9) == [3], "since its last answer"
+    assert heartbeats.expired(108.1) == [2, 3]

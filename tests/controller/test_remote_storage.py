@@ -46,6 +46,11 @@ def test_so_does_one_whose_quorum_is_fixed_and_that_is_told_nothing() -> None:
     assert create(controller) == REFUSED
 
 
+def test_the_first_of_several_fixed_voters_waits_for_the_others() -> None:
+    controller = cluster(1, controller_quorum_voters="1@localhost:9093,2@localhost:9095")
+    assert create(controller) == DONE
+
+
 def test_one_that_may_choose_has_one_replica() -> None:
     controller = cluster(1)
     assert (create(controller), enable(controller)) == (DONE, DONE)

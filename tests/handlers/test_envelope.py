@@ -3,15 +3,16 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.handlers.broker import Peer
+from tests.handlers.broker import Broker, Peer
 
 from ottla.common.authorization import ANONYMOUS, Principal
-from ottla.common.errors import InvalidRequest
+from ottla.common.errors import ErrorCode, InvalidRequest
+from ottla.handlers import envelope
 from ottla.handlers.envelope import seal, unseal
 from ottla.protocol.api import ApiKey
 from ottla.protocol.generated.create_acls import CreateAclsRequest
 from ottla.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
-from ottla.protocol.generated.envelope import EnvelopeRequest
+from ottla.protocol.generated.envelope import EnvelopeRequest, EnvelopeResponse
 from ottla.protocol.generated.metadata import MetadataRequest
 from ottla.protocol.headers import encode_request_header
 from ottla.protocol.message import Message, from_buffer, from_bytes, to_bytes
@@ -78,3 +79,13 @@ def test_what_is_no_envelope_is_refused(data: bytes, principal: bytes | None) ->
     )
     with pytest.raises(InvalidRequest):
         unseal(envelope)
+
+
+@pytest.mark.parametrize("version", [1, 8, 32_767])
+def test_a_request_in_a_version_that_is_not_served_is_refused_unread(version: int) -> None:
+    data = bytearray(request_bytes(CreateTopicsRequest(topics=[]), 7))
+    data[2:4] = version.to_bytes(2, "big")
+    broker = Broker()
+    refused = broker.ask(envelope, seal(bytes(data), context()), 0, EnvelopeResponse)
+    assert refused.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert (broker.controller.asked, broker.mistakes.told) == ([], [])

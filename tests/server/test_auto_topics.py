@@ -1,6 +1,7 @@
 """Topics on demand: the broker's defaults, the coordinators' own settings, once at a time."""
 
 import pytest
+from tests.handlers.broker import registered
 from tests.observability.lines import lines
 from tests.turns import TURN
 
@@ -15,7 +16,7 @@ from ottla.protocol.generated.create_topics import (
     CreateTopicsResponse,
 )
 from ottla.server import auto_topics
-from ottla.server.auto_topics import ControllerAutoTopics, new_topic
+from ottla.server.auto_topics import ControllerAutoTopics, is_alone, new_topic
 
 
 class ControllerThatWaits:
@@ -234,6 +235,32 @@ def test_the_topic_of_remote_segments_is_as_the_metadata_manager_is_told() -> No
     assert (settings["min.insync.replicas"], settings["flush.messages"]) == ("1", "1")
     with pytest.raises(InvalidConfig, match="Invalid value x"):
         new_topic("__remote_log_metadata", configured(**{f"{prefix}num_partitions": "x"}))
+
+
+@pytest.mark.parametrize(
+    ("settings", "voters", "brokers", "alone"),
+    [
+        ({}, [1], [1], True),
+        ({}, [1], [], False),  # not registered yet: of others nothing is known
+        ({}, [1], [1, 2], False),  # up or down
+        ({}, [1, 2], [1], False),
+        ({}, [2], [1], False),  # an observer
+        ({"controller_quorum_voters": "1@localhost:9093"}, [1], [1], False),
+        ({"process_roles": "broker", "listeners": "PLAINTEXT://localhost:9092"}, [1], [1], False),
+    ],
+)
+def test_a_node_is_alone_that_was_formatted_so_and_knows_of_no_other(
+    settings: dict[str, str], voters: list[int], brokers: list[int], alone: bool
+) -> None:
+    config = configured(
+        **{
+            "controller_quorum_voters": "",
+            "controller_quorum_bootstrap_servers": "localhost:9093",
+            **settings,
+        }
+    )
+    image = MetadataImage(brokers={each: registered(each) for each in brokers})
+    assert is_alone(config, voters, image) == alone
 
 
 @pytest.mark.parametrize(

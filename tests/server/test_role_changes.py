@@ -67,10 +67,11 @@ def test_one_partition_is_told_with_its_fields(caplog: pytest.LogCaptureFixture)
     assert broker.has(1, 0) == ["INFO became leader partition=t-0 leader_epoch=0 isr=1,2,3"]
     (told,) = broker.change(0, leader=2)
     assert told == "INFO became follower partition=t-0 leader_epoch=1 leader=2"
+    assert broker.change(0, leader=2) == [], "a new epoch of the same leader"
     (told,) = broker.change(0, leader=-1)
-    assert told == "INFO became follower partition=t-0 leader_epoch=2 leader=none"
+    assert told == "INFO became follower partition=t-0 leader_epoch=3 leader=none"
     (told,) = broker.change(0, leader=1)
-    assert told == "INFO became leader partition=t-0 leader_epoch=3 isr=1,2,3"
+    assert told == "INFO became leader partition=t-0 leader_epoch=4 isr=1,2,3"
 
 
 def test_many_are_one_line(caplog: pytest.LogCaptureFixture) -> None:

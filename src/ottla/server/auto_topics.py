@@ -21,6 +21,7 @@ from ottla.config.metadata_topic import (
     metadata_topic_key,
     metadata_topic_setting,
 )
+from ottla.metadata.image import MetadataImage
 from ottla.observability.logging import logger
 from ottla.protocol.generated.create_topics import (
     CreatableTopic,
@@ -155,6 +156,16 @@ class ControllerAutoTopics:
             if code == ErrorCode.TOPIC_ALREADY_EXISTS:
                 code = ErrorCode.NONE
             self._under_way.pop(name).fulfil(int(code))
+
+
+def is_alone(config: BrokerConfig, voters: list[int], image: MetadataImage) -> bool:
+    """Whether this node was formatted standalone, and no other has joined it.
+
+    Before it is registered itself, it does not know of others.
+    """
+    if not config.is_controller or config.controller_quorum_voters:
+        return False
+    return voters == [config.node_id] and set(image.brokers) == {config.node_id}
 
 
 def new_topic(name: str, config: BrokerConfig, *, alone: bool = False) -> CreatableTopic:

@@ -29,7 +29,7 @@ from ottla.replication.replicas import Replicas
 from ottla.replication.waiting import WaitingRequests
 from ottla.requests.context import Services
 from ottla.requests.dispatch import BrokerDispatcher
-from ottla.server.auto_topics import ControllerAutoTopics
+from ottla.server.auto_topics import ControllerAutoTopics, is_alone
 from ottla.server.controller_server import ControllerServer
 from ottla.server.directory_assignments import DirectoryAssignments
 from ottla.server.forwarding import ControllerForwarding
@@ -273,12 +273,7 @@ class BrokerServer:
         )
 
     def _is_alone(self) -> bool:
-        """Whether this node was formatted standalone, and no other has joined it."""
-        config = self._config
-        if not config.is_controller or config.controller_quorum_voters:
-            return False
-        is_voter_alone = self._raft.node.voters.ids == [config.node_id]
-        return is_voter_alone and set(self._metadata.image.brokers) <= {config.node_id}
+        return is_alone(self._config, self._raft.node.voters.ids, self._metadata.image)
 
     def _make_lifecycle(self) -> BrokerLifecycle:
         config = self._config
