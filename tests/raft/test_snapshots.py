@@ -1,5 +1,9 @@
 """Which snapshots go, and when the next one is due."""
 
+from errno import ENOSPC
+
+import pytest
+
 from ottla.raft.snapshots import (
     Snapshot,
     SnapshotId,
@@ -90,3 +94,14 @@ def test_the_directory_is_listed_once_for_each_change() -> None:
     store.install_download(SnapshotId(300, 3))
     assert store.latest() == SnapshotId(300, 3)
     assert len(listings) == 4
+
+
+@pytest.mark.parametrize("failing", ["write", "sync", "rename"])
+def test_a_snapshot_that_cannot_be_written_leaves_nothing_behind(failing: str) -> None:
+    files = MemoryFilesystem()
+    files.make_directory("/log")
+    files.fail = lambda operation, _path: OSError(ENOSPC, "full") if operation == failing else None
+    with pytest.raises(OSError, match="full"):
+        SnapshotStore(files, "/log").write(SnapshotId(100, 1), [b"one"])
+    files.fail = lambda _operation, _path: None
+    assert files.list_directory("/log") == []
