@@ -7,8 +7,8 @@ from tests.raft.cluster import Cluster
 from tests.raft.quorums import Notes, Quorum, formatted
 
 from ottla.raft.driver import RaftDriver
-from ottla.raft.effects import RaftEffect
-from ottla.raft.events import Flushed, RaftEvent, ReplicaFetched, Tick
+from ottla.raft.effects import FetchLog, RaftEffect
+from ottla.raft.events import FetchAnswered, Flushed, RaftEvent, ReplicaFetched, Tick
 from ottla.raft.node import RaftNode
 from ottla.storage.directories import LogUnavailable
 
@@ -128,6 +128,45 @@ def test_a_node_whose_disk_fails_while_it_stops_comes_to_its_end() -> None:
     assert stopped.done
 
 
+def test_two_answers_for_the_same_place_in_the_log_are_used_once() -> None:
+    """A node that asks the leader, and by another address again, may hear both in one read."""
+    cluster = Cluster(3)
+    leader = cluster.elect()
+    cluster.run_for(1)
+    follower = next(each for each in cluster.nodes.values() if each is not leader)
+    driver = follower.driver
+    cluster.partition({follower.node_id})
+    leader.append(b"new")
+    cluster.run_for(0.01)
+    node = driver.node
+    end = (node.log_end_offset, node.log_end_epoch)
+    records = leader.driver.read(end[0])
+    assert records
+    answers = []
+    for number, destination in enumerate((leader.node_id, 99), 1_000):
+        request = FetchLog(destination, number, driver.epoch, *end, node.high_watermark or 0)
+        node.connections.sent(request, driver.now)
+        answers.append(
+            FetchAnswered(
+                driver.now,
+                request,
+                error=0,
+                leader=leader.driver.node.leader,
+                high_watermark=end[0],
+                records=records,
+            )
+        )
+
+    def hear() -> None:
+        for each in answers:
+            driver.tell(each)
+
+    follower.scheduler.turn.run(hear)
+    assert not driver.is_down
+    assert driver.end_offset == node.log_end_offset == leader.driver.end_offset
+    cluster.converge()
+
+
 def test_what_is_asked_for_in_a_turn_comes_behind_what_has_happened_before() -> None:
     quorum = Quorum(formatted()).lead()
     driver = quorum.driver
@@ -137,7 +176,7 @@ def test_what_is_asked_for_in_a_turn_comes_behind_what_has_happened_before() -> 
         driver.step(Tick(driver.now))
 
     quorum.scheduler.turn.run(ask)
-    assert [type(event) for event in list(driver.events)[-2:]] == [Flushed, Tick]
+    assert [type(event) for event in list(driver.events.last)[-2:]] == [Flushed, Tick]
 
 
 class Mistaken(RaftNode):

@@ -195,7 +195,7 @@ def test_a_damaged_download_is_refused_and_fetched_again() -> None:
     cluster.converge()
     assert damaged == 1
     assert cluster.nodes[4].driver.snapshots.latest() is not None
-    assert any(isinstance(event, SnapshotRefused) for event in cluster.nodes[4].driver.events)
+    assert any(isinstance(event, SnapshotRefused) for event in cluster.nodes[4].driver.events.last)
 
 
 # Voters that come and go

@@ -43,6 +43,7 @@ from ottla.raft.effects import (
     TruncateLog,
     WriteSnapshotChunk,
 )
+from ottla.raft.event_queue import EventQueue
 from ottla.raft.events import (
     Appended,
     Flushed,
@@ -83,7 +84,6 @@ from ottla.storage.files import Filesystem, is_disks
 log = logger(__name__)
 
 T = TypeVar("T")
-EVENTS_KEPT: Final = 1_000
 QUORUM_STATE: Final = "quorum-state"
 _EXPECTED: Final = (OSError, LogDirFailed, CommittedTruncation)
 """What may end a node although the program is right."""
@@ -118,14 +118,12 @@ class RaftDriver:
         self._on_failure = on_failure
         self.snapshots = SnapshotStore(filesystem, settings.directory)
         self.control = ControlState(static_voters)
-        self._queue: deque[RaftEvent] = deque()
+        self.events = EventQueue()
         self._effects: deque[RaftEffect] = deque()
         """What is yet to be carried out for the last event that was taken from the queue."""
         self._is_stepping = False
         self._retry: Cancellable | None = None
         """Set while an effect waits for what it lacks, and everything with it."""
-        self.events: deque[RaftEvent] = deque(maxlen=EVENTS_KEPT)
-        """The last of them, for a person who has to find out what happened."""
         self.on_progress: list[Callable[[], None]] = []
         """Called when log, high watermark or leader are others than before."""
         self._outgoing = Outgoing(self, self.channel, settings)
@@ -298,7 +296,7 @@ class RaftDriver:
 
     def _take_down(self) -> None:
         self.is_down = True
-        self._queue.clear()
+        self.events.clear()
         self._effects.clear()
         self._replaying.stop()
         for timer in (self._timer, self._retry, self._deadline):
@@ -522,8 +520,9 @@ class RaftDriver:
         """Something has happened; it has its consequences later in this turn."""
         if self.is_down:
             return
-        self._queue.append(event)
-        if not self._is_stepping and len(self._queue) == 1:
+        if self._is_stepping:
+            self.events.follows(event)
+        elif self.events.happened(event):
             self.scheduler.turn.enqueue(self._go_on)
 
     def step(self, event: RaftEvent) -> list[RaftEffect]:
@@ -535,7 +534,7 @@ class RaftDriver:
         self._go_on()
         if self.is_down or self._retry is not None:
             return []
-        self._queue.append(event)
+        self.events.happened(event)
         return self._go_on()
 
     def _go_on(self) -> list[RaftEffect]:
@@ -543,7 +542,7 @@ class RaftDriver:
         first: list[RaftEffect] | None = None
         self._is_stepping = True
         try:
-            while self._retry is None and (self._effects or self._queue):
+            while self._retry is None and (self._effects or self.events):
                 effects = self._take_event() if not self._effects else []
                 self._carry_out()
                 if first is None and self._retry is None:
@@ -563,8 +562,7 @@ class RaftDriver:
             self.fail(error)
 
     def _take_event(self) -> list[RaftEffect]:
-        event = self._queue.popleft()
-        self.events.append(event)
+        event = self.events.take()
         self._has_resigned |= self._closing is not None and isinstance(event, Resign)
         effects = self.node.step(event)
         self.node.check()
