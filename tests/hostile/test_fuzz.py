@@ -18,10 +18,14 @@ from tests.hostile.witness import Witness
 from tools.kafka_peer.broker_process import BrokerProcess
 
 from ottla.common.chance import Chance
+from ottla.handlers.envelope import seal
 from ottla.protocol.api import Api
+from ottla.protocol.message import to_bytes
+from ottla.requests.context import RequestContext
 
 CONNECTIONS: Final = 24
 SHORT_SECONDS: Final = 20.0
+CONTROLLER_SECONDS: Final = 6.0
 LONG_SECONDS: Final = float(os.environ.get("OTTLA_FUZZ_SECONDS", "300"))
 NOT_ANSWERED_SECONDS: Final = 0.5
 
@@ -81,6 +85,24 @@ class Fuzzer:
                 connection.close()
 
 
+class EnvelopeFuzzer(Fuzzer):
+    """For a listener of the controller, where requests also come in envelopes."""
+
+    def _frame(self, api: Api, version: int, body: bytes) -> bytes:
+        if not api.forwardable or self._chance.below(2):
+            return super()._frame(api, version, body)
+        frame = raw_frame(api.name, version, body)
+        for _ in range(2 if self._chance.below(8) == 0 else 1):  # one in another, at times
+            envelope = seal(frame[4:], RequestContext(version=0))
+            principal = envelope.request_principal
+            if principal and self._chance.below(4) == 0:
+                envelope.request_principal = principal[: self._chance.below(len(principal))]
+            if self._chance.below(8) == 0:
+                envelope.client_host_address = bytes(self._chance.below(20))
+            frame = raw_frame("Envelope", 0, to_bytes(envelope, 0))
+        return frame
+
+
 def create_target(port: int) -> None:
     topic = {"name": "target", "num_partitions": 2, "replication_factor": 1}
     ask(port, "CreateTopics", 7, topics=[topic], timeout_ms=10_000)
@@ -92,6 +114,13 @@ def test_broken_requests_of_every_kind(broker: BrokerProcess, witness: Witness) 
     fuzzer.run(SHORT_SECONDS)
     assert fuzzer.sent > 1_000
     assert len(fuzzer.apis) > 150
+
+
+def test_broken_requests_to_the_controller(broker: BrokerProcess, witness: Witness) -> None:
+    create_target(broker.port)
+    fuzzer = EnvelopeFuzzer(broker.controller_port, seed=5_9_0)
+    fuzzer.run(CONTROLLER_SECONDS)
+    assert fuzzer.sent > 300
 
 
 @pytest.mark.slow
