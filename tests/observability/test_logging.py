@@ -40,6 +40,19 @@ def test_a_line_looks_like_one_of_kafka() -> None:
     )
 
 
+def test_what_a_client_has_chosen_stays_in_its_line_and_commands_no_terminal() -> None:
+    stream = io.StringIO()
+    configure_logging(stream=stream)
+    names = ("a\nb", "a\rb", "\x1b[2J", "\x9b2J", "\u2028", "\x7f", "\ud800", "\u202e")
+    for name in names:
+        logger(LOGGER).info("a member was fenced", member=name)
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == len(names)
+    assert all(line.isprintable() for line in lines)
+    told = [line.partition("member=")[2].rpartition(" ")[0] for line in lines]
+    assert [json.loads(each) for each in told] == list(names)
+
+
 def test_a_line_can_be_json() -> None:
     stream = io.StringIO()
     configure_logging("DEBUG", as_json=True, stream=stream)

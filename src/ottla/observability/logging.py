@@ -150,9 +150,14 @@ class JsonFormatter(logging.Formatter):
 
 
 def _text(value: object) -> str:
-    """A field's value, in quotes when it would not read as one word."""
+    """A field's value, in quotes when it would not read as one word.
+
+    Clients choose many of them: what would command a terminal is escaped.
+    """
     text = str(value)
-    return json.dumps(text, ensure_ascii=False) if not text or " " in text or "\n" in text else text
+    if not text.isprintable():
+        return json.dumps(text)
+    return json.dumps(text, ensure_ascii=False) if not text or " " in text else text
 
 
 def level_number(name: str) -> int:
