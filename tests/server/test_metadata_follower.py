@@ -3,6 +3,7 @@
 import logging
 
 import pytest
+from tests.replication.alone import FollowedNoted
 
 from ottla.common.errors import NotLeaderOrFollower
 from ottla.common.promise import Promise
@@ -108,6 +109,12 @@ def test_a_lower_minimum_alone_commits() -> None:
     assert (committed.done, partition.log.high_watermark) == (True, 1)
 
 
+class Mistaken(FollowedNoted):
+    def follow(self, partition: Partition) -> None:
+        super().follow(partition)
+        assert partition.index == 2, "a mistake with one partition"
+
+
 def test_a_mistake_with_one_partition_leaves_none_of_the_others_untold(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,13 +122,8 @@ def test_a_mistake_with_one_partition_leaves_none_of_the_others_untold(
     metadata.make("t", TOPIC_ID, partitions=3)
     metadata.make("u", OTHER_ID)
     _, committed = metadata.written(TOPIC_ID, 2)
-    followed: list[int] = []
-
-    def follow(partition: Partition) -> None:
-        followed.append(partition.index)
-        assert partition.index == 2, "a mistake with one partition"
-
-    monkeypatch.setattr(metadata.replicas._followed, "follow", follow)
+    followed = Mistaken()
+    monkeypatch.setattr(metadata.replicas, "_followed", followed)
     heard: list[int] = []
     metadata.cache.on_image(lambda image, _: heard.append(image.offset))
     with caplog.at_level(logging.ERROR, "ottla"):
@@ -136,7 +138,7 @@ def test_a_mistake_with_one_partition_leaves_none_of_the_others_untold(
     states = (metadata.replicas.topic(TOPIC_ID) or {}).values()
     assert [each.leader for each in states] == [2, 2, 2]
     assert [each.min_insync_replicas for each in states] == [1, 1, 1]
-    assert followed == [0, 1, 2]
+    assert followed.followed == [0, 1, 2]
     with pytest.raises(NotLeaderOrFollower):
         committed.result()
     assert heard == [metadata.cache.image.offset], "who listens behind the broker hears of it"

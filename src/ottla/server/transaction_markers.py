@@ -101,8 +101,9 @@ class LedMarkers:
             return failed(self._scheduler.turn, error)
         committed = partition.when_committed(offset)
         waiting = self._uncommitted[each, marker] = []
+        written = self._in_time(waiting)
         committed.when_done(lambda done: self._settle((each, marker), done))
-        return self._in_time(waiting)
+        return written
 
     def _in_time(self, waiting: list[Promise[None]]) -> Promise[None]:
         written: Promise[None] = Promise(self._scheduler.turn)
