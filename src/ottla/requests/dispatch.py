@@ -4,6 +4,7 @@ Produce and Fetch take their own way (``handlers.produce``, ``handlers.fetch``):
 frame and never make a coroutine. Every other API goes by its ``Handler`` (:mod:`contract`).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is one
@@ -41,7 +42,7 @@ Answering = Callable[[memoryview, int, RequestContext, S], "Answer | Promise[Ans
 """Frame, where its body begins, the circumstances, the services."""
 
 
-class Dispatcher(Generic[S]):
+class Dispatcher(ABC, Generic[S]):
     """Answers the frames of all connections of a kind of listener."""
 
     bytes_max = REQUEST_BYTES_MAX
@@ -94,8 +95,8 @@ class Dispatcher(Generic[S]):
             answered.when_done(lambda _: peer.let_go(size))
         return answered
 
-    def _find(self, key: ApiKey) -> tuple[Contract, Answering[S]]:
-        raise NotImplementedError
+    @abstractmethod
+    def _find(self, key: ApiKey) -> tuple[Contract, Answering[S]]: ...
 
 
 class ControllerDispatcher(Dispatcher[ControllerServices]):
