@@ -53,7 +53,7 @@ class ReplicasModel:
         held = self.held.setdefault(key, {})
         if (
             before is not None
-            and after.leader not in (NO_LEADER, before.leader)
+            and after.leader not in (NO_LEADER, before.leader, *before.isr, *before.elr)
             and after.leader_recovery_state == RECOVERING
         ):
             assert unclean or after.leader in before.last_known_elr, (before, after)

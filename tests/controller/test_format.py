@@ -8,7 +8,7 @@ from tests.raft.quorums import DIRECTORY, LOG_DIR, settings
 from ottla.common.chance import Chance
 from ottla.common.identifiers import uuid_from_text
 from ottla.config.broker import BrokerConfig
-from ottla.metadata.snapshot import read_container
+from ottla.metadata.snapshot import read_container, read_records
 from ottla.protocol.generated.metadata_records import FeatureLevelRecord
 from ottla.raft.voters import voters_from_record
 from ottla.server.format import FormatRefused, format_storage
@@ -54,10 +54,9 @@ def meta(filesystem: MemoryFilesystem, path: str = LOG_DIR) -> MetaProperties:
 
 
 def levels(filesystem: MemoryFilesystem) -> dict[str, int]:
-    content = read_container(filesystem.read(f"{LOG_DIR}/bootstrap.checkpoint"))
     return {
         record.name: record.feature_level
-        for record in content.records
+        for record in read_records(filesystem.read(f"{LOG_DIR}/bootstrap.checkpoint"))
         if isinstance(record, FeatureLevelRecord)
     }
 

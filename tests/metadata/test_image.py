@@ -74,14 +74,14 @@ def test_what_does_not_change_is_shared_between_images() -> None:
 
 
 def test_a_partition_change_that_names_a_leader_begins_a_new_leader_epoch() -> None:
-    old = partition_from_record(partition())
+    old = partition_from_record(partition(), {})
     new = changed_partition(old, r.PartitionChangeRecord(leader=old.leader))
     assert (new.leader_epoch, new.partition_epoch) == (old.leader_epoch + 1, 10)
     assert new.leader == old.leader
 
 
 def test_a_partition_change_without_a_leader_keeps_the_leader_epoch() -> None:
-    old = partition_from_record(partition())
+    old = partition_from_record(partition(), {})
     new = changed_partition(old, r.PartitionChangeRecord(isr=[1, 2, 3], leader_recovery_state=1))
     assert (new.leader_epoch, new.partition_epoch) == (old.leader_epoch, 10)
     assert (new.isr, new.leader_recovery_state) == ((1, 2, 3), 1)
@@ -89,7 +89,7 @@ def test_a_partition_change_without_a_leader_keeps_the_leader_epoch() -> None:
 
 
 def test_directories_are_unknown_when_replicas_change_and_nothing_is_said_of_them() -> None:
-    old = partition_from_record(partition())
+    old = partition_from_record(partition(), {})
     assert old.directory_of(2) == DIRECTORY
     new = changed_partition(old, r.PartitionChangeRecord(replicas=[4, 5]))
     assert new.directories == (MIGRATING_DIRECTORY, MIGRATING_DIRECTORY)

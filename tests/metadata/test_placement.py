@@ -78,3 +78,36 @@ def test_each_partition_has_that_many_different_replicas_and_a_leader(
         assert len(set(replicas)) == factor
         assert replicas[0] in alive
     assert placed == place(brokers, partitions, factor, seed)
+
+
+@given(
+    racks=st.integers(1, 4),
+    size=st.integers(1, 5),
+    factor=st.integers(1, 4),
+    times=st.integers(1, 3),
+    seed=st.integers(0, 1000),
+)
+def test_every_broker_of_equal_racks_leads_and_follows_as_often_as_every_other(
+    racks: int, size: int, factor: int, times: int, seed: int
+) -> None:
+    """By Kafka's own turns only one of three brokers in each of three racks would ever lead."""
+    brokers = brokers_of(*(f"rack-{each % racks}" for each in range(racks * size)))
+    if factor > racks:
+        return
+    placed = place(brokers, racks * size * size * times, factor, seed)
+    led = Counter(replicas[0] for replicas in placed)
+    followed = Counter(replica for replicas in placed for replica in replicas[1:])
+    assert led == {broker.node_id: size * times for broker in brokers}
+    assert set(followed.values()) <= {size * times * (factor - 1)}
+    for replicas in placed:
+        assert len({brokers[replica].rack for replica in replicas}) == factor
+    few = place(brokers, racks * size, factor, seed)
+    assert {replicas[0] for replicas in few} == {broker.node_id for broker in brokers}
+
+
+def test_the_load_of_a_broker_that_dies_goes_to_several() -> None:
+    brokers = brokers_of("a", "b", "a", "b", "a", "b")
+    placed = place(brokers, 18, 2)
+    for broker in brokers:
+        heirs = {replicas[1] for replicas in placed if replicas[0] == broker.node_id}
+        assert len(heirs) == 3

@@ -15,6 +15,7 @@ from ottla.metadata.snapshot import (
     image_to_records,
     read_container,
     read_header_timestamp,
+    read_records,
 )
 from ottla.protocol.generated import metadata_records as r
 from ottla.records.batch import batches, read_header
@@ -31,22 +32,22 @@ def without_times(data: bytes) -> list[bytes]:
 
 
 def test_a_bootstrap_file_is_written_as_kafka_storage_writes_it() -> None:
-    content = read_container(BOOTSTRAP_CHECKPOINT)
-    assert content.kraft_version is None
+    assert read_container(BOOTSTRAP_CHECKPOINT).kraft_version is None
+    records = read_records(BOOTSTRAP_CHECKPOINT)
     levels = {
         record.name: record.feature_level
-        for record in content.records
+        for record in records
         if isinstance(record, r.FeatureLevelRecord)
     }
     assert levels["metadata.version"] == 30
-    values = [encode_record(record, 30) for record in content.records]
+    values = [encode_record(record, 30) for record in records]
     ours = b"".join(container(values, epoch=0, now_ms=5, last_contained_log_timestamp=0))
     assert without_times(ours) == without_times(BOOTSTRAP_CHECKPOINT)
 
 
 def test_the_first_voters_are_written_as_kafka_storage_writes_them() -> None:
     content = read_container(VOTERS_CHECKPOINT)
-    assert content.records == []
+    assert read_records(VOTERS_CHECKPOINT) == []
     assert content.kraft_version == 1
     assert content.voters is not None
     assert [voter.voter_id for voter in content.voters.voters] == [1]
@@ -119,7 +120,7 @@ def test_many_records_go_into_batches_as_large_as_may_be_with_offsets_in_a_row()
     for header in headers:
         assert header.base_offset == expected
         expected = header.last_offset + 1
-    assert read_container(data).records == records
+    assert read_records(data) == records
 
 
 @given(cut=st.integers(0, len(BOOTSTRAP_CHECKPOINT) - 1))
@@ -139,3 +140,20 @@ def test_a_damaged_file_is_refused(position: int) -> None:
     data[position] ^= 0x40
     with pytest.raises(CorruptMessage):
         read_container(bytes(data))
+
+
+def test_an_image_that_is_read_shares_what_its_partitions_have_in_common() -> None:
+    records: list[MetadataRecord] = [r.TopicRecord(name="t", topic_id=partition().topic_id)]
+    for number in range(9):
+        record = partition(number)
+        record.isr = list(record.replicas)
+        records.append(record)
+    values = [encode_record(record, 30) for record in records]
+    data = b"".join(container(values, epoch=7, now_ms=5, last_contained_log_timestamp=4))
+    image = read_container(data).image(12, 7)
+    assert (image.offset, image.epoch, image.timestamp_ms) == (11, 7, 4)
+    assert image.topics == image_of(records).topics
+    partitions = image.topics.by_name["t"].partitions.values()
+    assert len(partitions) == 9
+    assert all(each.isr is each.replicas for each in partitions)
+    assert len({id(directory) for each in partitions for directory in each.directories}) == 1

@@ -128,9 +128,8 @@ class Recorder:
 
     def load_snapshot(self, content: SnapshotContent, snapshot_id: SnapshotId) -> None:
         assert snapshot_id.end_offset >= self.end_offset, "the state went back"
-        (record,) = content.records
-        assert isinstance(record, TopicRecord)
-        self._digest = bytes.fromhex(record.name)
+        (topic,) = content.image(*snapshot_id).topics
+        self._digest = bytes.fromhex(topic.name)
         self._checker.loaded(snapshot_id, self._digest)
         self.end_offset, self.epoch = snapshot_id
 

@@ -1,6 +1,7 @@
 """Events of the quorum one by one, each with all that follows from it; mistakes end the node."""
 
 import errno
+from collections.abc import Callable
 
 import pytest
 from tests.raft.cluster import Cluster
@@ -9,8 +10,9 @@ from tests.raft.quorums import Notes, Quorum, formatted
 from ottla.raft.driver import RaftDriver
 from ottla.raft.effects import FetchLog, RaftEffect
 from ottla.raft.events import FetchAnswered, Flushed, RaftEvent, ReplicaFetched, Tick
+from ottla.raft.log import MetadataLog
 from ottla.raft.node import RaftNode
-from ottla.storage.directories import LogUnavailable
+from ottla.storage.directories import LogDirFailed, LogUnavailable
 
 
 class Watched(RaftDriver):
@@ -238,3 +240,44 @@ def test_what_lacks_a_descriptor_is_tried_again_and_ends_nothing(
         quorum.append(b"refused")
     quorum.commit(b"taken")
     assert quorum.failures == []
+
+
+def test_a_sync_that_lacks_a_descriptor_begins_later_and_the_append_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    quorum = Quorum(formatted()).lead()
+    prepare, lacking = quorum.driver.log.prepare_sync, 3
+
+    def scarce() -> Callable[[], None]:
+        nonlocal lacking
+        lacking -= 1
+        if lacking >= 0:
+            raise LogUnavailable("/data", OSError(errno.EMFILE, "Too many open files"))
+        return prepare()
+
+    monkeypatch.setattr(type(quorum.driver.log), "prepare_sync", lambda _: scarce())
+    quorum.commit(b"taken")
+    assert lacking < 0
+    assert quorum.failures == []
+
+
+def test_a_disk_that_has_failed_before_a_sync_ends_the_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    quorum = Quorum(formatted()).lead()
+
+    def failed(_log: MetadataLog) -> Callable[[], None]:
+        raise LogDirFailed("/data", OSError(errno.EIO, "input/output error"))
+
+    monkeypatch.setattr(type(quorum.driver.log), "prepare_sync", failed)
+    with pytest.raises(LogDirFailed):
+        quorum.append(b"x")
+    assert [type(failure) for failure in quorum.failures] == [LogDirFailed]
+    assert quorum.notes.lost == [1]
+
+
+def test_two_that_stop_a_node_are_both_told_of_its_end() -> None:
+    quorum = Quorum(formatted()).lead()
+    ends = [quorum.driver.stop(), quorum.driver.stop()]
+    quorum.scheduler.run_for(5)
+    assert [each.done for each in ends] == [True, True]

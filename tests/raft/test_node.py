@@ -47,7 +47,7 @@ from ottla.raft.events import (
     VoteRequested,
     VotersChanged,
 )
-from ottla.raft.following import CommittedTruncation
+from ottla.raft.known_log import CommittedTruncation
 from ottla.raft.node import RaftNode, RaftTimeouts
 from ottla.raft.quorum_state import QuorumState
 from ottla.raft.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
@@ -484,19 +484,19 @@ def test_a_follower_cuts_its_log_where_the_leader_says_but_nothing_that_is_commi
 def test_a_leader_that_was_followed_long_ago_says_nothing_of_who_lives() -> None:
     node, fetch = following(1, 2, 3)
     step(node, FetchAnswered(0.2, fetch, 0, LeaderInfo(1, 2)))
-    assert node.following.heard == {2: 0.2}
+    assert node.heard == {2: 0.2}
     effects = step(node, EpochBegun(0.3, LeaderInfo(2, 3)))
     (fetch,) = sent(effects, FetchLog)
-    assert node.following.heard == {2: 0.2}, "the new one has not answered yet"
+    assert node.heard == {2: 0.2}, "the new one has not answered yet"
     step(node, FetchAnswered(0.4, fetch, 0, LeaderInfo(2, 3)))
-    assert node.following.heard == {3: 0.4}
+    assert node.heard == {3: 0.4}
     asked = sent(step(node, Tick(5.0)), RequestVote)
     for each in sent(step(node, answer(asked[0])), RequestVote):
         step(node, answer(each))
     assert isinstance(node.role, Leader)
-    assert node.following.heard == {3: 0.4}, "the controller that begins wants to know it"
+    assert node.heard == {3: 0.4}, "the controller that begins wants to know it"
     step(node, Resign(100.0))
-    assert node.following.heard == {}
+    assert node.heard == {}
 
 
 def test_a_silent_leader_is_replaced() -> None:

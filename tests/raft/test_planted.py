@@ -10,7 +10,6 @@ from tests.raft.test_simulation import Walk
 from ottla.raft.driver import QUORUM_STATE, RaftDriver
 from ottla.raft.effects import RaftEffect, TruncateLog
 from ottla.raft.events import FetchAnswered, VoteRequested
-from ottla.raft.following import Following
 from ottla.raft.node import RaftNode
 from ottla.raft.quorum_state import QuorumState, encode_quorum_state
 from ottla.raft.roles import Follower, Leader
@@ -78,27 +77,19 @@ class CommitsAlone(RaftDriver):
     NODE: ClassVar[type[RaftNode]] = _CommitsAlone
 
 
-class _TruncatesFarther(Following):
-    __slots__ = ()
-
-    def fetch_answered(self, event: FetchAnswered, effects: list[RaftEffect]) -> None:
-        if event.truncate_to is None or not isinstance(self._node.role, Follower):
-            super().fetch_answered(event, effects)
+class _TruncatesFarther(RaftNode):
+    def _fetch_answered(self, event: FetchAnswered, effects: list[RaftEffect]) -> None:
+        if event.truncate_to is None or not isinstance(self.role, Follower):
+            super()._fetch_answered(event, effects)
         else:
-            self.is_writing = True
+            self.log.is_changing = True
             effects.append(TruncateLog(0))
-
-
-class _TruncatesFartherNode(RaftNode):
-    def _handle(self, event: object, effects: list[RaftEffect]) -> None:
-        self.following.__class__ = _TruncatesFarther
-        super()._handle(event, effects)  # type: ignore[arg-type]
 
 
 class TruncatesFarther(RaftDriver):
     """Cuts its log where it pleases, whatever is committed."""
 
-    NODE: ClassVar[type[RaftNode]] = _TruncatesFartherNode
+    NODE: ClassVar[type[RaftNode]] = _TruncatesFarther
 
 
 @pytest.mark.parametrize(

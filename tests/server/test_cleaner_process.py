@@ -5,6 +5,7 @@ import io
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -100,6 +101,23 @@ def test_its_death_is_told_and_not_an_error_of_the_disk(here: Here) -> None:
     process.wait(30)
     with pytest.raises(WorkerDied):
         here.wait(here.worker.build_map(plan))
+
+
+def test_without_threads_it_is_ended_all_the_same(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = here.cleaning.map_plan(1000, 0.9)
+    here.wait(here.worker.build_map(plan))
+    process = here.process()
+
+    def start(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(WorkerDied):
+        here.worker.build_map(plan)
+    here.worker.abort()
+    assert process.wait(30) != 0
 
 
 def test_to_abort_is_to_kill_it(here: Here) -> None:

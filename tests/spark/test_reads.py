@@ -106,6 +106,15 @@ def test_splitting_changes_no_row(topics: Topics) -> None:
     assert values(options) == expected
 
 
+def test_a_short_range_of_a_large_log_is_not_cut_as_if_it_were_all_of_it(topics: Topics) -> None:
+    topic = topics.make()
+    topics.fill(topic, numbered(0, 1000))
+    ends = {"endingOffsets": f'{{"{topic}":{{"0":10}}}}'}
+    options = options_of(topics, topic, maxBytesPerPartition="2k", **ends)
+    assert len(plan_batch(options)) == 1
+    assert values(options) == [b"%d" % i for i in range(10)]
+
+
 def test_by_time(topics: Topics) -> None:
     topic = topics.make(2)
     topics.fill(topic, [Row(i % 2, None, b"%d" % i, 1000 * i) for i in range(10)])

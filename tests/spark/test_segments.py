@@ -11,6 +11,7 @@ from tests.spark.topics import Row, Topics, numbered
 from tests.waiting import eventually
 
 from ottla.client.descriptions import ConfigChange, ConfigResource
+from ottla.client.errors import BrokerUnavailable
 from ottla.common.topic_partition import TopicPartition
 from ottla.spark.codec.schema import TYPES, Columns
 from ottla.spark.errors import BadOption, DataLoss
@@ -253,6 +254,22 @@ def test_a_remote_segment_that_is_gone_is_asked_of_the_broker(
     empty = replace(first.place, url=f"file://{broker.directory}")
     lost: list[OffsetRange] = [replace(first, place=empty), *planned[1:]]
     assert rows_of(options, lost) == rows_of(options, planned)
+
+
+def test_log_directories_that_no_broker_told_for_once_are_asked_for_again(
+    files: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = made(files)
+    fill(files, topic, numbered(0, 999))
+    options = options_of(files, topic, kafka_client_id="asks-again")
+
+    def silent(_reads: BrokerReads) -> dict[int, list[str]]:
+        raise BrokerUnavailable("nobody answers", [])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BrokerReads, "log_dirs", silent)
+        assert not any(isinstance(each, SegmentRange) for each in plan_batch(options))
+    assert any(isinstance(each, SegmentRange) for each in plan_batch(options))
 
 
 def test_options_that_cannot_be_are_refused(files: Topics, tmp_path: Path) -> None:

@@ -41,12 +41,17 @@ MARKER = f"{logs.ROOT}/.kafka_cleanshutdown"
 
 
 class Storage:
-    def __init__(self, config: TopicConfig, files: MemoryFilesystem | None = None) -> None:
+    def __init__(
+        self,
+        config: TopicConfig,
+        files: MemoryFilesystem | None = None,
+        paths: tuple[str, ...] = (logs.ROOT,),
+    ) -> None:
         self.files = files or logs.filesystem()
         self.clock = ManualScheduler(logs.NOW)
         self.manager = LogManager(
             self.files,
-            [logs.ROOT],
+            paths,
             clock=self.clock,
             chance=Chance(1),
             config_for=lambda _topic: config,
@@ -408,3 +413,23 @@ def test_what_is_rolled_while_a_flush_is_under_way_is_flushed_behind_it() -> Non
     assert (first.recovery_point, second.recovery_point) == (1, 0)
     disk.clock.advance(0)
     assert second.recovery_point == 1
+
+
+def test_the_start_of_a_copy_says_nothing_of_the_checkpoint_of_the_log() -> None:
+    """What is below the start goes only when a crash cannot bring the start back."""
+    disk = Storage(logs.settings(), paths=("/data/a", "/data/b"))
+    log = disk.create()
+    for _ in range(8):
+        logs.append(log, bytes(100))
+    log.set_high_watermark(8)
+    copy = disk.manager.create_future(logs.TOPIC, "/data/b")
+    assert disk.manager.copy_to_future(logs.TOPIC, 10_000)
+    log.delete_records_before(5)
+    assert disk.manager.copy_to_future(logs.TOPIC, 10_000)
+    assert copy.log_start_offset == 5
+    disk.clock.hung.add("/data/a")
+    disk.clock.advance(5)
+    assert log.saved_start_offset == 0
+    disk.clock.hung.clear()
+    disk.clock.advance(5)
+    assert log.saved_start_offset == 5

@@ -9,6 +9,7 @@ from tests.storage import logs
 
 from ottla.common.errors import CorruptMessage
 from ottla.records.batch import batches
+from ottla.storage import offset_index
 from ottla.storage.checkpoints import LEADER_EPOCHS, encode_epochs
 from ottla.storage.leader_epochs import EpochEntry
 from ottla.storage.log import Log
@@ -95,6 +96,40 @@ def test_a_single_batch_that_contradicts_is_damaged(
     assert log.epochs.entries == history(epochs)
     for each in {0, len(epochs) - 1} - {offset}:
         assert logs.records_of(logs.read_bytes(log, each))[0].offset == each
+
+
+def test_between_batches_without_epochs_there_may_be_some_with() -> None:
+    """Where the message format was an older one again for a while."""
+    epochs = [-1] + [1] * 4 + [4] * 6 + [-1] * 6
+    files = logs.filesystem()
+    log = logs.open_log(files, logs.settings(internal_segment_bytes=400))
+    for offset, epoch in enumerate(epochs):
+        data = logs.batch([bytes(30)], base_offset=offset, leader_epoch=epoch)
+        log.append_as_follower(data, now_ms=logs.NOW)
+    log.close(logs.NOW)
+    assert len(_segments(files)) > 3
+    files.write(HISTORY, encode_epochs([EpochEntry(1, 1), EpochEntry(4, 3)]))
+    log = opened(files, len(epochs))
+    assert log.end_offset_for_epoch(1) == (1, 5)
+    assert log.epochs.entries == [EpochEntry(1, 1), EpochEntry(4, 5)]
+
+
+def test_an_index_that_leads_into_a_record_is_no_witness() -> None:
+    """What stands there looks like a batch: somebody keeps batches in records."""
+    files = logs.filesystem()
+    log = logs.open_log(files, logs.settings(internal_segment_bytes=3000))
+    kept = bytes(logs.batch([b"x"], base_offset=50, leader_epoch=9))
+    epochs = [1] * 6 + [4] * 24
+    for epoch in epochs:
+        logs.append(log, kept, epoch=epoch)
+    first = log.segments[0]
+    path, inside = first.offset_index.path, files.read(first.path).find(kept)
+    log.close(logs.NOW)
+    files.write(path, offset_index.ENTRY.pack(12, inside))
+    files.write(HISTORY, encode_epochs([EpochEntry(1, 0), EpochEntry(4, 4)]))
+    log = opened(files, len(epochs))
+    assert log.end_offset_for_epoch(1) == (1, 6)
+    assert log.epochs.entries == history(epochs)
 
 
 def _segments(files: MemoryFilesystem) -> list[str]:

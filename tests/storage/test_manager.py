@@ -415,6 +415,45 @@ def test_of_two_copies_the_one_that_has_all_is_kept(
         broker.start()
 
 
+def test_a_disk_that_fails_while_one_of_two_copies_goes_fails_alone(
+    broker: Broker, files: MemoryFilesystem
+) -> None:
+    broker.create(1)
+    broker.create(2)
+    broker.manager.stop()
+    for directory, count in ((A, 1), (B, 2)):
+        log = logs.open_log(files, CONFIG, directory=f"{directory}/topic-0")
+        for _ in range(count):
+            logs.append(log, b"a")
+        log.close(logs.NOW)
+    files.fail = failing(f"{A}/topic-0", "rename")
+    manager = broker.start()
+    assert [directory.path for directory in manager.online_directories] == [B]
+    assert paths_of(broker) == {0: f"{B}/topic-0", 2: f"{B}/topic-2"}
+
+
+def test_a_claim_is_lowered_before_a_log_that_was_cut_grows_again(
+    broker: Broker, files: MemoryFilesystem
+) -> None:
+    """A crash came between the cut and the checkpoint."""
+    log = broker.create()
+    for number in range(10):
+        logs.append(log, str(number).encode().ljust(100))
+    log.set_high_watermark(10)
+    log.flush(logs.NOW)
+    broker.manager.stop()
+    files.remove(f"{A}/.kafka_cleanshutdown")
+    files.kill()
+    cut = logs.open_log(files, CONFIG, directory=f"{A}/topic-0", recovery_point=10, clean=False)
+    cut.truncate_to(4, logs.NOW)
+    files.kill()
+    broker.start()
+    directory = LogDirectory(files, A)
+    directory.read_checkpoints()
+    assert directory.recovery_points.claim(logs.TOPIC) == 4
+    assert directory.high_watermarks.claim(logs.TOPIC) == 4
+
+
 # Failure
 
 

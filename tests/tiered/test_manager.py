@@ -12,7 +12,7 @@ from ottla.observability.names import parse_name
 from ottla.testing.files import PowerLost
 from ottla.tiered.driver.local_log import lineage_of
 from ottla.tiered.driver.manager import GONE_LOOKS, GONE_SECONDS
-from ottla.tiered.layout import MANIFEST_SUFFIX
+from ottla.tiered.layout import MANIFEST_SUFFIX, segment_prefix
 from ottla.tiered.records import decode
 from ottla.tiered.segments import (
     EpochStart,
@@ -544,9 +544,13 @@ def test_a_leader_that_was_replaced_expires_no_copy_of_its_successor() -> None:
     )
     assert tier.wait_for(tier.metadata.write(new))
     assert tier.wait_for(tier.metadata.write(_update(new, SegmentState.COPY_SEGMENT_FINISHED)))
+    for key, data in list(tier.store.objects.items()):
+        if key.startswith(segment_prefix(newest)):
+            tier.store.objects[key.replace(segment_prefix(newest), segment_prefix(new))] = data
     tier.configure(retention_bytes="1")
     tier.run(120)
     assert new.segment_id in [each.segment_id for each in tier.remote.segments]
+    assert tier.stored_ids() == {new.segment_id}
 
 
 def test_a_copy_that_is_stopped_when_all_is_uploaded_is_not_finished() -> None:

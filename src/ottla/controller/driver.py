@@ -34,7 +34,7 @@ from ottla.metadata.difference import difference
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.replay import Published
-from ottla.metadata.snapshot import SnapshotContent, read_container
+from ottla.metadata.snapshot import SnapshotContent, read_records
 from ottla.observability.logging import logger
 from ottla.protocol.generated.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.protocol.generated.alter_configs import AlterConfigsRequest
@@ -67,7 +67,7 @@ from ottla.protocol.message import Message, Request, Response
 from ottla.raft.channel import RaftChannel
 from ottla.raft.describe import describe_quorum as described_quorum
 from ottla.raft.events import Resign
-from ottla.raft.image_snapshots import ImageSnapshots, image_of
+from ottla.raft.image_snapshots import ImageSnapshots
 from ottla.raft.log import LogBatch
 from ottla.raft.opening import open_raft
 from ottla.raft.service import RaftService
@@ -234,7 +234,7 @@ class ControllerDriver:
     # What the quorum tells
 
     def load_snapshot(self, content: SnapshotContent, snapshot_id: SnapshotId) -> None:
-        image = image_of(content, *snapshot_id)
+        image = content.image(*snapshot_id)
         self._machine.reset(image)
         self._metadata.publish(image, difference(self._metadata.image, image))
 
@@ -250,7 +250,7 @@ class ControllerDriver:
         self._epoch = epoch
         now = self._scheduler.monotonic()
         bootstrap = self._read_bootstrap()
-        heard = self.raft.node.following.heard
+        heard = self.raft.node.heard
         first = self._write(
             lambda: ControllerResult(None, self._machine.activate(bootstrap, now, heard))
         )
@@ -291,7 +291,7 @@ class ControllerDriver:
         path = f"{self._config.metadata_log_dir}/{BOOTSTRAP_CHECKPOINT}"
         if not self._filesystem.exists(path):
             return default_bootstrap()
-        return read_container(self._filesystem.read(path)).records
+        return read_records(self._filesystem.read(path))
 
     def lost_leadership(self, epoch: int) -> None:
         self._epoch = None

@@ -76,8 +76,26 @@ def has_segments(directory: str) -> bool:
     return any(name.endswith(LOG_SUFFIX) for name in FILES.list_directory(directory))
 
 
-def place_of(directory: str) -> Place:
-    """What a directory of a partition, and the log directory around it, tell of a log."""
+class Checkpoints:
+    """Those of log directories, each read once: they tell of all partitions there."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, Mapping[TopicPartition, int]] = {}
+
+    def offset(self, log_dir: str, name: str, partition: TopicPartition) -> int | None:
+        path = f"{log_dir}/{name}"
+        offsets = self._read.get(path)
+        if offsets is None:
+            offsets = self._read[path] = _checkpoint(path)
+        return offsets.get(partition)
+
+
+def place_of(directory: str, checkpoints: Checkpoints | None = None) -> Place:
+    """What a directory of a partition, and the log directory around it, tell of a log.
+
+    A caller that asks for many gives the same ``checkpoints`` for all of them.
+    """
+    checkpoints = checkpoints or Checkpoints()
     directory = posixpath.normpath(directory)
     name = posixpath.basename(posixpath.abspath(directory))
     parsed = parse_directory_name(name)
@@ -90,8 +108,8 @@ def place_of(directory: str) -> Place:
         partition,
         directory,
         topic_id=_topic_id(directory),
-        start_offset=_checkpoint(above, LOG_START_OFFSETS).get(found),
-        clean_offset=_checkpoint(above, CLEANER_OFFSETS).get(found),
+        start_offset=checkpoints.offset(above, LOG_START_OFFSETS, found),
+        clean_offset=checkpoints.offset(above, CLEANER_OFFSETS, found),
     )
 
 
@@ -102,9 +120,9 @@ def _topic_id(directory: str) -> bytes | None:
         return None
 
 
-def _checkpoint(directory: str, name: str) -> Mapping[TopicPartition, int]:
+def _checkpoint(path: str) -> Mapping[TopicPartition, int]:
     try:
-        return read_offsets(FILES, f"{directory}/{name}")
+        return read_offsets(FILES, path)
     except (OSError, CorruptCheckpoint):
         return {}
 
@@ -112,9 +130,10 @@ def _checkpoint(directory: str, name: str) -> Mapping[TopicPartition, int]:
 def places_below(log_dir: str) -> list[Place]:
     """The current logs of a log directory."""
     found = []
+    checkpoints = Checkpoints()
     for name in FILES.list_directory(log_dir):
         parsed = parse_directory_name(name)
         path = posixpath.join(log_dir, name)
         if parsed is not None and parsed.kind is DirectoryKind.CURRENT and FILES.is_directory(path):
-            found.append(place_of(path))
+            found.append(place_of(path, checkpoints))
     return sorted(found, key=lambda place: (place.topic, place.partition))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TypeAlias
 
+from ottla.metadata.layered_map import changed_map
 from ottla.protocol.generated.metadata_records import ConfigRecord
 
 ConfigResource: TypeAlias = tuple[int, str]
@@ -44,11 +45,13 @@ class ConfigsDelta:
     def apply(self) -> ConfigsImage:
         if not self.changed:
             return self.base
-        merged = {**self.base, **self.changed}
-        for resource, configs in self.changed.items():
-            if not configs:
-                del merged[resource]
-        return merged
+        changed = {resource: configs for resource, configs in self.changed.items() if configs}
+        gone = {
+            resource: None
+            for resource, configs in self.changed.items()
+            if not configs and resource in self.base
+        }
+        return changed_map(self.base, changed, gone)
 
 
 def configs_to_records(configs: ConfigsImage) -> list[ConfigRecord]:

@@ -1,7 +1,7 @@
 """What changes for listeners when a snapshot takes the place of the image that they know.
 
-A snapshot says what there is, not what has gone since: topics that were deleted and settings that
-were removed in between must be found by comparison, or a broker would keep them for ever.
+A snapshot says what there is, not what has gone since: topics that were deleted, settings and ACLs
+that were removed in between must be found by comparison, or a broker would keep them for ever.
 """
 
 from ottla.metadata.delta import MetadataDelta
@@ -10,7 +10,7 @@ from ottla.metadata.topics import TopicDelta
 
 
 def difference(base: MetadataImage, target: MetadataImage) -> MetadataDelta:
-    """A delta from ``base``, as far as topics, settings, brokers and controllers go."""
+    """A delta from ``base``, as far as topics, settings, nodes and ACLs go."""
     delta = MetadataDelta(base)
     _compare_topics(base, target, delta)
     for resource in {**base.configs, **target.configs}:
@@ -24,6 +24,10 @@ def difference(base: MetadataImage, target: MetadataImage) -> MetadataDelta:
     for node_id, controller in target.controllers.items():
         if base.controllers.get(node_id) != controller:
             delta.brokers.controllers[node_id] = controller
+    for acl_id in base.acls.keys() | target.acls.keys():
+        acl = target.acls.get(acl_id)
+        if base.acls.get(acl_id) != acl:
+            delta.acls.changed[acl_id] = acl
     return delta
 
 

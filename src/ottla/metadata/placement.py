@@ -1,9 +1,10 @@
 """Where the replicas of new partitions go.
 
 Brokers are taken in stripes: one rack after the other, and within a rack one broker after the
-other, each partition beginning one further. So leaders and followers spread evenly over racks and
-brokers, and a partition has no two replicas in a rack while another rack has none. Fenced brokers
-take followers, never the first place, so that the partition has a leader at once.
+other. The turns of leaders and of followers are counted apart, so that both spread evenly over the
+brokers of a rack, whatever their number and that of replicas; and a partition has no two replicas
+in a rack while another rack has none. Fenced brokers take followers, never the first place, so that
+the partition has a leader at once.
 
 Pure: where the stripes begin is drawn from the chance that is passed in.
 """
@@ -24,35 +25,46 @@ class UsableBroker(NamedTuple):
 
 
 class _Ring:
-    """Brokers of one kind in a fixed order, each turn beginning one further."""
+    """Brokers of one kind in a fixed order; each partition begins where it is their turn."""
 
-    __slots__ = ("_brokers", "_offset", "_position", "_round")
+    __slots__ = ("_brokers", "_followed", "_led", "_position", "_round", "_start")
 
     def __init__(self, brokers: Sequence[int], chance: Chance) -> None:
         self._brokers = list(brokers)
         for last in range(len(self._brokers) - 1, 0, -1):
             chosen = chance.below(last + 1)
             self._brokers[chosen], self._brokers[last] = self._brokers[last], self._brokers[chosen]
-        self._offset = 0
+        self._led = 0
+        """For how many partitions it was asked for a leader first."""
+        self._followed = 0
+        self._start = 0
         self._position = 0
         self._round = -1
 
     def __len__(self) -> int:
         return len(self._brokers)
 
-    def next(self, partition: int) -> int | None:
+    def next(self, partition: int, *, leads: bool = False) -> int | None:
         """The next broker for ``partition``; None when it has had all of them."""
         size = len(self._brokers)
-        if partition != self._round:
-            if self._round >= 0 and size:
-                self._offset = (self._offset + 1) % size
+        if partition != self._round and size:
+            self._begin(size, leads=leads)
             self._round = partition
-            self._position = 0
         if self._position >= size:
             return None
-        broker = self._brokers[(self._offset + self._position) % size]
+        broker = self._brokers[(self._start + self._position) % size]
         self._position += 1
         return broker
+
+    def _begin(self, size: int, *, leads: bool) -> None:
+        """Followers go one further after each time around: no two brokers are always together."""
+        self._position = 0
+        if leads:
+            self._start = self._led
+            self._led += 1
+        else:
+            self._start = self._followed + self._followed // size
+            self._followed += 1
 
 
 class _Rack:
@@ -116,7 +128,7 @@ def _place_one(
     replicas: list[int] = []
     turn = start
     while not replicas:  # the first place needs a broker that can lead now
-        leader = racks[turn % count].unfenced.next(partition)
+        leader = racks[turn % count].unfenced.next(partition, leads=True)
         turn += 1
         if leader is not None:
             replicas.append(leader)

@@ -6,8 +6,8 @@ SNAPSHOT_FOOTER. A file without its footer was never finished and is worth nothi
 begin at 0 and have nothing to do with the log's.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
 from ottla.common.errors import CorruptMessage
@@ -17,8 +17,9 @@ from ottla.metadata.brokers import broker_to_record, controller_to_record
 from ottla.metadata.client_quotas import client_quotas_to_records
 from ottla.metadata.configs import configs_to_records
 from ottla.metadata.delegation_tokens import delegation_tokens_to_records
+from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.features import features_to_records
-from ottla.metadata.image import MetadataImage
+from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
 from ottla.metadata.records import MetadataRecord, decode_record
 from ottla.metadata.scram import scram_to_records
 from ottla.metadata.topics import partition_to_record
@@ -111,17 +112,37 @@ def container(
 
 @dataclass(slots=True)
 class SnapshotContent:
-    """What a container holds."""
+    """What a container holds; of its records, only what they make of nothing."""
 
-    last_contained_log_timestamp: int
-    records: list[MetadataRecord]
-    kraft_version: int | None
-    voters: VotersRecord | None
+    last_contained_log_timestamp: int = 0
+    kraft_version: int | None = None
+    voters: VotersRecord | None = None
+    delta: MetadataDelta = field(default_factory=lambda: MetadataDelta(EMPTY_IMAGE))
+
+    def image(self, end_offset: int, epoch: int) -> MetadataImage:
+        """The image that the snapshot with this id was written of."""
+        return self.delta.apply(end_offset - 1, epoch, self.last_contained_log_timestamp)
 
 
 def read_container(data: bytes) -> SnapshotContent:
-    """The content of a finished container; CorruptMessage when it is cut or damaged."""
-    content = SnapshotContent(0, [], None, None)
+    """The content of a finished container; CorruptMessage when it is cut or damaged.
+
+    Each record is replayed as soon as it is read: all of a large cluster would take many times the
+    memory of its image.
+    """
+    content = SnapshotContent()
+    _read(data, content, content.delta.replay)
+    return content
+
+
+def read_records(data: bytes) -> list[MetadataRecord]:
+    """The records of a small container, as formatting leaves it."""
+    records: list[MetadataRecord] = []
+    _read(data, SnapshotContent(), records.append)
+    return records
+
+
+def _read(data: bytes, content: SnapshotContent, take: Callable[[MetadataRecord], object]) -> None:
     finished = False
     for position, _size in batches(data):
         if finished:
@@ -132,10 +153,9 @@ def read_container(data: bytes) -> SnapshotContent:
             if is_control:
                 finished = _read_control(content, read_control_type(record.key), value)
             else:
-                content.records.append(decode_record(value))
+                take(decode_record(value))
     if not finished:
         raise CorruptMessage("a snapshot has no footer: it was never finished")
-    return content
 
 
 def _read_control(content: SnapshotContent, control_type: ControlType, value: bytes) -> bool:

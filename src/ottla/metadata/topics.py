@@ -1,7 +1,7 @@
 """Topics and partitions: their images, and the change that records make of them.
 
-Values are shared between images and never changed: a delta copies the dictionary of a topic only
-when one of its partitions changes, and the dictionaries of all topics once per delta.
+Values are shared between images and never changed: what did not change is not copied either, be it
+the topics beside one that did, or the partitions of a large topic (``layered_map``).
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ottla.common.identifiers import MIGRATING_DIRECTORY
+from ottla.metadata.layered_map import changed_map
 from ottla.protocol.generated.metadata_records import (
     ClearElrRecord,
     PartitionChangeRecord,
@@ -77,15 +78,17 @@ class TopicsImage:
         return None if topic is None else topic.partitions.get(partition)
 
 
-def partition_from_record(record: PartitionRecord) -> PartitionImage:
+def partition_from_record(record: PartitionRecord, shared: dict[bytes, bytes]) -> PartitionImage:
+    """``shared`` has the ids of directories that are known: a million partitions name the same."""
     replicas = tuple(record.replicas)
+    directories = [shared.setdefault(each, each) for each in record.directories]
     return PartitionImage(
         replicas=replicas,
-        isr=tuple(record.isr),
+        isr=_replicas_or(record.isr, replicas),
         leader=record.leader,
         leader_epoch=record.leader_epoch,
         partition_epoch=record.partition_epoch,
-        directories=tuple(record.directories) or (MIGRATING_DIRECTORY,) * len(replicas),
+        directories=tuple(directories) or (MIGRATING_DIRECTORY,) * len(replicas),
         removing_replicas=tuple(record.removing_replicas),
         adding_replicas=tuple(record.adding_replicas),
         elr=tuple(record.eligible_leader_replicas or ()),
@@ -125,9 +128,10 @@ def changed_partition(old: PartitionImage, record: PartitionChangeRecord) -> Par
     else:
         directories = old.directories
     names_leader = record.leader != NO_LEADER_CHANGE
+    replicas = _changed(old.replicas, record.replicas)
     return PartitionImage(
-        replicas=_changed(old.replicas, record.replicas),
-        isr=_changed(old.isr, record.isr),
+        replicas=replicas,
+        isr=old.isr if record.isr is None else _replicas_or(record.isr, replicas),
         leader=record.leader if names_leader else old.leader,
         leader_epoch=old.leader_epoch + names_leader,
         partition_epoch=old.partition_epoch + 1,
@@ -142,6 +146,12 @@ def changed_partition(old: PartitionImage, record: PartitionChangeRecord) -> Par
             else record.leader_recovery_state
         ),
     )
+
+
+def _replicas_or(isr: list[int], replicas: tuple[int, ...]) -> tuple[int, ...]:
+    """The ISR, which most of the time is all replicas: then it is the same object."""
+    found = tuple(isr)
+    return replicas if found == replicas else found
 
 
 def _changed(old: tuple[int, ...], new: list[int] | None) -> tuple[int, ...]:
@@ -172,7 +182,8 @@ class TopicDelta:
     def apply(self) -> TopicImage:
         if self.base is None:
             return TopicImage(self.name, self.topic_id, self.changed)
-        return TopicImage(self.name, self.topic_id, {**self.base.partitions, **self.changed})
+        partitions = changed_map(self.base.partitions, self.changed)
+        return TopicImage(self.name, self.topic_id, partitions)
 
     def clear_elr(self) -> None:
         partitions = self.changed if self.base is None else {**self.base.partitions, **self.changed}
@@ -190,10 +201,11 @@ class TopicDelta:
 class TopicsDelta:
     """What records have made of the topics of an image."""
 
-    __slots__ = ("base", "changed", "deleted")
+    __slots__ = ("_directories", "base", "changed", "deleted")
 
     def __init__(self, base: TopicsImage) -> None:
         self.base = base
+        self._directories: dict[bytes, bytes] = {}
         self.changed: dict[bytes, TopicDelta] = {}
         self.deleted: dict[bytes, TopicImage] = {}
         """Topics of ``base`` that are gone; one that came and went in between is in neither."""
@@ -206,7 +218,7 @@ class TopicsDelta:
 
     def replay_partition(self, record: PartitionRecord) -> None:
         delta = self._delta(record.topic_id)
-        delta.changed[record.partition_id] = partition_from_record(record)
+        delta.changed[record.partition_id] = partition_from_record(record, self._directories)
 
     def replay_partition_change(self, record: PartitionChangeRecord) -> None:
         delta = self._delta(record.topic_id)
@@ -256,14 +268,13 @@ class TopicsDelta:
     def apply(self) -> TopicsImage:
         if not self:
             return self.base
-        by_name = dict(self.base.by_name)
-        by_id = dict(self.base.by_id)
-        for topic_id, old in self.deleted.items():
-            del by_id[topic_id]
-            del by_name[old.name]
-        for topic_id, delta in self.changed.items():
-            by_id[topic_id] = by_name[delta.name] = delta.apply()
-        return TopicsImage(by_name, by_id)
+        changed = {topic_id: delta.apply() for topic_id, delta in self.changed.items()}
+        by_name = {topic.name: topic for topic in changed.values()}
+        gone = {topic.name: None for topic in self.deleted.values()}
+        return TopicsImage(
+            changed_map(self.base.by_name, by_name, gone),
+            changed_map(self.base.by_id, changed, self.deleted),
+        )
 
 
 def _has_elr(topic: TopicImage) -> bool:

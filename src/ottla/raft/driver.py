@@ -3,8 +3,7 @@
 Rules:
 
 1. Nothing counts as committed, and no fetch acknowledges it, before it is synced. Appends go to the
-   log at once; a sync runs in the background, and whatever is appended meanwhile waits for the next
-   one (group commit).
+   log at once; syncs follow in the background (``Syncing``).
 2. Events wait in one queue. Each is decided on, and all that follows from it carried out in its
    order, before the next: a vote or an epoch is on disk before anybody hears it, and what is done
    for an event may bring about others, but never comes between the effects of this one.
@@ -56,11 +55,11 @@ from ottla.raft.events import (
     Truncated,
     VotersChanged,
 )
-from ottla.raft.following import CommittedTruncation
-from ottla.raft.lanes import LANE, SNAPSHOT_LANE
+from ottla.raft.known_log import CommittedTruncation
+from ottla.raft.lanes import SNAPSHOT_LANE
 from ottla.raft.leader_change import leader_change
 from ottla.raft.listener import RaftListener
-from ottla.raft.log import BATCH_BYTES_MAX, LogBatch, RaftLog, os_error, read_batches
+from ottla.raft.log import BATCH_BYTES_MAX, LogBatch, RaftLog, read_batches
 from ottla.raft.node import RaftNode, RaftTimeouts
 from ottla.raft.outgoing import Outgoing
 from ottla.raft.quorum_state import QuorumState, decode_quorum_state, encode_quorum_state
@@ -74,6 +73,7 @@ from ottla.raft.snapshots import (
     SnapshotStore,
     snapshots_to_remove,
 )
+from ottla.raft.syncing import Syncing
 from ottla.raft.voters import ReplicaKey, VoterEndpoint, VoterSet
 from ottla.records.batch import batches
 from ottla.records.builder import BatchBuilder
@@ -135,9 +135,9 @@ class RaftDriver:
         self._committed_epoch = -1
         """The last one in which this node led, and something of it was committed."""
         self._active_epoch: int | None = None
-        self._sync: Promise[None] | None = None
-        self._sync_since = 0.0
-        self._synced = 0
+        self._syncing = Syncing(
+            log, scheduler, settings.retry_backoff_ms / 1000, self._synced, self.fail
+        )
         self._checking: Promise[SnapshotContent] | None = None
         """Of the download that came last."""
         self._closing: Promise[None] | None = None
@@ -227,7 +227,7 @@ class RaftDriver:
             high_watermark=None if latest is None else latest.end_offset,
         )
         self.step(Started(self.now))
-        self._sync_if_needed()
+        self._syncing.begin()
 
     @property
     def now(self) -> float:
@@ -265,8 +265,10 @@ class RaftDriver:
         Appends that were not reported as committed may yet turn out to be. A voter
         that does not confirm it notices by itself: nothing waits longer than an election takes.
         """
+        if self._closing is not None:
+            return self._closing
         closed: Promise[None] = Promise(self.scheduler.turn)
-        if self.is_down and self._sync is None:
+        if self.is_down and self._syncing.under_way is None:
             closed.fulfil(None)
             return closed
         self._closing = closed
@@ -289,16 +291,18 @@ class RaftDriver:
         if closed is None:
             return
         self._take_down()
-        if self._sync is None:
+        sync = self._syncing.under_way
+        if sync is None:
             self._close(closed)
         else:
-            self._sync.when_done(lambda _: self._close(closed))
+            sync.when_done(lambda _: self._close(closed))
 
     def _take_down(self) -> None:
         self.is_down = True
         self.events.clear()
         self._effects.clear()
         self._replaying.stop()
+        self._syncing.stop()
         for timer in (self._timer, self._retry, self._deadline):
             if timer is not None:
                 timer.cancel()
@@ -392,7 +396,7 @@ class RaftDriver:
                 self.fail(error)
             raise
         self.tell(Appended(self.now, self.log.end_offset, self.log.last_epoch))
-        self._sync_if_needed()
+        self._syncing.begin()
         self._progressed()
 
     def _append_records(self, records: bytes) -> None:
@@ -400,7 +404,7 @@ class RaftDriver:
         self.log.append_fetched(records, self.node.epoch, self.scheduler.wall_ms())
         self._replay_control(records)
         self.tell(Appended(self.now, self.log.end_offset, self.log.last_epoch))
-        self._sync_if_needed()
+        self._syncing.begin()
 
     def _replay_control(self, data: bytes) -> None:
         changed = False
@@ -418,38 +422,19 @@ class RaftDriver:
     def _truncate(self, effect: TruncateLog) -> None:
         log.info("metadata log truncated", end_offset=effect.end_offset)
         self.log.truncate_to(effect.end_offset, self.scheduler.wall_ms())
-        self._synced = min(self._synced, self.log.end_offset)
+        self._syncing.truncated()
         changed = self.control.truncate_to(self.log.end_offset)
         self.tell(Truncated(self.now, self.log.end_offset, self.log.last_epoch))
         if changed:
             self._voters_changed()
 
-    def _sync_if_needed(self) -> None:
-        if self._sync is None and self.log.end_offset > self._synced and not self.is_down:
-            self._sync = self.scheduler.run_in_background(self.log.prepare_sync(), LANE)
-            self._sync_since = self.now
-            self._sync.when_done(partial(self._or_fail, self._synced_now))
-
     @property
     def stuck_seconds(self) -> float:
         """For how long a follower has been at a sync: before it ends nothing more is fetched."""
-        is_waiting = self._sync is not None and not self.is_leader
-        return self.now - self._sync_since if is_waiting else 0.0
+        return 0.0 if self.is_leader else self._syncing.seconds
 
-    def _synced_now(self, sync: Promise[None]) -> None:
-        self._sync = None
-        if self.is_down:
-            return
-        try:
-            self._synced = self.log.synced(self.scheduler.wall_ms(), os_error(sync))
-        except LogUnavailable:
-            self._later(self._sync_if_needed)
-            return
-        except LogDirFailed as error:
-            self.fail(error)
-            return
-        self.tell(Flushed(self.now, self._synced))
-        self._sync_if_needed()
+    def _synced(self, offset: int) -> None:
+        self.tell(Flushed(self.now, offset))
 
     # Snapshots
 
@@ -487,7 +472,7 @@ class RaftDriver:
 
     def _snapshot_checked(self, snapshot_id: SnapshotId, checked: Promise[SnapshotContent]) -> None:
         # Under another leader the same snapshot may have come once more meanwhile.
-        is_wanted = checked is self._checking and self.node.following.is_wanted(snapshot_id)
+        is_wanted = checked is self._checking and self.node.waits_for(snapshot_id)
         if self.is_down or not is_wanted:
             return
         try:
@@ -505,7 +490,7 @@ class RaftDriver:
                 self.fail(error)
             return
         log.info("snapshot installed", snapshot=snapshot_id)
-        self._synced = min(self._synced, self.log.end_offset)
+        self._syncing.truncated()
         self.log.committed(snapshot_id.end_offset)
         self.control.load(content, snapshot_id)
         self._listener.load_snapshot(content, snapshot_id)
@@ -583,7 +568,7 @@ class RaftDriver:
             if self.is_down:
                 return
             self._effects.popleft()
-        self.snapshots.keep_download(self.node.following.download)
+        self.snapshots.keep_download(self.node.download)
         if self._closing is not None and self._has_resigned and not self._is_telling():
             self._end()
         self._look_whether_caught_up()

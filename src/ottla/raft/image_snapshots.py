@@ -6,24 +6,15 @@ Controllers and brokers alike take their own; none waits for the others.
 from ottla.common.environment import Scheduler
 from ottla.common.promise import Promise, fulfilled
 from ottla.config.broker import BrokerConfig
-from ottla.metadata.delta import MetadataDelta
-from ottla.metadata.image import EMPTY_IMAGE, ImageSource, MetadataImage
+from ottla.metadata.image import ImageSource
 from ottla.metadata.records import encode_record
-from ottla.metadata.snapshot import SnapshotContent, container, image_to_records
+from ottla.metadata.snapshot import container, image_to_records
 from ottla.observability.logging import logger
 from ottla.raft.driver import RaftDriver
 from ottla.raft.snapshots import SnapshotId, SnapshotRetention, SnapshotSchedule
 from ottla.storage.directories import LogDirFailed
 
 log = logger(__name__)
-
-
-def image_of(content: SnapshotContent, end_offset: int, epoch: int) -> MetadataImage:
-    """The image that a snapshot was written of."""
-    delta = MetadataDelta(EMPTY_IMAGE)
-    for record in content.records:
-        delta.replay(record)
-    return delta.apply(end_offset - 1, epoch, content.last_contained_log_timestamp)
 
 
 class ImageSnapshots:

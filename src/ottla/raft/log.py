@@ -11,7 +11,6 @@ from typing import Final, NamedTuple, Protocol
 
 from ottla.common.errors import CorruptMessage
 from ottla.common.identifiers import METADATA_TOPIC, METADATA_TOPIC_ID
-from ottla.common.promise import Promise
 from ottla.common.topic_partition import TopicPartition
 from ottla.config.broker import BrokerConfig
 from ottla.config.topic import TopicConfig
@@ -289,12 +288,3 @@ def read_batches(log: RaftLog, start: int, end: int) -> Iterator[LogBatch]:
             if batch.last_offset >= start:
                 yield batch
                 start = batch.last_offset + 1
-
-
-def os_error(sync: Promise[None]) -> OSError | None:
-    """Why a sync failed, if it did."""
-    try:
-        sync.result()
-    except OSError as error:
-        return error
-    return None

@@ -2,8 +2,8 @@
 
 No I/O, no clock: ``step`` takes what happened and returns what is to be done, in order. After every
 event the node looks at its deadlines and sends what its role wants to be sent (:mod:`polling`);
-what comes back from the leader it follows is in :mod:`following`, what a leader learns of those
-that follow it in :mod:`roles`.
+what a follower makes of the leader's answers, and what a leader learns of those that follow it, is
+in :mod:`roles`, and what is known of the log in :mod:`known_log`.
 
 The rules that carry safety:
 
@@ -22,7 +22,6 @@ from ottla.common.chance import Chance
 from ottla.common.errors import ErrorCode
 from ottla.raft.connections import Connections
 from ottla.raft.effects import (
-    AdvanceHighWatermark,
     AnswerEpoch,
     AnswerVote,
     AppendLeaderChange,
@@ -54,7 +53,7 @@ from ottla.raft.events import (
     VoteRequested,
     VotersChanged,
 )
-from ottla.raft.following import Following
+from ottla.raft.known_log import KnownLog
 from ottla.raft.polling import Polling
 from ottla.raft.quorum_state import QuorumState
 from ottla.raft.roles import (
@@ -67,6 +66,7 @@ from ottla.raft.roles import (
     Unattached,
     Votes,
 )
+from ottla.raft.snapshots import SnapshotId
 from ottla.raft.voters import LeaderInfo, ReplicaKey, VoterEndpoint, VoterNode, VoterSet
 
 CHECK_QUORUM_FACTOR = 1.5
@@ -111,16 +111,13 @@ class RaftNode:
         self.endpoints = endpoints
         self.bootstrap_count = bootstrap_count
         self.auto_join = auto_join
-        self.log_end_offset = log_end_offset
-        self.log_end_epoch = log_end_epoch
-        self.synced_offset = 0
-        """Nobody knows yet what of the log an earlier incarnation has synced."""
-        self.high_watermark = high_watermark
+        self.log = KnownLog(log_end_offset, log_end_epoch, high_watermark)
+        self.heard: dict[int, float] = {}
+        """When the leader that answered us last has done so; nothing when we have led since."""
         self.timeouts = timeouts
         self.chance = chance
         self.connections = Connections(timeouts.request_seconds, timeouts.backoff_seconds)
         self.polling = Polling(self)
-        self.following = Following(self)
         epoch = max(state.epoch, log_end_epoch, 0)
         voted = state.voted if epoch == state.epoch else None
         leader_id = state.leader_id if epoch == state.epoch else -1
@@ -135,6 +132,22 @@ class RaftNode:
     @property
     def epoch(self) -> int:
         return self.role.epoch
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.log.end_offset
+
+    @property
+    def log_end_epoch(self) -> int:
+        return self.log.end_epoch
+
+    @property
+    def synced_offset(self) -> int:
+        return self.log.synced_offset
+
+    @property
+    def high_watermark(self) -> int | None:
+        return self.log.high_watermark
 
     @property
     def leader_id(self) -> int:
@@ -222,11 +235,11 @@ class RaftNode:
             case RequestFailed():
                 self.connections.settled(event.request, event.now, failed=True)
             case Truncated():
-                self.following.truncated(event)
+                self.log.truncated(event.end_offset, event.end_epoch)
             case SnapshotInstalled():
-                self.following.snapshot_installed(event, effects)
+                self._snapshot_installed(event.snapshot_id, effects)
             case SnapshotRefused():
-                self.following.snapshot_refused(event)
+                self._snapshot_refused(event.now)
             case VotersChanged():
                 self._voters_changed(event, effects)
             case _:
@@ -247,9 +260,7 @@ class RaftNode:
 
     def check(self) -> None:
         """The invariants of this core."""
-        assert self.synced_offset <= self.log_end_offset
-        if self.high_watermark is not None:
-            assert self.high_watermark <= self.log_end_offset
+        self.log.check()
         if isinstance(self.role, Leader):
             assert self.role.epoch_start_offset <= self.log_end_offset
             assert self._saved.leader_id == self.key.node_id
@@ -313,7 +324,7 @@ class RaftNode:
     def _enter(self, role: Role) -> None:
         self.connections.reset()
         if isinstance(self.role, Leader):
-            self.following.heard = {}  # it was long ago
+            self.heard = {}  # it was long ago
         self.role = role
 
     def _save(self, state: QuorumState, effects: list[RaftEffect]) -> None:
@@ -520,16 +531,16 @@ class RaftNode:
         self.learn(event.now, leader, effects)
         if error != ErrorCode.NONE:
             if error == ErrorCode.SNAPSHOT_NOT_FOUND:
-                self.following.snapshot_gone(event.now)
+                self._snapshot_gone(event.now)
             self.connections.rest(event.request.destination, event.now)
             return
         match event:
             case VoteAnswered():
                 self._vote_answered(event, effects)
             case FetchAnswered():
-                self.following.fetch_answered(event, effects)
+                self._fetch_answered(event, effects)
             case SnapshotAnswered():
-                self.following.snapshot_answered(event, effects)
+                self._snapshot_answered(event, effects)
             case Answered():
                 self._other_answered(event)
 
@@ -541,6 +552,22 @@ class RaftNode:
         assert isinstance(role, Prospective | Candidate)
         role.votes.record(event.request.voter.node_id, granted=event.granted)
         self._look_at_votes(event.now, effects)
+
+    def _fetch_answered(self, event: FetchAnswered, effects: list[RaftEffect]) -> None:
+        role, fetch_by = self.role, event.now + self.timeouts.fetch_seconds
+        if isinstance(role, Follower) and role.fetch_answered(
+            event, self.log, self.connections, fetch_by, effects
+        ):
+            self.heard = {role.leader_id: event.now}
+
+    def _snapshot_answered(self, event: SnapshotAnswered, effects: list[RaftEffect]) -> None:
+        if isinstance(self.role, Follower):
+            fetch_by = event.now + self.timeouts.fetch_seconds
+            self.role.snapshot_answered(event, self.connections, fetch_by, effects)
+
+    def _snapshot_gone(self, now: float) -> None:
+        if isinstance(self.role, Follower):
+            self.role.snapshot_gone(now + self.timeouts.fetch_seconds)
 
     def _other_answered(self, event: Answered) -> None:
         """A voter that was told that we lead shows by its fetches that it follows."""
@@ -578,27 +605,42 @@ class RaftNode:
             return
         if role.high_watermark is None or offset > role.high_watermark:
             role.high_watermark = offset
-        self.commit_to(offset, effects)
+        self.log.commit_to(offset, effects)
 
     def _appended(self, event: Appended, effects: list[RaftEffect]) -> None:
-        assert event.end_offset >= self.log_end_offset
-        self.log_end_offset = event.end_offset
-        self.log_end_epoch = event.end_epoch
-        if not isinstance(self.role, Leader):
-            self.following.appended(effects)
+        self.log.appended(event.end_offset, event.end_epoch)
+        if isinstance(self.role, Follower):
+            self.role.commit(self.log, effects)
 
     def _flushed(self, event: Flushed, effects: list[RaftEffect]) -> None:
-        # A truncation may have come between the sync and its report.
-        self.synced_offset = min(event.end_offset, self.log_end_offset)
+        self.log.flushed(event.end_offset)
         self._advance_high_watermark(effects)
 
     def is_synced(self) -> bool:
-        return self.synced_offset >= self.log_end_offset
+        return self.log.is_synced
 
     def committed(self, role: Leader) -> int | None:
         return role.committed(self.voters, self.key, self.synced_offset)
 
-    def commit_to(self, offset: int, effects: list[RaftEffect]) -> None:
-        if self.high_watermark is None or offset > self.high_watermark:
-            self.high_watermark = offset
-            effects.append(AdvanceHighWatermark(offset))
+    # Snapshots
+
+    @property
+    def download(self) -> SnapshotId | None:
+        """What is being downloaded or checked."""
+        download = self.role.download if isinstance(self.role, Follower) else None
+        return None if download is None else download.snapshot_id
+
+    def waits_for(self, snapshot_id: SnapshotId) -> bool:
+        """Whether a download that has been checked is still the one that is wanted."""
+        return isinstance(self.role, Follower) and self.role.waits_for(snapshot_id)
+
+    def _snapshot_installed(self, snapshot_id: SnapshotId, effects: list[RaftEffect]) -> None:
+        self.log.begins_with(snapshot_id)
+        if isinstance(self.role, Follower):
+            self.role.download = None
+        self.log.commit_to(snapshot_id.end_offset, effects)
+
+    def _snapshot_refused(self, now: float) -> None:
+        if isinstance(self.role, Follower):
+            self.role.download = None
+            self.connections.rest(self.role.leader_id, now)

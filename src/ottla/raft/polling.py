@@ -183,7 +183,7 @@ class Polling:
     def may_fetch(self) -> bool:
         """A fetch acknowledges what is before it: only when that is synced."""
         node = self._node
-        return node.is_synced() and not node.following.is_writing
+        return node.is_synced() and not node.log.is_changing
 
     def _fetch(self, destination: int, number: int) -> FetchLog:
         node = self._node

@@ -1,4 +1,4 @@
-"""The roles of a node in the quorum, a class each: what it knows while it is that.
+"""The roles of a node in the quorum, a class each: what it knows while it is that, and learns.
 
 A role belongs to one epoch. A node goes from Unattached to Prospective (would I win?) to Candidate
 (vote for me) to Leader, or to Follower of the winner; it is Resigned when it has given up leading
@@ -10,6 +10,10 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from ottla.common.identifiers import ZERO_UUID
+from ottla.raft.connections import Connections
+from ottla.raft.effects import InstallSnapshot, RaftEffect, WriteSnapshotChunk
+from ottla.raft.events import FetchAnswered, SnapshotAnswered
+from ottla.raft.known_log import KnownLog
 from ottla.raft.snapshots import SnapshotId
 from ottla.raft.voters import ReplicaKey, VoterEndpoint, VoterSet
 
@@ -117,6 +121,68 @@ class Follower:
     download: Download | None = None
     has_stated: bool = False
     """Whether the leader of a static quorum knows our directory and endpoints."""
+
+    def fetch_answered(
+        self,
+        event: FetchAnswered,
+        log: KnownLog,
+        connections: Connections,
+        fetch_by: float,
+        effects: list[RaftEffect],
+    ) -> bool:
+        """Records, a truncation, or a snapshot; whether the answer is for the log as it is now.
+
+        Anything else comes again.
+        """
+        if (event.request.offset, event.request.last_epoch) != log.end or self.download is not None:
+            return False
+        self.has_fetched = True
+        self.fetch_by = fetch_by
+        if event.truncate_to is not None:
+            log.truncate(event.truncate_to, effects)
+        elif event.snapshot_id is not None:
+            if event.snapshot_id.end_offset <= log.committed:
+                connections.rest(event.request.destination, event.now)
+            else:
+                self.download = Download(event.snapshot_id)
+        else:
+            self.leader_high_watermark = event.high_watermark
+            if event.records:
+                log.append(event.records, effects)
+            else:
+                self.commit(log, effects)
+        return True
+
+    def commit(self, log: KnownLog, effects: list[RaftEffect]) -> None:
+        """What the leader has told to be committed, as far as it is here."""
+        if self.leader_high_watermark > 0:
+            log.commit_to(min(self.leader_high_watermark, log.end_offset), effects)
+
+    def snapshot_answered(
+        self,
+        event: SnapshotAnswered,
+        connections: Connections,
+        fetch_by: float,
+        effects: list[RaftEffect],
+    ) -> None:
+        """A part of the snapshot that is being downloaded."""
+        if self.download is None or self.download.is_complete:
+            return
+        download = self.download
+        self.fetch_by = fetch_by
+        if not download.take(event.snapshot_id, event.position, len(event.data), event.size):
+            # Not what was asked for: begin again, with a fetch that says what there is.
+            self.download = None
+            connections.rest(event.request.destination, event.now)
+            return
+        effects.append(WriteSnapshotChunk(event.snapshot_id, event.position, event.data))
+        if download.is_complete:
+            effects.append(InstallSnapshot(event.snapshot_id))
+
+    def snapshot_gone(self, fetch_by: float) -> None:
+        """The leader has a later one by now."""
+        self.download = None
+        self.fetch_by = fetch_by
 
     def waits_for(self, snapshot_id: SnapshotId) -> bool:
         """Whether a download that has been checked is still the one that is wanted."""

@@ -70,8 +70,12 @@ class CleanerProcess:
 
     def close(self) -> None:
         process, self._process = self._process, None
-        if process is not None:
+        if process is None:
+            return
+        try:
             self._scheduler.run_in_own_thread(lambda: _end(process))
+        except RuntimeError:  # the machine has no thread left: nobody waits for its end
+            _close_pipes(process)
 
     def _ask(self, plan: MapPlan | GroupPlan, _answer: type[T]) -> Promise[T]:
         # A thread of its own waits for the child, so that nobody else's work waits with it.
@@ -115,10 +119,16 @@ class CleanerProcess:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
+    with process:
+        _close_pipes(process)
+
+
+def _close_pipes(process: "subprocess.Popen[bytes]") -> None:
     """Its input ends, and so does it."""
-    with process, suppress(OSError):
-        assert process.stdin is not None
-        process.stdin.close()
+    for pipe in (process.stdin, process.stdout):
+        assert pipe is not None
+        with suppress(OSError):
+            pipe.close()
 
 
 def send(sink: IO[bytes], message: object) -> None:

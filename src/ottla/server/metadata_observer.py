@@ -16,7 +16,7 @@ from ottla.metadata.image import EMPTY_IMAGE
 from ottla.metadata.replay import MetadataReplay
 from ottla.metadata.snapshot import SnapshotContent
 from ottla.raft.channel import RaftChannel
-from ottla.raft.image_snapshots import ImageSnapshots, image_of
+from ottla.raft.image_snapshots import ImageSnapshots
 from ottla.raft.log import LogBatch
 from ottla.raft.opening import open_raft
 from ottla.raft.snapshots import SnapshotId
@@ -72,7 +72,7 @@ class MetadataObserver:
     # What the quorum tells
 
     def load_snapshot(self, content: SnapshotContent, snapshot_id: SnapshotId) -> None:
-        image = image_of(content, *snapshot_id)
+        image = content.image(*snapshot_id)
         self._replay = MetadataReplay(image)
         self._metadata.publish(image, difference(self._metadata.image, image))
 

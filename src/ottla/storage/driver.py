@@ -392,8 +392,9 @@ class StorageDriver:
     def _log_starts(self) -> None:
         for directory in self._manager.online_directories:
             offsets = self._manager.log_start_offsets(directory)
-            logs = self._manager.logs
-            starts = [(logs[each], offset) for each, offset in offsets.items() if each in logs]
+            # Those of future logs are in there too; their originals are in other directories.
+            logs = self._manager.current_logs_in(directory)
+            starts = [(log, offsets[tp]) for tp, log in logs.items() if tp in offsets]
             self._checkpoint(
                 directory, directory.log_start_offsets, offsets, partial(_starts_are_saved, starts)
             )

@@ -193,16 +193,20 @@ class LogManager:
             for path in load.to_delete:
                 self.removals.add_directory(0, path)
             self.strays.update(load.strays)
-            try:
-                for log, kind in load.logs:
-                    if kind is DirectoryKind.CURRENT and is_stray(log):
+            for log, kind in load.logs:
+                try:
+                    if kind is not DirectoryKind.CURRENT:
+                        self._add(log, self.future_logs)
+                    elif is_stray(log):
                         self._set_aside(log)
                     else:
-                        self._add(
-                            log, self.logs if kind is DirectoryKind.CURRENT else self.future_logs
-                        )
-            except LogDirFailed as failure:
-                self.fail_directory(directory.path, failure.error)
+                        self._add(log, self.logs)
+                except LogDirFailed as failure:  # perhaps of the other copy's directory
+                    self.fail_directory(failure.directory, failure.error)
+                if not directory.is_online:
+                    break
+        for directory in self.online_directories:
+            self._lower_all_claims(directory)
 
     def _open(self, directory: LogDirectory, path: str, topic_partition: TopicPartition) -> Log:
         log = self._open_log(
@@ -311,6 +315,10 @@ class LogManager:
 
     def _logs_in(self, directory: LogDirectory) -> list[Log]:
         return [log for log in self.all_logs() if self.directory_of(log) is directory]
+
+    def current_logs_in(self, directory: LogDirectory) -> dict[TopicPartition, Log]:
+        """Without those that are being filled."""
+        return {tp: log for tp, log in self.logs.items() if self.directory_of(log) is directory}
 
     def get(self, topic_partition: TopicPartition) -> Log | None:
         return self.logs.get(topic_partition)
@@ -580,11 +588,7 @@ class LogManager:
         }
 
     def high_watermarks(self, directory: LogDirectory) -> Offsets:
-        return {
-            log.topic_partition: log.high_watermark
-            for log in self.logs.values()
-            if self.directory_of(log) is directory
-        }
+        return {tp: log.high_watermark for tp, log in self.current_logs_in(directory).items()}
 
     def cleaner_offsets(self, directory: LogDirectory) -> Offsets:
         partitions = list(self.high_watermarks(directory))
@@ -597,6 +601,13 @@ class LogManager:
         cleaner_offsets = self.cleaner_offsets(directory)
         if not directory.cleaner_offsets.says(cleaner_offsets):
             directory.cleaner_offsets.write(cleaner_offsets)
+
+    def _lower_all_claims(self, directory: LogDirectory) -> None:
+        """A crash may have come after logs were cut, and before that was written down."""
+        with contextlib.suppress(LogDirFailed):
+            for log in self._logs_in(directory):
+                most = Claims(log.recovery_point, log.log_start_offset, log.high_watermark)
+                self._lower_claims(directory, log.topic_partition, most)
 
     def _lower_claims(
         self,

@@ -476,10 +476,8 @@ class Segment:
         entry = self.time_index.lookup(timestamp)
         if entry is None or entry_holds(self, entry):
             return entry
-        if self.is_dense:
-            return None  # it was made anew: one more would be no better
         self.doubt()
-        return self._time_entry(timestamp)
+        return self.time_index.lookup(timestamp)  # it was made anew of the batches
 
     def find_max_timestamp(self) -> TimestampAndOffset | None:
         """The first record that has the largest timestamp."""

@@ -7,7 +7,7 @@ later, counts as the bound.
 
 from typing import Final, NamedTuple
 
-from ottla.coordinator.group.settings import GroupSettings
+from ottla.coordinator.group.settings import Bounded, GroupSettings
 from ottla.coordinator.outside import ClusterTopics
 
 GROUP_RESOURCE: Final = 32
@@ -28,12 +28,16 @@ class GroupConfigs:
     def of(self, group_id: str) -> ConsumerTimes:
         settings = self.settings
         own = self._topics.image.configs_of(GROUP_RESOURCE, group_id)
-        session, heartbeat, assignment = (
-            bounds.value if (text := own.get(name)) is None else bounds.nearest(int(text))
-            for name, bounds in (
-                ("consumer.session.timeout.ms", settings.consumer_session_timeout_ms),
-                ("consumer.heartbeat.interval.ms", settings.consumer_heartbeat_interval_ms),
-                ("consumer.assignment.interval.ms", settings.consumer_assignment_interval_ms),
-            )
+        return ConsumerTimes(
+            _time(settings.consumer_session_timeout_ms, own.get("consumer.session.timeout.ms")),
+            _time(
+                settings.consumer_heartbeat_interval_ms, own.get("consumer.heartbeat.interval.ms")
+            ),
+            _time(
+                settings.consumer_assignment_interval_ms, own.get("consumer.assignment.interval.ms")
+            ),
         )
-        return ConsumerTimes(session, heartbeat, assignment)
+
+
+def _time(bounds: Bounded, own: str | None) -> int:
+    return bounds.value if own is None else bounds.nearest(int(own))

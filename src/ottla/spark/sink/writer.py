@@ -7,6 +7,7 @@ driver commits: a batch job commits all of them when all its tasks are done, or 
 Connections are kept between tasks: Spark's workers live longer than a task.
 """
 
+import atexit
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -83,6 +84,9 @@ def disconnect() -> None:
         for each in kept:
             each.close()
     _KEPT.clear()
+
+
+atexit.register(disconnect)
 
 
 _LONG: Final = (1 << 64) - 1

@@ -13,10 +13,12 @@ from typing import Final, NamedTuple
 
 from ottla.client.admin import Admin
 from ottla.client.connection import Connection, FrameRoom
+from ottla.client.consumer import Consumer
 from ottla.client.errors import BrokerUnavailable, refusal
 from ottla.client.groups import CommittedOffset, alter_group_offsets, group_offsets
 from ottla.client.metadata import TopicMetadata
-from ottla.client.offsets import EARLIEST_LOCAL, READ_COMMITTED, list_offsets
+from ottla.client.offsets import EARLIEST_LOCAL, LATEST, READ_COMMITTED, list_offsets
+from ottla.client.remote_segments import RemoteSegments
 from ottla.client.system_time import Deadline
 from ottla.common.errors import (
     RETRIABLE,
@@ -62,10 +64,17 @@ class BrokerReads:
             timing=settings.timing,
         )
         self.cluster = self._admin.cluster
+        self._consumer = Consumer(
+            settings.bootstrap_servers, client_id=settings.client_id, fetch_wait_ms=100
+        )
+        self.remote_segments = RemoteSegments(
+            self._consumer, timeout_ms=settings.timing.call_timeout_ms
+        )
         self.room = FrameRoom()
 
     def close(self) -> None:
         self._admin.close()
+        self._consumer.close()
 
     def topics(self, names: Iterable[str] | None) -> dict[str, TopicMetadata]:
         """Those of ``names`` that exist, or all for None, as they are now."""
@@ -97,11 +106,12 @@ class BrokerReads:
         described = self._admin.describe_log_dirs(partitions=())
         return {node_id: [each.path for each in dirs] for node_id, dirs in described.items()}
 
-    def record_sizes(self, latest: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
+    def record_sizes(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, float]:
         """Bytes for each offset on the average of a partition, where its leader tells its size."""
         sizes: dict[TopicPartition, int] = {}
         with suppress(ApiError, OSError):
-            for node_id, directories in self._admin.describe_log_dirs(partitions=latest).items():
+            described = self._admin.describe_log_dirs(partitions=partitions)
+            for node_id, directories in described.items():
                 for directory in directories:
                     for replica in directory.replicas:
                         partition = TopicPartition(replica.topic, replica.partition)
@@ -109,10 +119,11 @@ class BrokerReads:
                         if leads and not replica.is_future:
                             sizes[partition] = replica.size
         begins, _ = self.list_offsets(dict.fromkeys(sizes, EARLIEST_LOCAL))
+        ends, _ = self.list_offsets(dict.fromkeys(sizes, LATEST))
         return {
-            partition: sizes[partition] / (latest[partition] - begin)
-            for partition, begin in begins.items()
-            if latest[partition] > begin and sizes[partition]
+            each: sizes[each] / (ends[each] - begin)
+            for each, begin in begins.items()
+            if ends.get(each, begin) > begin and sizes[each]
         }
 
     def fetching(self, partition: TopicPartition, topic_id: bytes) -> "PartitionFetch":

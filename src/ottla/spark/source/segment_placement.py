@@ -18,10 +18,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ottla.client.consumer import Consumer
 from ottla.client.leader_epochs import leader_epochs
 from ottla.client.offsets import EARLIEST, LATEST, READ_COMMITTED
-from ottla.client.remote_segments import RemoteSegments
 from ottla.common.errors import ApiError, CorruptMessage, OffsetOutOfRange
 from ottla.common.topic_partition import TopicPartition
 from ottla.spark.errors import BadOption
@@ -151,7 +149,7 @@ class _Placements:
     def _remote(self, wanted: OffsetRange, lineage: Lineage, start: int) -> list[Stretch]:
         assert self._store is not None
         owner = TopicIdPartition(wanted.topic_id, wanted.topic, wanted.partition)
-        known = _remote_segments(self._options.kafka, os.getpid()).read([owner])[owner]
+        known = connected(self._options.kafka).remote_segments.read([owner])[owner]
         settings = self._options.store_settings
         return [
             Stretch(
@@ -200,27 +198,33 @@ class _Placements:
         return [Aborted(*each, OPEN_END) for each in fetched.aborted or ()]
 
 
-@cache
-def _remote_segments(settings: KafkaSettings, _process: int) -> RemoteSegments:
-    """Kept for the life of the process: only what is new is read the next time."""
-    consumer = Consumer(settings.bootstrap_servers, client_id=settings.client_id, fetch_wait_ms=100)
-    return RemoteSegments(consumer, timeout_ms=settings.timing.call_timeout_ms)
-
-
-@cache
 def log_dirs(settings: KafkaSettings, named: tuple[str, ...]) -> tuple[LogDir, ...]:
-    """The log directories of the cluster that can be read here."""
+    """The log directories of the cluster that can be read here; none while no broker tells them."""
+    try:
+        return _named_log_dirs(settings, named) if named else _told_log_dirs(settings)
+    except (ApiError, OSError):
+        if named:
+            raise
+        return ()
+
+
+@cache
+def _named_log_dirs(settings: KafkaSettings, named: tuple[str, ...]) -> tuple[LogDir, ...]:
+    cluster_id = connected(settings).cluster.refresh([]).cluster_id
+    return tuple(LogDir(path, _owner(path, cluster_id)) for path in named)
+
+
+@cache
+def _told_log_dirs(settings: KafkaSettings) -> tuple[LogDir, ...]:
+    """Those that brokers tell, and that are theirs."""
     reads = connected(settings)
     cluster_id = reads.cluster.refresh([]).cluster_id
-    if named:
-        return tuple(LogDir(path, _owner(path, cluster_id)) for path in named)
     found: list[LogDir] = []
-    with suppress(ApiError, OSError):
-        for node_id, paths in sorted(reads.log_dirs().items()):
-            for path in paths:
-                with suppress(BadOption):
-                    if _owner(path, cluster_id) == node_id:
-                        found.append(LogDir(path, node_id))
+    for node_id, paths in sorted(reads.log_dirs().items()):
+        for path in paths:
+            with suppress(BadOption):
+                if _owner(path, cluster_id) == node_id:
+                    found.append(LogDir(path, node_id))
     return tuple(found)
 
 

@@ -32,7 +32,6 @@ from ottla.tiered.segments import (
     PartitionDeletion,
     RemoteLogSegment,
     TopicIdPartition,
-    if_led_until,
 )
 from ottla.tiered.settings import RemoteLogSettings
 from ottla.tiered.store import RemoteStore
@@ -316,7 +315,7 @@ class RemoteLogManager:
                     break
                 if not self._is_current():
                     raise NotLeaderOrFollower("it is not known whether this broker still leads")
-                await self._work.remove(segment, if_led_until(epoch))
+                await self._work.remove(segment)
             remote = self._metadata.find(partition)
 
     async def _tell(self, partition: TopicIdPartition, state: DeleteState) -> None:

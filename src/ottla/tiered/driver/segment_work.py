@@ -102,17 +102,13 @@ class SegmentWork:
         self._metrics.count(topic, DELETE_REQUESTS)
         begun, removed, finished = removal_steps(segment, condition)
         try:
-            if not await self._perform(begun) and self._stays(segment):
-                return
+            if not await self._perform(begun):
+                return  # it is needed, or another has had nothing left of it meanwhile
             await self._perform(removed)
             await self._perform(finished)
         except RemoteStoreError:
             self._metrics.count(topic, DELETE_ERRORS)
             raise
-
-    def _stays(self, segment: RemoteLogSegment) -> bool:
-        known = self._metadata.find(segment.partition).segments.get(segment.segment_id)
-        return known is not None and known.state is not SegmentState.DELETE_SEGMENT_STARTED
 
     async def _perform(
         self,
