@@ -13,6 +13,8 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import BaseError, CCompilerError
 
 HOT = [
+    "src/ottla/common/promise.py",
+    "src/ottla/common/turn.py",
     "src/ottla/handlers/produce.py",
     "src/ottla/requests/produce_outcomes.py",
     "src/ottla/network/connection.py",

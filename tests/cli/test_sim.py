@@ -4,12 +4,15 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tools.installed import IMPORT_PATH
 
 from ottla.cli.main import cli
 
+SOURCES = Path(__file__).parents[2] / "src"
 SHORT = ["--time", "5", "--scenario", "kills"]
 
 
@@ -67,18 +70,34 @@ def test_a_range_runs_in_processes_and_ends_with_a_sum() -> None:
     assert "3 of 3 seeds" in err
 
 
-def test_the_same_seed_gives_the_same_trace_whatever_the_hash_seed() -> None:
+def test_the_same_seed_gives_the_same_trace_whatever_the_hash_seed_compiled_or_not() -> None:
     command = [sys.executable, "-m", "ottla", "sim", "--seed", "11", "--time", "20"]
     traces = [
         json.loads(
             subprocess.run(
                 [*command, "--format", "json"],
-                env={**os.environ, "PYTHONHASHSEED": hash_seed},
+                env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": path},
                 check=True,
                 capture_output=True,
                 text=True,
             ).stdout
         )["runs"][0]["trace"]
-        for hash_seed in ("1", "2")
+        for hash_seed, path in (("1", IMPORT_PATH), ("2", str(SOURCES)))
     ]
     assert traces[0] == traces[1]
+
+
+def test_a_run_imports_nothing_that_its_process_did_not_have_when_it_was_forked() -> None:
+    program = (
+        "import sys; from ottla.simulation.seeds import load_all, run_seed; load_all(); "
+        "before = set(sys.modules); assert run_seed(1).is_ok; "
+        "print(sorted(name for name in set(sys.modules) - before if name.startswith('ottla')))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": IMPORT_PATH},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert ran.stdout.strip() == "[]"

@@ -113,3 +113,60 @@ def test_files_are_read_in_either_encoding(tmp_path: Path) -> None:
     assert read_properties(str(file)) == {"log.dirs": "/dätä"}
     file.write_bytes("log.dirs=/dätä".encode("latin-1"))
     assert read_properties(str(file)) == {"log.dirs": "/dätä"}
+
+
+@pytest.fixture
+def machine(node: Path) -> Path:
+    """The file of a machine with three processes."""
+    text = node.read_text().replace("CONTROLLER://127.0.0.1:0", "CONTROLLER://127.0.0.1:9093")
+    node.write_text(f"{text}ottla.processes=3\n")
+    return node
+
+
+def formatted(machine: Path) -> dict[str, dict[str, str]]:
+    """meta.properties of all directories, by their places below that of the file."""
+    root = machine.parent
+    files = sorted(root.rglob("meta.properties"))
+    return {
+        str(file.parent.relative_to(machine.parent)): read_properties(str(file)) for file in files
+    }
+
+
+def test_all_processes_of_a_machine_are_formatted_in_one_go(machine: Path) -> None:
+    assert run("format", "-t", CLUSTER, "-c", str(machine), "-s")[0] == 0
+    found = formatted(machine)
+    assert {place: meta["node.id"] for place, meta in found.items()} == {
+        "a": "7",
+        "b": "7",
+        "a/process.2": "1007",
+        "b/process.2": "1007",
+        "a/process.3": "2007",
+        "b/process.3": "2007",
+    }
+    assert {meta["cluster.id"] for meta in found.values()} == {CLUSTER}
+    assert len({meta["directory.id"] for meta in found.values()}) == 6
+    # Only the first is a voter.
+    snapshots = machine.parent.rglob("__cluster_metadata-0/*.checkpoint")
+    assert [file.relative_to(machine.parent).parts[0:2] for file in snapshots] == [
+        ("a", "__cluster_metadata-0")
+    ]
+
+
+def test_more_processes_are_formatted_for_the_same_cluster_only(machine: Path) -> None:
+    three = machine.read_text()
+    machine.write_text(three.replace("ottla.processes=3", "ottla.processes=1"))
+    assert run("format", "-t", CLUSTER, "-c", str(machine), "-s")[0] == 0
+    before = formatted(machine)
+    assert len(before) == 2
+    machine.write_text(three)
+    words = ("-c", str(machine), "--no-initial-controllers")
+    code, _, complaint = run("format", "-t", CLUSTER, *words)
+    assert (code, "already formatted" in complaint) == (1, True)
+    other = "4L6g3nShT-eMCtK--X86sw"
+    code, _, complaint = run("format", "-t", other, *words, "--ignore-formatted")
+    assert (code, f"is of the cluster {CLUSTER}, not of {other}" in complaint) == (1, True)
+    assert formatted(machine) == before, "nothing was written"
+    assert run("format", "-t", CLUSTER, *words, "--ignore-formatted")[0] == 0
+    after = formatted(machine)
+    assert len(after) == 6
+    assert {place: after[place] for place in before} == before

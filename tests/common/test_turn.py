@@ -180,3 +180,37 @@ def test_nobody_is_told_in_another_life() -> None:
     turn.enqueue(told.append, 2)
     loop.go_round()
     assert told == [2]
+
+
+def test_what_is_to_be_sent_is_sent_when_the_queue_is_empty() -> None:
+    turn = Turn(at_once)
+    told: list[str] = []
+
+    def send() -> None:
+        told.append("send")
+        turn.enqueue(told.append, "of the send")
+        if told.count("send") == 1:
+            turn.send_at_end(send)
+
+    def begin() -> None:
+        turn.send_at_end(send)
+        turn.enqueue(told.append, "queue")
+        told.append("reason")
+
+    turn.run(begin)
+    assert told == ["reason", "queue", *("send", "of the send"), *("send", "of the send")]
+
+
+def test_a_send_asked_for_outside_of_a_turn_gets_one() -> None:
+    loop = Loop()
+    turn = Turn(loop.call_soon)
+    told: list[int] = []
+    turn.send_at_end(lambda: told.append(1))
+    assert not told
+    loop.go_round()
+    assert told == [1]
+    turn.send_at_end(lambda: told.append(2))
+    turn.forget_all()
+    loop.go_round()
+    turn.run(told.append, 3)
+    assert told == [1, 3]

@@ -1,6 +1,7 @@
 """The documents are true: their links lead somewhere, their programs run, their lists are whole."""
 
 import re
+import signal
 import socket
 import struct
 import subprocess
@@ -9,9 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
+import confluent_kafka
 import pytest
+from click.testing import CliRunner
+from tests.cli.command_process import command_process, stop, wait_for
 from tools import docs_site
 
+from ottla.cli.main import cli
 from ottla.client.consumer import Consumer
 from ottla.protocol.api import APIS
 from ottla.testing import Broker
@@ -82,6 +87,30 @@ def test_five_lines_of_readme_produce_a_record() -> None:
             consumer.assign(dict.fromkeys(consumer.partitions("events"), 0))
             ((record,),) = consumer.poll(10_000).values()
     assert (record.key, record.value) == (b"k", b"hello")
+
+
+def test_the_file_of_readme_is_enough_for_groups_and_transactions(tmp_path: Path) -> None:
+    page = (ROOT / "README.md").read_text("utf-8")
+    written = re.search(r"^```properties\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert written is not None
+    listeners = "listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"
+    text = re.sub(r"^listeners=.*$", listeners, written[1], flags=re.MULTILINE)
+    file = tmp_path / "server.properties"
+    file.write_text(re.sub(r"^log.dirs=.*$", f"log.dirs={tmp_path}/data", text, flags=re.MULTILINE))
+    done = CliRunner().invoke(
+        cli, ["storage", "format", "-t", "c", "-c", str(file), "--standalone"]
+    )
+    assert done.exit_code == 0, done.output
+    with command_process("server", str(file), directory=tmp_path) as started:
+        servers = "127.0.0.1:" + wait_for(started, r"serving .*'PLAINTEXT': (\d+)")[1]
+        producer = confluent_kafka.Producer({"bootstrap.servers": servers, "transactional.id": "t"})
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        producer.produce("events", value=b"hello")
+        producer.commit_transaction(60)
+        words = ["consume", "events", "--from-beginning", "--group", "g", "-n", "1", "-b", servers]
+        assert CliRunner().invoke(cli, words).stdout == "hello\n"
+        assert stop(started, signal.SIGTERM)[0] == 0
 
 
 def test_the_page_of_requests_is_what_a_broker_serves() -> None:

@@ -11,11 +11,11 @@ from typing import Any, TypeVar, cast
 from tests.replication.alone import alone_replicas
 from tests.turns import TURN, in_turn, virtual_time
 
-from ottla.common.authorization import Client, EverythingAllowed
+from ottla.common.authorization import ANONYMOUS, Client, EverythingAllowed, Granted
 from ottla.common.chance import Chance
 from ottla.common.errors import ApiError
 from ottla.common.identifiers import UNASSIGNED_DIRECTORY
-from ottla.common.promise import Promise
+from ottla.common.promise import Promise, failed, fulfilled
 from ottla.common.topic_partition import TopicPartition
 from ottla.config.broker import BrokerConfig
 from ottla.config.changes import Resource
@@ -24,6 +24,7 @@ from ottla.metadata.brokers import BrokerImage, Endpoint
 from ottla.metadata.features import FeaturesImage
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.topics import PartitionImage, TopicImage, TopicsImage
+from ottla.protocol.encoded import Encoded
 from ottla.protocol.message import Message, from_bytes, to_bytes
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
@@ -31,6 +32,7 @@ from ottla.replication.log_moves import LogMoves
 from ottla.replication.partition import Partition
 from ottla.requests.context import RequestContext, Services
 from ottla.requests.contract import Contract, Handler
+from ottla.requests.metadata_parts import MetadataParts
 from ottla.storage.log import Log
 from ottla.storage.manager import LogManager
 from ottla.testing.files import MemoryFilesystem
@@ -56,6 +58,8 @@ class Peer:
         self.peer_host = "10.0.0.9"
         self.local_host = local_host
         self.local_port = 9092
+        self.granted: Granted = {}
+        self.principal = ANONYMOUS
         self.held = 0
 
     def hold(self, size: int) -> None:
@@ -70,9 +74,11 @@ class AutoTopicsNoted:
 
     def __init__(self) -> None:
         self.names: list[str] = []
+        self.clients: list[Client] = []
 
-    def create(self, names: list[str]) -> Promise[dict[str, int]]:
+    def create(self, names: list[str], client: Client) -> Promise[dict[str, int]]:
         self.names += names
+        self.clients.append(client)
         return Promise(TURN)
 
     def ensure_internal(self, name: str) -> Promise[int]:
@@ -212,6 +218,7 @@ class Broker:
             cluster_id=CLUSTER_ID,
             config=self.config,
             metadata=self.metadata,
+            metadata_parts=MetadataParts(),
             controller=cast("Any", self.controller),
             forwarding=forwarding,
             raft=cast("Any", Quorum()),
@@ -302,7 +309,8 @@ class Broker:
     # Requests
 
     def context(self, version: int, peer: Peer | None = None) -> RequestContext:
-        return RequestContext(version=version, peer=peer or Peer())
+        peer = peer or Peer()
+        return RequestContext(version=version, peer=peer, principal=peer.principal)
 
     def start(
         self,
@@ -310,11 +318,11 @@ class Broker:
         request: Message,
         version: int,
         peer: Peer | None = None,
-    ) -> Promise[Message]:
+    ) -> Promise[Any]:
         contract = _contract(handler)
         assert contract.lowest <= version <= contract.highest
         asked = from_bytes(type(request), to_bytes(request, version), version)
-        return contract.start(asked, self.context(version, peer), self.services)
+        return started(contract, asked, self.context(version, peer), self.services)
 
     def ask(
         self,
@@ -332,7 +340,7 @@ class Broker:
         self,
         handler: ModuleType | Contract,
         request: Message,
-        promise: Promise[Message],
+        promise: Promise[Any],
         version: int,
         response: type[R],
     ) -> R:
@@ -340,8 +348,21 @@ class Broker:
             answered = promise.result()
         except ApiError as error:
             answered = _contract(handler).refuse(request, error, version)
+        if isinstance(answered, Encoded):
+            return from_bytes(response, b"".join(answered.parts), version)
         assert type(answered) is response
         return from_bytes(response, to_bytes(answered, version), version)
+
+
+def started(
+    handler: Handler[Any, Any, Any], request: Message, context: RequestContext, services: Services
+) -> Promise[Any]:
+    """What becomes of a request: a promise, also of what is known or refused at once."""
+    try:
+        handled = handler.start(request, context, services)
+    except ApiError as error:
+        return failed(TURN, error)
+    return handled if isinstance(handled, Promise) else fulfilled(TURN, handled)
 
 
 def _contract(handler: ModuleType | Contract) -> Handler[Any, Any, Any]:

@@ -1,16 +1,19 @@
 """ApiVersions says what the dispatcher serves, to clients of every age."""
 
 from importlib.resources import files
+from typing import Any, cast
 
 import pytest
 from tests.handlers.broker import Broker
 
 from ottla.common.errors import ErrorCode
 from ottla.handlers import api_versions
+from ottla.metadata.features import FeaturesImage
 from ottla.metadata.image import MetadataImage
 from ottla.protocol.api import APIS, BROKER, CONTROLLER, ApiKey
 from ottla.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.message import from_bytes, to_bytes
+from ottla.requests.context import RequestContext
 from ottla.requests.table import HANDLERS, load, served
 
 
@@ -101,3 +104,31 @@ def test_a_client_of_the_future_is_told_which_versions_there_are() -> None:
     read = from_bytes(ApiVersionsResponse, to_bytes(answer, 0), 0)
     assert read.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert [(a.api_key, a.min_version, a.max_version) for a in read.api_keys] == [(18, 0, 4)]
+
+
+def test_an_answer_is_made_anew_when_what_it_says_has_changed() -> None:
+    broker = Broker()
+
+    def told() -> tuple[int, dict[str, int]]:
+        answer = ask(broker, 4)
+        assert ask(broker, 3) != answer
+        levels = {each.name: each.max_version_level for each in answer.finalized_features}
+        return answer.finalized_features_epoch, levels
+
+    before = {"group.version": 1, "kraft.version": 1, "metadata.version": 30}
+    assert told() == told() == (55, before)
+    broker.set_image(offset=56)
+    assert told() == (56, before)
+    broker.set_image(features=FeaturesImage(metadata_version=30, finalized={"group.version": 0}))
+    assert told() == (56, {**before, "group.version": 0})
+    broker.services.raft = cast("Any", OldQuorum())
+    assert told() == (56, {"group.version": 0, "metadata.version": 30})
+    context = RequestContext(version=4, of_controller=True)
+    request = ApiVersionsRequest(client_software_name="x", client_software_version="1")
+    answer = api_versions.handle(request, context, broker.services)
+    listed = from_bytes(ApiVersionsResponse, b"".join(answer.parts), 4).api_keys
+    assert [api.api_key for api in listed] == served(of_controller=True)
+
+
+class OldQuorum:
+    kraft_version = 0

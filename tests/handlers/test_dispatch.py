@@ -7,6 +7,13 @@ import pytest
 from tests.handlers.broker import Broker, Peer
 from tests.turns import TURN
 
+from ottla.common.authorization import (
+    AclOperation,
+    Client,
+    EverythingAllowed,
+    Principal,
+    ResourceType,
+)
 from ottla.common.buffers import Answer
 from ottla.common.errors import ErrorCode, ProtocolViolation, RequestTimedOut
 from ottla.common.promise import Promise
@@ -22,6 +29,7 @@ from ottla.protocol.generated.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from ottla.protocol.generated.describe_log_dirs import DescribeLogDirsRequest
 from ottla.protocol.generated.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
 )
@@ -225,3 +233,29 @@ def test_an_answer_without_a_form_ends_that_connection_and_disturbs_nobody_else(
     with pytest.raises(ProtocolViolation):
         answer.result()
     assert dispatched.mistakes.told == ["a response cannot be encoded"]
+
+
+def test_a_request_is_its_connections_principals() -> None:
+    broker = Broker()
+    asked: list[Principal] = []
+
+    class Noting(EverythingAllowed):
+        def allows(
+            self,
+            client: Client,
+            _operation: AclOperation,
+            _type: ResourceType,
+            _name: str,
+            *,
+            log_if_denied: bool = True,
+        ) -> bool:
+            asked.append(client.principal)
+            return True
+
+    broker.services.authorizer = Noting()
+    peer = Peer()
+    peer.principal = Principal("User", "alice")
+    request = to_bytes(DescribeLogDirsRequest(topics=[]), 1)
+    frame = header(ApiKey.DESCRIBE_LOG_DIRS, 1) + request
+    BrokerDispatcher(broker.services).answer(peer, memoryview(bytearray(frame)))
+    assert asked == [Principal("User", "alice")]

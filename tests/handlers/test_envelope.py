@@ -6,11 +6,16 @@ from hypothesis import strategies as st
 from tests.handlers.broker import Broker, Peer
 
 from ottla.common.authorization import ANONYMOUS, Principal
-from ottla.common.errors import ErrorCode, InvalidRequest
+from ottla.common.errors import (
+    ErrorCode,
+    InvalidRequest,
+    PrincipalDeserializationFailure,
+    UnsupportedVersion,
+)
 from ottla.handlers import envelope
 from ottla.handlers.envelope import seal, unseal
 from ottla.protocol.api import ApiKey
-from ottla.protocol.generated.create_acls import CreateAclsRequest
+from ottla.protocol.generated.alter_client_quotas import AlterClientQuotasRequest
 from ottla.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.generated.envelope import EnvelopeRequest, EnvelopeResponse
 from ottla.protocol.generated.metadata import MetadataRequest
@@ -63,7 +68,7 @@ def test_what_is_sealed_is_found_again(
     ("message", "version"),
     [
         (MetadataRequest(), 12),
-        (CreateAclsRequest(), 3),  # Kafka's brokers send it on; it is not served
+        (AlterClientQuotasRequest(), 1),  # Kafka's brokers send it on; it is not served
         (EnvelopeRequest(request_principal=b"", client_host_address=bytes(4)), 0),
     ],
 )
@@ -77,8 +82,24 @@ def test_what_is_no_envelope_is_refused(data: bytes, principal: bytes | None) ->
     envelope = EnvelopeRequest(
         request_data=data, request_principal=principal, client_host_address=b"\x7f\x00\x00\x01"
     )
-    with pytest.raises(InvalidRequest):
+    with pytest.raises((PrincipalDeserializationFailure, UnsupportedVersion, InvalidRequest)):
         unseal(envelope)
+
+
+def test_what_is_wrong_with_an_envelope_has_its_own_code() -> None:
+    whole = seal(request_bytes(CreateTopicsRequest(topics=[]), 7), context())
+    for broken, code in (
+        ({"request_principal": b"\x00\x01"}, ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE),
+        ({"request_principal": None}, ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE),
+        ({"client_host_address": b"123"}, ErrorCode.INVALID_REQUEST),
+        ({"request_data": b"\x00"}, ErrorCode.UNSUPPORTED_VERSION),
+        ({"request_data": whole.request_data[:-1]}, ErrorCode.UNSUPPORTED_VERSION),
+    ):
+        asked = seal(whole.request_data, context())
+        for name, value in broken.items():
+            setattr(asked, name, value)
+        answer = Broker().ask(envelope, asked, 0, EnvelopeResponse)
+        assert answer.error_code == code, broken
 
 
 @pytest.mark.parametrize("version", [1, 8, 32_767])

@@ -5,6 +5,7 @@ from tests.handlers.broker import Broker, Peer, registered
 from tests.handlers.groups import GroupBroker
 from tests.turns import TURN
 
+from ottla.common.authorization import Client
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.common.promise import Promise
 from ottla.handlers import find_coordinator
@@ -50,8 +51,8 @@ class TopicsOnRequest:
     def __init__(self) -> None:
         self.asked: dict[str, Promise[int]] = {}
 
-    def create(self, names: list[str]) -> Promise[dict[str, int]]:
-        raise AssertionError(names)
+    def create(self, names: list[str], client: Client) -> Promise[dict[str, int]]:
+        raise AssertionError(names, client)
 
     def ensure_internal(self, name: str) -> Promise[int]:
         return self.asked.setdefault(name, Promise(TURN))

@@ -113,9 +113,10 @@ def test_coordinators_topics_are_internal_whether_they_exist_or_not(
 def test_a_missing_topic_is_made_if_client_and_broker_allow_it() -> None:
     broker = Broker()
     broker.add_topic("there")
-    response = ask(broker, 12, ["new", "there", "bad/"], auto=True)
+    response = ask(broker, 12, ["new", "there", "bad/"], auto=True, peer=Peer())
     assert errors(response)["new"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert broker.auto_topics.names == ["new"]
+    assert [client.peer_host for client in broker.auto_topics.clients] == [Peer().peer_host]
 
 
 def test_a_missing_topic_is_not_made_if_one_of_them_does_not() -> None:

@@ -2,10 +2,12 @@
 
 What the peer sends lies in ``incoming`` until it is received; what the broker sends is taken as far
 as ``room`` allows. Nothing happens by itself: :meth:`MemoryNetwork.run` calls the callbacks that
-readiness calls for, until there is nothing left to do.
+readiness calls for, each in a turn, until there is nothing left to do.
 """
 
 from collections.abc import Callable
+
+from tests.turns import TURN
 
 from ottla.common.buffers import ReadableFile
 from ottla.network.sockets import StreamSocket
@@ -23,6 +25,7 @@ class MemorySocket:
         self.peer_gone = False
         self.broken = False
         self.files_sent = 0
+        self.sends = 0
         self._peer_host = peer_host
         self._descriptor = descriptor
 
@@ -45,6 +48,7 @@ class MemorySocket:
         assert not self.closed
         if self.broken:
             raise BrokenPipeError
+        self.sends += 1
         size = min(len(data), self.room)
         if size == 0 and len(data):
             raise BlockingIOError
@@ -129,11 +133,11 @@ class MemoryNetwork:
         for sock, callback in list(self.readers.items()):
             assert isinstance(sock, MemorySocket)
             if sock.incoming or sock.peer_gone or sock.broken:
-                callback()
+                TURN.run(callback)
                 return True
         for sock, callback in list(self.writers.items()):
             assert isinstance(sock, MemorySocket)
             if sock.room:
-                callback()
+                TURN.run(callback)
                 return True
         return False

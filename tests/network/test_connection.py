@@ -5,138 +5,29 @@ stands in for the dispatcher. Each limit has a test that holds it, and each way 
 protocol one that shows that only the one connection ends.
 """
 
-from collections.abc import Callable
 from struct import pack
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.network.memory_network import UNLIMITED, MemoryNetwork, MemorySocket
+from tests.network.memory_network import UNLIMITED
+from tests.network.served_connection import (
+    Broker,
+    FileRegion,
+    MemoryFile,
+    echo,
+    frame,
+)
 from tests.turns import TURN
 
-from ottla.common.buffers import Answer, Region
-from ottla.common.chance import Chance
+from ottla.common.buffers import Answer
 from ottla.common.errors import ProtocolViolation
 from ottla.common.promise import Promise
 from ottla.network.connection import (
     IN_FLIGHT_LIMIT,
-    SMALL_FILE_REGION,
     TURN_SECONDS,
     UNSENT_LIMIT,
-    Connection,
 )
-from ottla.simulation.scheduler import SimulatedScheduler
-
-Answering = Callable[[bytes], "Answer | Promise[Answer] | None"]
-
-
-def frame(body: bytes) -> bytes:
-    return pack(">i", len(body)) + body
-
-
-def echo(body: bytes) -> bytes:
-    return frame(b"re:" + body)
-
-
-class Memory:
-    """Request memory as a test wants it: it counts, and refuses while ``refusing``."""
-
-    def __init__(self) -> None:
-        self.taken = 0
-        self.refusing = False
-        self.waiting: list[Connection] = []
-
-    def take(self, connection: Connection, size: int) -> bool:
-        if self.refusing:
-            self.waiting.append(connection)
-            return False
-        self.taken += size
-        return True
-
-    def hold(self, connection: Connection, size: int) -> bool:
-        self.taken += size
-        if self.refusing:
-            self.waiting.append(connection)
-        return not self.refusing
-
-    def give_back(self, size: int) -> None:
-        self.taken -= size
-
-
-class Turns(SimulatedScheduler):
-    """A clock that goes on by ``step`` whenever it is read."""
-
-    def __init__(self) -> None:
-        super().__init__(Chance(1))
-        self.step_seconds = 0.0
-
-    def monotonic(self) -> float:
-        self.now += self.step_seconds
-        return self.now
-
-
-class Broker:
-    """One connection and what stands around it."""
-
-    def __init__(
-        self, answering: Answering = echo, *, frame_limit: int = 1 << 20, buffer_size: int = 1 << 16
-    ) -> None:
-        self.answering = answering
-        self.requests: list[bytes] = []
-        self.closed: list[Connection] = []
-        self.memory = Memory()
-        self.network = MemoryNetwork()
-        self.scheduler = Turns()
-        self.socket = MemorySocket()
-        self.connection = Connection(
-            self.socket,
-            self.network,
-            listener_name="PLAINTEXT",
-            receive_buffer=memoryview(bytearray(buffer_size)),
-            frame_limit=frame_limit,
-            memory=self.memory,
-            answer_frame=self._answer,
-            closed=self.closed.append,
-            scheduler=self.scheduler,
-        )
-
-    def _answer(
-        self, connection: Connection, body: memoryview
-    ) -> "Answer | Promise[Answer] | None":
-        assert connection is self.connection
-        assert not body.readonly, "offsets are written into the frame"
-        self.requests.append(bytes(body))
-        return self.answering(bytes(body))
-
-    def receive(self, *pieces: bytes) -> None:
-        self.socket.incoming += pieces
-        self.network.run()
-
-    @property
-    def sent(self) -> bytes:
-        return bytes(self.socket.sent)
-
-    def reads(self) -> bool:
-        return self.socket in self.network.readers
-
-
-class MemoryFile:
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-
-    def fileno(self) -> int:
-        return -1
-
-    def read_at(self, position: int, size: int) -> bytes:
-        return self.data[position : position + size]
-
-
-class FileRegion:
-    def __init__(self, file: MemoryFile, position: int, size: int) -> None:
-        self.file = file
-        self.position = position
-        self.size = size
-
 
 # Reading
 
@@ -151,6 +42,7 @@ def test_frames_that_come_together_are_all_answered_in_one_turn() -> None:
     broker = Broker()
     broker.receive(frame(b"a") + frame(b"b") + frame(b"c"))
     assert broker.sent == echo(b"a") + echo(b"b") + echo(b"c")
+    assert broker.socket.sends == 1
 
 
 BODIES = [b"first", b"x" * 300, b"s", b"last one"]
@@ -255,68 +147,6 @@ def test_an_answer_for_a_connection_that_is_gone_is_dropped() -> None:
     broker.connection.close()
     promise.fulfil(echo(b"x"))
     assert broker.sent == b""
-
-
-# Writing
-
-
-@given(st.lists(st.integers(1, 50), min_size=1), st.integers(1, 6))
-def test_short_sends_lose_and_reorder_nothing(rooms: list[int], count: int) -> None:
-    broker = Broker(lambda body: frame(body * 40))
-    broker.socket.room = 0
-    bodies = [bytes([65 + i]) for i in range(count)]
-    broker.receive(b"".join(map(frame, bodies)))
-    expected = b"".join(frame(body * 40) for body in bodies)
-    for _ in range(len(expected)):
-        for room in rooms:
-            broker.socket.room = room
-            broker.network.run()
-    assert broker.sent == expected
-    assert not broker.network.writers
-
-
-@given(
-    st.integers(0, 40_000),
-    st.integers(0, 40_000),
-    st.lists(st.integers(50, 30_000), min_size=1, max_size=5),
-)
-def test_an_answer_of_bytes_and_files_goes_out_whole_whatever_the_socket_takes(
-    first: int, second: int, rooms: list[int]
-) -> None:
-    file = MemoryFile(bytes(range(256)) * 400)
-    answer: list[bytes | Region] = [
-        *(b"head", FileRegion(file, 7, first), b"middle"),
-        *(FileRegion(file, 99, second), b"end"),
-    ]
-    broker = Broker(lambda _: answer)
-    broker.socket.room = rooms[0]
-    broker.receive(frame(b"fetch") + frame(b"again"))
-    turn = 0
-    while broker.network.writers:
-        turn += 1
-        broker.socket.room = rooms[turn % len(rooms)]
-        broker.network.run()
-    expected = b"head" + file.read_at(7, first) + b"middle" + file.read_at(99, second) + b"end"
-    assert broker.sent == expected * 2
-
-
-def test_large_regions_are_sent_from_the_file_and_small_ones_copied() -> None:
-    file = MemoryFile(bytes(100_000))
-    broker = Broker(lambda body: [b"h", FileRegion(file, 0, int(body))])
-    broker.receive(frame(b"%d" % SMALL_FILE_REGION))
-    assert broker.socket.files_sent == 0
-    broker.receive(frame(b"%d" % (SMALL_FILE_REGION + 1)))
-    assert broker.socket.files_sent == 1
-
-
-@pytest.mark.parametrize("size", [SMALL_FILE_REGION, 50_000])
-def test_a_file_that_was_cut_under_an_answer_ends_the_connection(size: int) -> None:
-    # What follows must not be taken for the records that are missing.
-    file = MemoryFile(bytes(size - 1))
-    broker = Broker(lambda _: [b"head", FileRegion(file, 0, size), b"tail"])
-    broker.receive(frame(b"fetch"))
-    assert broker.connection.closed
-    assert not broker.sent.endswith(b"tail")
 
 
 # Back-pressure
@@ -557,6 +387,38 @@ def test_nothing_is_read_after_the_frame_that_ended_the_connection() -> None:
     broker = Broker(closing)
     broker.receive(frame(b"good") + frame(b"bad") + frame(b"never"))
     assert broker.requests == [b"good", b"bad"]
+    assert broker.connection.closed
+
+
+@pytest.mark.parametrize("end", [frame(b"bad"), b""])
+def test_what_came_before_the_end_in_the_same_turn_is_answered(end: bytes) -> None:
+    """The end may be a frame that is no Kafka, or the peer's own."""
+    promises: list[Promise[Answer]] = []
+
+    def answering(body: bytes) -> Answer | Promise[Answer]:
+        if body == b"bad":
+            raise ProtocolViolation("no Kafka")
+        if body == b"now":
+            return echo(body)
+        promises.append(Promise(TURN))
+        return promises[-1]
+
+    broker = Broker(answering)
+
+    def come() -> None:
+        broker.socket.incoming.append(frame(b"now") + frame(b"in this turn"))
+        broker.network.run()
+        if end:
+            broker.socket.incoming.append(end + frame(b"never"))
+        broker.socket.peer_gone = True
+        broker.network.run()
+        assert not broker.reads()
+        TURN.enqueue(lambda: promises[0].fulfil(echo(b"in this turn")))
+
+    TURN.run(come)
+    assert broker.sent == echo(b"now") + echo(b"in this turn")
+    assert broker.socket.closed
+    assert broker.closed == [broker.connection]
 
 
 def test_a_connection_waits_for_us_until_the_answer_is_its_own_to_read() -> None:

@@ -4,10 +4,9 @@ from struct import pack
 
 import pytest
 from tests.network.memory_network import MemoryNetwork, MemorySocket
-from tests.turns import TURN
+from tests.turns import TURN, virtual_time
 
 from ottla.common.buffers import Answer
-from ottla.common.chance import Chance
 from ottla.common.promise import Promise
 from ottla.network.connection import Connection
 from ottla.network.server import (
@@ -16,7 +15,6 @@ from ottla.network.server import (
     SocketServerLimits,
     descriptors_for_clients,
 )
-from ottla.simulation.scheduler import SimulatedScheduler
 
 LATER = b"later"
 
@@ -38,7 +36,7 @@ class Listener:
         queued_request_bytes: int = -1,
         descriptors: int = 1_000,
     ) -> None:
-        self.scheduler = SimulatedScheduler(Chance(1))
+        self.scheduler = virtual_time(1)
         self.network = MemoryNetwork()
         self.requests: list[bytes] = []
         self.pending: Promise[Answer] = Promise(TURN)

@@ -5,6 +5,7 @@ from tests.handlers.broker import registered
 from tests.observability.lines import lines
 from tests.turns import TURN
 
+from ottla.common.authorization import Client, Principal
 from ottla.common.errors import ErrorCode, InvalidConfig, NotController
 from ottla.common.promise import Promise
 from ottla.config.broker import BrokerConfig
@@ -15,8 +16,11 @@ from ottla.protocol.generated.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from ottla.requests.context import RequestContext
 from ottla.server import auto_topics
 from ottla.server.auto_topics import ControllerAutoTopics, is_alone, new_topic
+
+ALICE = RequestContext(version=12, client_id="c", principal=Principal("User", "alice"))
 
 
 class ControllerThatWaits:
@@ -24,11 +28,15 @@ class ControllerThatWaits:
 
     def __init__(self) -> None:
         self.requests: list[CreateTopicsRequest] = []
+        self.clients: list[Client | None] = []
         self.at_once: ErrorCode | None = None
         self._promises: list[Promise[CreateTopicsResponse]] = []
 
-    def submit(self, request: CreateTopicsRequest) -> Promise[CreateTopicsResponse]:
+    def submit(
+        self, request: CreateTopicsRequest, client: Client | None = None
+    ) -> Promise[CreateTopicsResponse]:
         self.requests.append(request)
+        self.clients.append(client)
         promise: Promise[CreateTopicsResponse] = Promise(TURN)
         self._promises.append(promise)
         if self.at_once is not None:
@@ -85,16 +93,23 @@ class Topics:
 
 def test_a_topic_of_a_client_gets_the_brokers_defaults() -> None:
     topics = Topics(num_partitions="4", default_replication_factor="2")
-    topics.auto.create(["new"])
+    topics.auto.create(["new"], ALICE)
     (request,) = topics.controller.requests
     (topic,) = request.topics
     assert (topic.num_partitions, topic.replication_factor, topic.configs) == (4, 2, [])
     assert request.timeout_ms == 30_000
 
 
+def test_a_topic_is_asked_for_in_the_name_of_its_client_and_an_internal_one_in_our_own() -> None:
+    topics = Topics()
+    topics.auto.create(["new"], ALICE)
+    topics.auto.ensure_internal("__consumer_offsets")
+    assert topics.controller.clients == [ALICE, None]
+
+
 def test_the_outcome_of_each_topic_is_told() -> None:
     topics = Topics()
-    outcome = topics.auto.create(["a", "b"])
+    outcome = topics.auto.create(["a", "b"], ALICE)
     assert not outcome.done
     topics.controller.answer(ErrorCode.INVALID_REPLICATION_FACTOR)
     assert outcome.result() == {
@@ -105,38 +120,38 @@ def test_the_outcome_of_each_topic_is_told() -> None:
 
 def test_a_topic_that_somebody_else_made_meanwhile_is_there() -> None:
     topics = Topics()
-    outcome = topics.auto.create(["a"])
+    outcome = topics.auto.create(["a"], ALICE)
     topics.controller.answer(ErrorCode.TOPIC_ALREADY_EXISTS)
     assert outcome.result() == {"a": ErrorCode.NONE}
 
 
 def test_a_name_is_asked_for_once_at_a_time_and_who_comes_later_shares_the_outcome() -> None:
     topics = Topics()
-    first = topics.auto.create(["a", "a"])
-    second = topics.auto.create(["b", "a"])
+    first = topics.auto.create(["a", "a"], ALICE)
+    second = topics.auto.create(["b", "a"], ALICE)
     assert topics.controller.asked() == [["a"], ["b"]]
     topics.controller.answer()
     assert first.result() == {"a": ErrorCode.NONE}
     assert not second.done
     topics.controller.answer()
     assert second.result() == {"a": ErrorCode.NONE, "b": ErrorCode.NONE}
-    topics.auto.create(["a"])
+    topics.auto.create(["a"], ALICE)
     assert topics.controller.asked()[2:] == [["a"]]
 
 
 def test_without_a_controller_the_topic_is_not_made_and_may_be_asked_for_again() -> None:
     topics = Topics()
-    outcome = topics.auto.create(["a"])
+    outcome = topics.auto.create(["a"], ALICE)
     topics.controller.be_gone()
     assert outcome.result() == {"a": ErrorCode.NOT_CONTROLLER}
-    topics.auto.create(["a"])
+    topics.auto.create(["a"], ALICE)
     assert len(topics.controller.requests) == 2
 
 
 def test_names_under_way_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auto_topics, "UNDER_WAY_MAX", 2)
     topics = Topics()
-    outcome = topics.auto.create(["a", "b", "c"])
+    outcome = topics.auto.create(["a", "b", "c"], ALICE)
     assert topics.controller.asked() == [["a", "b"]]
     topics.controller.answer()
     assert outcome.result()["c"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -144,7 +159,7 @@ def test_names_under_way_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_asked_nothing_done() -> None:
     topics = Topics()
-    assert topics.auto.create([]).result() == {}
+    assert topics.auto.create([], ALICE).result() == {}
     assert topics.controller.requests == []
 
 
@@ -153,7 +168,7 @@ def test_a_refusal_that_comes_at_once_is_told_as_it_is() -> None:
     topics.controller.at_once = ErrorCode.INVALID_REPLICATION_FACTOR
     refused = topics.auto.ensure_internal("__remote_log_metadata")
     assert refused.result() == ErrorCode.INVALID_REPLICATION_FACTOR
-    assert topics.auto.create(["x"]).result() == {"x": ErrorCode.INVALID_REPLICATION_FACTOR}
+    assert topics.auto.create(["x"], ALICE).result() == {"x": ErrorCode.INVALID_REPLICATION_FACTOR}
 
 
 def test_an_internal_topic_that_is_there_needs_nobody() -> None:
@@ -237,6 +252,9 @@ def test_the_topic_of_remote_segments_is_as_the_metadata_manager_is_told() -> No
         new_topic("__remote_log_metadata", configured(**{f"{prefix}num_partitions": "x"}))
 
 
+BROKER_ALONE = {"process_roles": "broker", "listeners": "PLAINTEXT://localhost:9092"}
+
+
 @pytest.mark.parametrize(
     ("settings", "voters", "brokers", "alone"),
     [
@@ -247,6 +265,13 @@ def test_the_topic_of_remote_segments_is_as_the_metadata_manager_is_told() -> No
         ({}, [2], [1], False),  # an observer
         ({"controller_quorum_voters": "1@localhost:9093"}, [1], [1], False),
         ({"process_roles": "broker", "listeners": "PLAINTEXT://localhost:9092"}, [1], [1], False),
+        # All processes of one machine are as one node.
+        ({"ottla_processes_nodes": "1,1001"}, [1], [1, 1001], True),
+        ({"ottla_processes_nodes": "1,1001"}, [1], [1, 1001, 2], False),
+        ({"ottla_processes_nodes": "1,1001"}, [1, 2], [1, 1001], False),
+        ({"ottla_processes_nodes": "9,1", **BROKER_ALONE}, [9], [9, 1], True),
+        ({"ottla_processes_nodes": "9,1", **BROKER_ALONE}, [9], [9], False),
+        ({"ottla_processes_nodes": "9,1", **BROKER_ALONE}, [2], [9, 1], False),
     ],
 )
 def test_a_node_is_alone_that_was_formatted_so_and_knows_of_no_other(
@@ -312,7 +337,7 @@ def test_a_name_that_cannot_be_made_is_answered_each_time_and_keeps_nobody_waiti
         assert topics.auto.ensure_internal("__remote_log_metadata").result() == (
             ErrorCode.INVALID_CONFIG
         )
-    both = topics.auto.create(["__remote_log_metadata", "good"])
+    both = topics.auto.create(["__remote_log_metadata", "good"], ALICE)
     assert topics.controller.asked() == [["good"]]
     topics.controller.answer()
     assert both.result() == {
@@ -323,8 +348,8 @@ def test_a_name_that_cannot_be_made_is_answered_each_time_and_keeps_nobody_waiti
 
 def test_a_mistake_of_ours_ends_the_waiting_too() -> None:
     topics = Topics()
-    outcomes = [topics.auto.create(["a"]), topics.auto.create(["a"])]
+    outcomes = [topics.auto.create(["a"], ALICE), topics.auto.create(["a"], ALICE)]
     topics.controller.be_mistaken()
     assert [each.result() for each in outcomes] == [{"a": ErrorCode.UNKNOWN_SERVER_ERROR}] * 2
-    topics.auto.create(["a"])
+    topics.auto.create(["a"], ALICE)
     assert topics.controller.asked() == [["a"], ["a"]]

@@ -30,19 +30,37 @@ def refusal(settings: dict[str, str]) -> str:
     return str(refused.value)
 
 
-@pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
 def test_a_listener_that_asks_for_protection_is_not_served_without_it(protocol: str) -> None:
     settings = {
         "listeners": "CLIENTS://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
         "listener.security.protocol.map": f"CLIENTS:{protocol},CONTROLLER:PLAINTEXT",
         "inter.broker.listener.name": "CLIENTS",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "listener.name.clients.plain.sasl.jaas.config": (
+            "org.apache.kafka.common.security.plain.PlainLoginModule required "
+            'username="a" password="b";'
+        ),
     }
-    assert protocol in refusal(settings)
+    assert f"({protocol}) has no keystore" in refusal(settings)
 
 
-def test_an_authorizer_that_is_asked_for_is_not_left_out() -> None:
+def test_a_login_that_cannot_be_is_refused_at_the_start() -> None:
+    """Kafka's default is Kerberos."""
+    settings = {
+        "listeners": "CLIENTS://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+        "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "CLIENTS",
+    }
+    assert "GSSAPI" in refusal(settings)
+
+
+def test_an_authorizer_that_is_not_to_be_had_is_not_left_out() -> None:
+    assert "com.example.Mine" in refusal({"authorizer.class.name": "com.example.Mine"})
     name = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-    assert "authorizer" in refusal({"authorizer.class.name": name})
+    wrong = {"authorizer.class.name": name, "super.users": "root"}
+    assert "principalType:principalName" in refusal(wrong)
 
 
 def test_directories_that_were_not_formatted_are_named() -> None:

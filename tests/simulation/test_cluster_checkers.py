@@ -11,6 +11,7 @@ from ottla.metadata.topics import TopicImage
 from ottla.protocol.generated.metadata_records import (
     PartitionChangeRecord,
     PartitionRecord,
+    RemoveTopicRecord,
     TopicRecord,
 )
 from ottla.records.builder import build_batch
@@ -183,3 +184,23 @@ def test_what_a_leader_commits_in_the_step_in_which_it_ends_is_not_forgotten() -
     changed(other, other.node_id)
     with pytest.raises(Violation, match="leader-completeness"):
         cluster.run_for(1)
+
+
+def test_what_a_leader_commits_in_the_step_in_which_its_topic_goes_is_not_forgotten() -> None:
+    """Seed 154: fetches and the end of the topic came to a busy process, and were one turn."""
+    cluster, topic = with_a_topic({})
+    leader, *followers = (cluster.nodes[each] for each in topic.partitions[0].replicas)
+
+    def commit_and_delete() -> None:
+        for node in (leader, *followers):
+            (partition,) = node.partitions()
+            partition.log.append_as_follower(batch(0, b"a"), now_ms=cluster.scheduler.wall_ms())
+            partition.log.set_high_watermark(1)
+        delta = MetadataDelta(leader.image)
+        delta.replay(RemoveTopicRecord(topic_id=topic.topic_id))
+        leader.metadata.publish(delta.apply(leader.image.offset + 1, 1, 0), delta)
+
+    cluster.scheduler.call_soon(commit_and_delete)
+    cluster.run_for(0.01)
+    assert not list(leader.partitions())
+    assert [p.log.high_watermark for each in followers for p in each.partitions()] == [1, 1]

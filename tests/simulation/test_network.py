@@ -1,5 +1,7 @@
 """The simulated network keeps the order of each direction, has a window, and obeys its seed."""
 
+from functools import partial
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -95,3 +97,45 @@ def test_the_same_seed_gives_the_same_moments() -> None:
     assert moments(5) == moments(5)
     assert len(moments(5)) == 10
     assert moments(5) != moments(6)
+
+
+class Crowd:
+    """Connections to one process, and which of them each of its turns reads."""
+
+    def __init__(self, seed: int, count: int) -> None:
+        self.scheduler, self.network = new_network(seed)
+        self.network.crowds = Chance(seed)
+        self.turns: list[set[int]] = []
+        self.got = [b""] * count
+        self._is_in_turn = False
+        self.near: list[SimulatedSocket] = []
+        for number in range(count):
+            near, far = connect(self.network)
+            self.near.append(near)
+            self.network.watch_reading(far, partial(self._read, number, far))
+
+    def _read(self, number: int, sock: SimulatedSocket) -> None:
+        if not self._is_in_turn:
+            self._is_in_turn = True
+            self.turns.append(set())
+            self.scheduler.turn.send_at_end(self._end)
+        self.turns[-1].add(number)
+        self.got[number] += sock.recv(100)
+
+    def _end(self) -> None:
+        self._is_in_turn = False
+
+
+def test_what_comes_to_several_sockets_of_a_busy_process_is_one_turn_at_times() -> None:
+    """And always all of it comes, in its order."""
+    sizes = []
+    for seed in range(20):
+        crowd = Crowd(seed, 8)
+        for near in crowd.near:
+            near.send(b"a")
+            near.send(b"b")
+        crowd.scheduler.run_for(1)
+        assert crowd.got == [b"ab"] * 8
+        sizes += [len(turn) for turn in crowd.turns]
+    assert min(sizes) == 1
+    assert max(sizes) > 2

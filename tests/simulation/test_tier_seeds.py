@@ -34,6 +34,12 @@ def test_a_broker_that_leads_again_before_it_knows_its_tier_forgets_nothing(seed
     assert report.is_ok, report.failure
 
 
+def test_a_log_whose_tier_was_forgotten_by_an_unclean_election_can_be_read_to_its_end() -> None:
+    """Its start is out of range, as in Kafka: the reader goes on where the local log begins."""
+    report = run_seed(21187)
+    assert report.is_ok, report.failure
+
+
 def test_what_is_left_in_the_store_and_what_is_missing_is_seen() -> None:
     run = Run(8, draw_scenario(8, seconds=10.0))
     run.go()

@@ -250,6 +250,15 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def process_tree(root: int) -> list[int]:
+    """A process, those that it has started, those that they have started, and so on."""
+    found = [root]
+    for pid in found:
+        for children in Path(f"/proc/{pid}/task").glob("*/children"):
+            found += map(int, children.read_text().split())
+    return found
+
+
 def resident_bytes(pid: int) -> int:
     """Memory that a process holds now."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ottla.client.cluster import Timing
     from ottla.client.consumer import Consumer
     from ottla.client.producer import Producer
+    from ottla.security.sasl_client import SaslLogin
 
 KNOWN: Final = frozenset(
     {
@@ -27,6 +28,11 @@ KNOWN: Final = frozenset(
         "max.partition.fetch.bytes",
         "max.request.size",
         "profile",
+        "sasl.jaas.config",
+        "sasl.mechanism",
+        "sasl.mechanisms",
+        "sasl.password",
+        "sasl.username",
         "security.protocol",
     }
 )
@@ -52,6 +58,7 @@ def open_admin(client: ClientSettings) -> "Admin":
         client.bootstrap_servers,
         client_id=client.client_id,
         timing=timing(client),
+        login=login_of(client),
         of_controllers=client.controllers is not None,
     )
 
@@ -72,6 +79,7 @@ def open_producer(
         delivery_timeout_ms=int(client.timeout * 1000),
         client_id=client.client_id,
         timing=timing(client),
+        login=login_of(client),
     )
 
 
@@ -89,6 +97,7 @@ def open_consumer(
         partition_bytes_max=_number(client.properties, "max.partition.fetch.bytes", 1 << 20),
         client_id=client.client_id,
         timing=timing(client),
+        login=login_of(client),
     )
 
 
@@ -99,11 +108,21 @@ def _number(properties: Mapping[str, str], name: str, default: int) -> int:
     return int(text)
 
 
+def login_of(client: ClientSettings) -> "SaslLogin | None":
+    """How to log in, as the settings say; None where nobody does."""
+    from ottla.client.system_time import SystemTime
+    from ottla.common.chance import Chance
+    from ottla.common.errors import InvalidConfig
+    from ottla.security.sasl_client import client_login
+
+    try:
+        return client_login(client.properties, Chance(), SystemTime().wall_ms)
+    except InvalidConfig as error:
+        raise click.UsageError(error.message) from None
+
+
 def _check(client: ClientSettings) -> None:
     """Say what is not understood, and refuse what would not be kept."""
-    protocol = client.properties.get("security.protocol", "PLAINTEXT")
-    if protocol.upper() != "PLAINTEXT":
-        raise click.UsageError(f"security.protocol={protocol} is not served yet")
     from ottla.client.cluster import parse_addresses
 
     try:

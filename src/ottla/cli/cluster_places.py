@@ -19,7 +19,7 @@ from ottla.client.errors import SomeRefused
 from ottla.client.offsets import EARLIEST, EARLIEST_LOCAL, LATEST
 from ottla.common.errors import ApiError, InvalidConfig
 from ottla.common.topic_partition import TopicPartition
-from ottla.inspection.log_place import Place, place_of
+from ottla.inspection.log_place import Checkpoints, Place, place_of
 from ottla.inspection.read_only import FILES
 from ottla.inspection.remote_tier import RemoteTier, open_tier
 from ottla.storage.checkpoints import META_PROPERTIES, CorruptCheckpoint, MetaProperties
@@ -110,9 +110,12 @@ def _places(
     local_starts = _listed(admin, partitions, EARLIEST_LOCAL)
     ends = _listed(admin, partitions, LATEST)
     places = []
+    checkpoints = Checkpoints()
     for (topic, each), partition in zip(chosen, partitions, strict=True):
         directory = _directory_here(admin, partition, replicas[partition], each.leader)
-        place = Place(topic.name, each.partition) if directory is None else place_of(directory)
+        place = Place(topic.name, each.partition)
+        if directory is not None:
+            place = place_of(directory, checkpoints)
         policy = configs[ResourceType.TOPIC, topic.name].get("cleanup.policy", "")
         places.append(
             place._replace(

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ottla.cli.files import parse_assignments
+from ottla.config.keys.processes import PROCESSES_MAX
 
 if TYPE_CHECKING:
     from ottla.server.local_cluster import NodePlace
     from ottla.server.main import Running
 
 DEFAULT_PORT: Final = 9092
+COUNT: Final = "ottla.processes"
 NAMED: Final = Path(".ottla")
 """Where data with a name goes, below the current directory."""
 _NAME: Final = re.compile(r"[\w-][\w.-]*")
@@ -35,6 +37,14 @@ _NAME: Final = re.compile(r"[\w-][\w.-]*")
     default=1,
     show_default=True,
     help="So many brokers, each a process, on every second port.",
+)
+@click.option(
+    "-p",
+    "--processes",
+    type=click.IntRange(1, PROCESSES_MAX),
+    default=1,
+    show_default=True,
+    help="So many processes of one machine, as ottla.processes; a process that ends starts again.",
 )
 @click.option("--any-port", is_flag=True, help="Any free port.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to serve on.")
@@ -59,6 +69,7 @@ def dev(
     *,
     port: int,
     nodes: int,
+    processes: int,
     any_port: bool,
     host: str,
     data: str | None,
@@ -77,11 +88,29 @@ def dev(
     if name is not None and _NAME.fullmatch(name) is None:
         raise click.UsageError(f"--name takes letters, digits, . _ and -, not {name}; see --data")
     configure_logging("INFO" if verbose else "WARN")
-    directory, temporary = _directory(data, name)
+    if nodes > 1 and processes > 1:
+        raise click.UsageError("-n and -p exclude each other")
     written = parse_assignments(overrides, "--override")
+    if COUNT in written:
+        raise click.UsageError(f"{COUNT} is -p here")
+    directory, temporary = _directory(data, name)
     wanted = None if any_port or port == 0 else port
     try:
-        if nodes == 1:
+        if processes > 1:
+            from ottla.cli.dev_processes import run_dev_processes
+
+            _check_no_nodes(directory)
+            level = "INFO" if verbose else "WARN"
+            code = run_dev_processes(
+                directory,
+                processes,
+                host,
+                wanted,
+                written,
+                level,
+                lambda servers: banner(servers, directory, temporary=temporary),
+            )
+        elif nodes == 1:
             code = _single(directory, host, wanted, written, temporary=temporary)
         else:
             code = _several(directory, nodes, host, wanted, written, verbose, temporary=temporary)
@@ -100,6 +129,7 @@ def _single(
     from ottla.server.main import run_server
     from ottla.server.prepare import prepare_storage
 
+    _check_no_nodes(directory)
     _check_single(directory)
     if "listeners" not in written:
         _check_ports([NodePlace(1, Path(directory), port=port)], host)
@@ -160,11 +190,18 @@ def _directory(data: str | None, name: str | None) -> tuple[str, bool]:
     return str(directory.resolve()), False
 
 
-def _check_single(directory: str) -> None:
-    """Data of several nodes is of no use to a single one."""
+def _check_no_nodes(directory: str) -> None:
+    """Data of several nodes is of no use to a single machine."""
     there = len(list(Path(directory).glob("node-*/data/meta.properties")))
     if there:
         raise click.UsageError(f"{directory} is of {there} nodes: use -n {there}")
+
+
+def _check_single(directory: str) -> None:
+    """Nor is that of several processes to one."""
+    there = len(list(Path(directory).glob("process.*/meta.properties")))
+    if there:
+        raise click.UsageError(f"{directory} is of {there + 1} processes: use -p {there + 1}")
 
 
 def shown_address(host: str, port: int) -> str:

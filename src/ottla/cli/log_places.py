@@ -154,14 +154,15 @@ def _in_paths(paths: Sequence[str]) -> list["Place"]:
 
 
 def _find_offline(names: Sequence[str], where: Where, output: Output, *, every: bool) -> Found:
-    from ottla.config.broker import BrokerConfig
+    from ottla.cli.node_config import process_configs
     from ottla.inspection.log_place import Place, places_below
     from ottla.inspection.remote_tier import trouble
     from ottla.tiered.store import RemoteStoreError
 
     log_dirs = list(where.log_dirs)
     if not log_dirs and where.config is not None:
-        log_dirs = list(BrokerConfig.from_properties(where.properties()).log_dirs)
+        configs = process_configs(where.properties(), where.config)
+        log_dirs = [log_dir for config in configs for log_dir in config.log_dirs]
     known = [place for log_dir in log_dirs for place in places_below(log_dir)]
     tier = _open_tier(where)
     if every:
@@ -208,13 +209,13 @@ def _open_tier(where: Where) -> "RemoteTier | None":
     properties = where.properties()
     if where.remote_store is None and where.config is None:
         return None
-    from ottla.config.broker import BrokerConfig
+    from ottla.cli.node_config import process_configs
     from ottla.inspection.remote_tier import open_tier
     from ottla.tiered.driver.stores import store_url
 
     url = where.remote_store
     if url is None:
-        config = BrokerConfig.from_properties(properties)
+        config = process_configs(properties, where.config)[0]
         if not config.remote_log_storage_system_enable:
             return None
         url = store_url(config)

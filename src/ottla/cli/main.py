@@ -13,7 +13,12 @@ COMMANDS: Final = {
     "dev": ("ottla.cli.dev:dev", "Start a broker without any configuration."),
     "demo": ("ottla.cli.demo:demo", "Start a cluster, a shop's events, a pipeline on Spark."),
     "server": ("ottla.cli.server:server", "Start a node from a server.properties file."),
+    "processes": (
+        "ottla.cli.processes:processes",
+        "Show and restart the processes of this machine.",
+    ),
     "storage": ("ottla.cli.storage:storage", "Prepare the directories of a node."),
+    "tls": ("ottla.cli.tls:tls", "Make certificates for development."),
     "topics": ("ottla.cli.topics:topics", "List, describe, create, change and delete topics."),
     "configs": ("ottla.cli.configs:configs", "Show and change the settings of topics and brokers."),
     "offsets": ("ottla.cli.offsets:offsets", "Show offsets of partitions, delete old records."),

@@ -14,8 +14,8 @@ _QUOTED_MIN: Final = 5
 
 
 def config_of_file(path: str) -> BrokerConfig:
-    """What a server.properties file says; InvalidConfig names the line."""
-    return node_config(read_properties(path), path)
+    """What a server.properties file says of its first process; InvalidConfig names the line."""
+    return configs_of_file(path)[0]
 
 
 def node_config(properties: Mapping[str, str], path: str | None = None) -> BrokerConfig:
@@ -24,6 +24,23 @@ def node_config(properties: Mapping[str, str], path: str | None = None) -> Broke
         return BrokerConfig.from_properties(properties)
     except InvalidConfig as error:
         raise InvalidConfig(_explained(str(error), properties, path)) from None
+
+
+def process_configs(properties: Mapping[str, str], path: str | None = None) -> list[BrokerConfig]:
+    """One for each process of this machine; InvalidConfig names the line."""
+    from ottla.cli.system import machine_name
+    from ottla.config.processes import derive_processes
+
+    try:
+        every = derive_processes(properties, machine_name())
+    except InvalidConfig as error:
+        raise InvalidConfig(_explained(str(error), properties, path)) from None
+    return [node_config(each, path) for each in every]
+
+
+def configs_of_file(path: str) -> list[BrokerConfig]:
+    """What a server.properties file says of each process."""
+    return process_configs(read_properties(path), path)
 
 
 def checked_config(

@@ -1,15 +1,13 @@
 """``ottla server``: a node from its server.properties file, as kafka-server-start does."""
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
 from ottla.cli.files import node_properties, process_environment
 
-_ORPHAN_SECONDS: Final = (2.0, 18.0)
-"""How long a node whose parent is gone may take to hand over its partitions, and to stop."""
-
 if TYPE_CHECKING:
+    from ottla.config.broker import BrokerConfig
     from ottla.server.main import Running
 
 
@@ -35,6 +33,15 @@ if TYPE_CHECKING:
     metavar="LEVEL",
     help="TRACE, DEBUG, INFO, WARN, ERROR, FATAL or OFF. [default: INFO]",
 )
+@click.option(
+    "--process",
+    "number",
+    type=click.IntRange(1),
+    default=None,
+    metavar="K",
+    help="Only the K-th of the processes that the file describes (ottla.processes).",
+)
+@click.option("--answers-to", type=int, default=None, hidden=True, help="The pipe to our parent.")
 @click.option("--until-eof", is_flag=True, hidden=True, help="Stop when standard input ends, too.")
 @click.option("--log-json", is_flag=True, help="Log lines as JSON.")
 @click.pass_context
@@ -46,13 +53,20 @@ def server(
     use_environment: bool,
     log_level: str | None,
     log_json: bool,
+    number: int | None,
     until_eof: bool,
+    answers_to: int | None,
 ) -> None:
-    """Start a node from FILE and serve until SIGTERM or Ctrl-C."""
-    from ottla.cli.node_config import checked_config
+    """Start a node from FILE and serve until SIGTERM or Ctrl-C.
+
+    With ottla.processes=N in FILE it starts N brokers, each a process; SIGHUP restarts them one by
+    one, and `ottla processes` says how they are.
+    """
+    from ottla.cli.node_config import checked_config, process_configs
     from ottla.config.environment import cluster_id, root_level
     from ottla.observability.logging import configure_logging
     from ottla.server.main import run_server
+    from ottla.server.supervision.link import Link
 
     if file is None and not use_environment:
         raise click.UsageError("give a server.properties file, or --env")
@@ -64,32 +78,53 @@ def server(
     properties = node_properties(
         file, overrides, environment=environment if use_environment else None
     )
-    config = checked_config(properties, path=file)
+    configs = process_configs(properties, file)
+    if number is not None and number > len(configs):
+        raise click.UsageError(f"--process {number}: there are {len(configs)} (ottla.processes)")
     if use_environment:
-        from ottla.server.prepare import prepare_storage
+        from ottla.server.prepare import prepare_processes
 
-        prepare_storage(config, cluster_id(environment))
+        prepare_processes(configs, cluster_id(environment))
+    if number is None:
+        _check_left_out(configs)
+    if number is None and len(configs) > 1:
+        words = [] if file is None else [file]
+        words += ["--env"] * use_environment + ["--log-json"] * log_json
+        words += ["--log-level", log_level or root_level(environment) or "INFO"]
+        words += [word for override in overrides for word in ("--override", override)]
+        ctx.exit(_supervise(configs, words, log_json=log_json))
+    config = checked_config(configs[(number or 1) - 1].originals, path=file)
+    link = Link(answers_to)
     if until_eof:
-        _stop_at_end_of_input()
-    ctx.exit(run_server(config, ready=_announce))
+        link.watch()
+
+    def ready(running: "Running") -> None:
+        _announce(running)
+        link.serving(running)
+
+    ctx.exit(run_server(config, ready=ready))
 
 
-def _stop_at_end_of_input() -> None:
-    """The process that started us holds the other end of the pipe: we end when it is gone."""
-    import os
-    import signal
-    import threading
-    import time
+def _check_left_out(configs: list["BrokerConfig"]) -> None:
+    from ottla.server.shared_server import StartRefused
+    from ottla.server.supervision.start import check_left_out
 
-    def watch() -> None:
-        while os.read(0, 1024):
-            pass
-        for seconds in _ORPHAN_SECONDS:
-            os.kill(os.getpid(), signal.SIGTERM)
-            time.sleep(seconds)
-        os._exit(1)
+    try:
+        check_left_out(configs)
+    except StartRefused as refusal:
+        raise click.ClickException(str(refusal)) from refusal
 
-    threading.Thread(target=watch, name="ottla-parent", daemon=True).start()
+
+def _supervise(configs: list["BrokerConfig"], words: list[str], *, log_json: bool) -> int:
+    from ottla.observability.logging import logger
+    from ottla.server.shared_server import StartRefused
+    from ottla.server.supervision.start import run_processes
+
+    try:
+        return run_processes(configs, words, as_json=log_json)
+    except StartRefused as refusal:
+        logger(__name__).error("the processes do not start", reason=str(refusal))
+        return 1
 
 
 def _announce(running: "Running") -> None:

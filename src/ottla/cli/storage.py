@@ -66,7 +66,7 @@ def random_uuid_command() -> None:
     "--add-scram",
     multiple=True,
     metavar="CREDENTIAL",
-    help="A SCRAM credential to begin with.",
+    help="A user to begin with, as SCRAM-SHA-256=[name=NAME,password=PASSWORD]; may be repeated.",
 )
 def format_command(
     *,
@@ -80,20 +80,21 @@ def format_command(
     release_version: str | None,
     add_scram: tuple[str, ...],
 ) -> None:
-    """Format the directories of a node for a cluster."""
-    from ottla.cli.node_config import config_of_file
+    """Format the directories of a node for a cluster.
+
+    With ottla.processes=N in the file, those of all N processes: the first as the options say, the
+    others as brokers of the same cluster.
+    """
+    from ottla.cli.node_config import configs_of_file
     from ottla.cli.system import system_chance, wall_ms
-    from ottla.server.format import format_storage
+    from ottla.server.format import format_processes
     from ottla.storage.files import OsFilesystem
 
     if standalone + no_initial_controllers + (initial_controllers is not None) > 1:
         raise click.UsageError(f"only one of {_QUORUM} can be given")
-    if add_scram:
-        click.echo("--add-scram is accepted and has no effect: SCRAM is not served yet", err=True)
-    config = config_of_file(path)
-    lines = format_storage(
+    lines = format_processes(
         OsFilesystem(),
-        config,
+        configs_of_file(path),
         cluster_id,
         standalone=standalone,
         no_initial_controllers=no_initial_controllers,
@@ -101,6 +102,7 @@ def format_command(
         features=_levels(features),
         release_version=release_version,
         ignore_formatted=ignore_formatted,
+        add_scram=add_scram,
         chance=system_chance(),
         now_ms=wall_ms(),
     )
@@ -128,15 +130,19 @@ def _levels(features: tuple[str, ...]) -> dict[str, int]:
 )
 @output_options
 def info(path: str, output: Output) -> None:
-    """Show what the directories of a node say of themselves."""
-    from ottla.cli.node_config import config_of_file
+    """Show what the directories of a node say of themselves, of all its processes."""
+    from ottla.cli.node_config import configs_of_file
     from ottla.storage.checkpoints import META_PROPERTIES
     from ottla.storage.files import OsFilesystem
 
-    config = config_of_file(path)
     filesystem = OsFilesystem()
     found = []
-    for directory in dict.fromkeys((*config.log_dirs, config.metadata_log_dir)):
+    directories = [
+        directory
+        for config in configs_of_file(path)
+        for directory in dict.fromkeys((*config.log_dirs, config.metadata_log_dir))
+    ]
+    for directory in directories:
         file = f"{directory}/{META_PROPERTIES}"
         if not filesystem.is_directory(directory):
             output.error("NO_DIRECTORY", "not found", directory=directory)

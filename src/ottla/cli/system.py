@@ -1,5 +1,6 @@
-"""Time and chance of the operating system, for commands that hand them on."""
+"""Time, chance and name of this machine, for commands that hand them on."""
 
+import socket
 import time
 
 from ottla.common.chance import Chance
@@ -12,3 +13,8 @@ def wall_ms() -> int:
 
 def system_chance() -> Chance:
     return Chance()
+
+
+def machine_name() -> str:
+    """What this machine calls itself."""
+    return socket.gethostname()

@@ -47,6 +47,7 @@ from ottla.protocol.generated.describe_log_dirs import (
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
 )
+from ottla.security.sasl_client import SaslLogin
 
 _FENCED_FROM = 2
 
@@ -61,6 +62,7 @@ class Admin:
         client_id: str = "ottla-admin",
         timing: Timing | None = None,
         tls: ssl.SSLContext | None = None,
+        login: SaslLogin | None = None,
         clock: WaitingClock | None = None,
         of_controllers: bool = False,
     ) -> None:
@@ -70,6 +72,7 @@ class Admin:
             client_id=client_id,
             timing=timing,
             tls=tls,
+            login=login,
             clock=clock,
             of_controllers=of_controllers,
         )

@@ -24,6 +24,7 @@ from ottla.protocol.generated.metadata import (
     MetadataResponse,
 )
 from ottla.protocol.message import Message
+from ottla.security.sasl_client import SaslLogin
 
 M = TypeVar("M", bound=Message)
 
@@ -86,6 +87,7 @@ class Cluster:
         client_id: str = "ottla",
         timing: Timing | None = None,
         tls: ssl.SSLContext | None = None,
+        login: SaslLogin | None = None,
         response_size_max: int = 128 << 20,
         clock: WaitingClock | None = None,
         of_controllers: bool = False,
@@ -95,6 +97,9 @@ class Cluster:
         self.of_controllers = of_controllers
         self._client_id = client_id
         self._tls = tls
+        self._login = login
+        self._sessions: dict[int, Deadline] = {}
+        """When those connections must log in again that must at all."""
         self._response_size_max = response_size_max
         self.timing = timing or Timing()
         self.clock: WaitingClock = clock or SystemTime()
@@ -143,7 +148,7 @@ class Cluster:
     def _connect(self, key: int, address: Address, deadline: Deadline) -> Connection:
         connection = self._connections.get(key)
         if connection is not None and not connection.closed and connection.address == address:
-            return connection
+            return self._logged_in(key, connection)
         if connection is not None:
             connection.close()
         seconds = min(self.timing.connect_timeout_ms / 1000, deadline.seconds)
@@ -156,18 +161,34 @@ class Cluster:
                 timeout_seconds=seconds,
                 response_size_max=self._response_size_max,
                 tls=self._tls,
+                login=self._login,
             )
         except (OSError, ProtocolViolation) as error:
             raise BrokerUnavailable(
                 f"cannot connect to {address}", [(str(address), _reason(error))]
             ) from error
         self._connections[key] = connection
+        self._began_session(key, connection)
+        return connection
+
+    def _began_session(self, key: int, connection: Connection) -> None:
+        self._sessions.pop(key, None)
+        if connection.session_seconds is not None:
+            self._sessions[key] = Deadline(self.clock, connection.session_seconds * 1000)
+
+    def _logged_in(self, key: int, connection: Connection) -> Connection:
+        """A session that ends soon is made to go on, between two requests."""
+        due = self._sessions.get(key)
+        if due is not None and due.passed and not connection.in_flight:
+            assert self._login is not None
+            connection.log_in(self._login, self.timing.request_timeout_ms / 1000)
+            self._began_session(key, connection)
         return connection
 
     def _any_connection(self, deadline: Deadline) -> Connection:
-        for connection in self._connections.values():
+        for key, connection in self._connections.items():
             if not connection.closed:
-                return connection
+                return self._logged_in(key, connection)
         known = [(node_id, broker.address) for node_id, broker in self.metadata.brokers.items()]
         known += [(_BOOTSTRAP - at, address) for at, address in enumerate(self._bootstrap)]
         tried: list[tuple[str, str]] = []

@@ -15,14 +15,26 @@ from typing import Final, NamedTuple, TypeVar, cast
 
 from ottla import __version__
 from ottla.client.errors import check
-from ottla.common.errors import ErrorCode, ProtocolViolation, UnsupportedVersion
+from ottla.common.errors import (
+    ErrorCode,
+    ProtocolViolation,
+    SaslAuthenticationFailed,
+    UnsupportedVersion,
+)
 from ottla.protocol.api import APIS, ApiKey
 from ottla.protocol.frame import frame
 from ottla.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.generated.response_header import ResponseHeader
+from ottla.protocol.generated.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from ottla.protocol.generated.sasl_handshake import SaslHandshakeResponse
 from ottla.protocol.headers import encode_request_header, response_header_version
 from ottla.protocol.message import Message, from_buffer
 from ottla.protocol.primitives import Writer
+from ottla.security.mechanism import LoginRefused
+from ottla.security.sasl_client import HANDSHAKE_VERSION, SaslClient, SaslLogin
 
 M = TypeVar("M", bound=Message)
 
@@ -82,6 +94,7 @@ class Connection:
         timeout_seconds: float,
         response_size_max: int,
         tls: ssl.SSLContext | None = None,
+        login: SaslLogin | None = None,
     ) -> None:
         self.address = address
         self._client_id = client_id
@@ -89,6 +102,8 @@ class Connection:
         self._correlation_id = 0
         self._sent: deque[Sent] = deque()
         self._versions: dict[int, tuple[int, int]] = {}
+        self.session_seconds: float | None = None
+        """After which time to log in again; None for never."""
         self._socket = socket.create_connection(address, timeout_seconds)
         self._reader: BufferedReader | None = None
         try:
@@ -99,6 +114,8 @@ class Connection:
                 "BufferedReader", self._socket.makefile("rb", buffering=_READ_BUFFER)
             )
             self._learn_versions(timeout_seconds)
+            if login is not None:
+                self.log_in(login, timeout_seconds)
         except BaseException:
             self.close()
             raise
@@ -132,6 +149,22 @@ class Connection:
         self._versions = {
             item.api_key: (item.min_version, item.max_version) for item in response.api_keys
         }
+
+    def log_in(self, login: SaslLogin, timeout_seconds: float) -> None:
+        """Say who we are; SaslAuthenticationFailed when we are not let in. Nothing is in flight."""
+        sasl = SaslClient(login)
+        start = sasl.start()
+        try:
+            shaken = self.ask(start, SaslHandshakeResponse, HANDSHAKE_VERSION, timeout_seconds)
+            following: SaslAuthenticateRequest | None = sasl.shaken(shaken)
+            version = self.version(ApiKey.SASL_AUTHENTICATE)
+            while following is not None:
+                answer = self.ask(following, SaslAuthenticateResponse, version, timeout_seconds)
+                following = sasl.received(answer)
+        except LoginRefused as refusal:
+            self.close()
+            raise SaslAuthenticationFailed(str(refusal)) from None
+        self.session_seconds = sasl.session_seconds
 
     def version(self, api_key: int, highest: int | None = None) -> int:
         """The newest version of an API that both sides speak, at most ``highest``."""

@@ -41,6 +41,7 @@ from ottla.protocol.generated.fetch import (
 )
 from ottla.records.compression import ACCEPTED_MAX
 from ottla.records.record import Record
+from ottla.security.sasl_client import SaslLogin
 
 ISOLATION_LEVELS: Final = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
 RESETS: Final = {"earliest": EARLIEST, "latest": LATEST}
@@ -71,6 +72,7 @@ class Consumer:
         client_id: str = "ottla-consumer",
         timing: Timing | None = None,
         tls: ssl.SSLContext | None = None,
+        login: SaslLogin | None = None,
         clock: WaitingClock | None = None,
     ) -> None:
         """``reset`` says where to go on when a position is gone; None makes that an error."""
@@ -79,6 +81,7 @@ class Consumer:
             client_id=client_id,
             timing=timing,
             tls=tls,
+            login=login,
             clock=clock,
             response_size_max=fetch_bytes_max + (64 << 20),
         )

@@ -24,6 +24,7 @@ from ottla.records.batch import HEADER_SIZE
 from ottla.records.builder import RECORD_OVERHEAD_MAX
 from ottla.records.compression import CODECS
 from ottla.records.record import Header
+from ottla.security.sasl_client import SaslLogin
 
 ACKS: Final = {"0": 0, "1": 1, "all": -1, "-1": -1}
 
@@ -47,6 +48,7 @@ class Producer:
         client_id: str = "ottla-producer",
         timing: Timing | None = None,
         tls: ssl.SSLContext | None = None,
+        login: SaslLogin | None = None,
         clock: WaitingClock | None = None,
         chance: Chance | None = None,
     ) -> None:
@@ -55,7 +57,12 @@ class Producer:
         if idempotent and acks_code != -1:
             raise ValueError("idempotence needs acks=all")
         self.cluster = Cluster(
-            bootstrap_servers, client_id=client_id, timing=timing, tls=tls, clock=clock
+            bootstrap_servers,
+            client_id=client_id,
+            timing=timing,
+            tls=tls,
+            login=login,
+            clock=clock,
         )
         self._sender = Sender(
             self.cluster,

@@ -7,6 +7,8 @@ it; they are called when the reason is dealt with, in the order of completion, u
 So a method that is at work is never entered again from below, and no list changes under a loop
 over it.
 
+When nothing is left in the queue, what was gathered to be sent is sent: by one send to each peer.
+
 Each node has a turn of its own, and gets it with its scheduler: several live in one process. A turn
 may as well be a whole iteration of the event loop; nothing relies on its being one callback.
 """
@@ -26,11 +28,12 @@ def at_once(callback: Callable[..., object], *args: Any) -> None:
 class Turn:
     """``ask`` is the ``call_soon`` of an event loop, for what is completed outside of any turn."""
 
-    __slots__ = ("_ask", "_is_asked", "_is_running", "_queue")
+    __slots__ = ("_ask", "_is_asked", "_is_running", "_queue", "_sends")
 
     def __init__(self, ask: Callable[..., object]) -> None:
         self._ask = ask
         self._queue: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
+        self._sends: deque[Callable[[], object]] = deque()
         self._is_running = False
         self._is_asked = False
         """Whether the event loop was asked for a turn, and has not given it yet."""
@@ -38,6 +41,12 @@ class Turn:
     def enqueue(self, callback: Callable[..., object], *args: Any) -> None:
         """Call ``callback`` when all that was enqueued before it is done, in this turn."""
         self._queue.append((callback, args))
+        if not self._is_running and not self._is_asked:
+            self._ask_for_one()
+
+    def send_at_end(self, send: Callable[[], object]) -> None:
+        """Call ``send`` when nothing is left in the queue."""
+        self._sends.append(send)
         if not self._is_running and not self._is_asked:
             self._ask_for_one()
 
@@ -51,7 +60,7 @@ class Turn:
             callback(*args)
             return
         errors: list[Exception] | None = None
-        queue = self._queue
+        queue, sends = self._queue, self._sends
         self._is_running = True
         try:
             while True:
@@ -60,12 +69,16 @@ class Turn:
                 except Exception as error:  # noqa: BLE001 - raised below
                     errors = errors or []
                     errors.append(error)
-                if not queue:
+                if queue:
+                    callback, args = queue.popleft()
+                elif sends:
+                    callback, args = sends.popleft(), ()
+                else:
                     break
-                callback, args = queue.popleft()
         finally:
             self._is_running = False
-            if queue:  # the process is told to end; should it not, nothing is forgotten
+            # The process is told to end; should it not, nothing is forgotten.
+            if queue or sends:
                 self._ask_for_one()
         if errors is not None:
             raise_first(errors)
@@ -73,6 +86,7 @@ class Turn:
     def forget_all(self) -> None:
         """The process is gone, and with it all that waited."""
         self._queue.clear()
+        self._sends.clear()
         self._is_asked = False
 
     def _ask_for_one(self) -> None:

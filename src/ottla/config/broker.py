@@ -18,6 +18,7 @@ from ottla.config.keys.metrics import MetricsKeys
 from ottla.config.keys.network import NetworkKeys
 from ottla.config.keys.node import NodeKeys
 from ottla.config.keys.oauthbearer import OauthbearerKeys
+from ottla.config.keys.processes import ProcessKeys
 from ottla.config.keys.quorum import QuorumKeys
 from ottla.config.keys.quotas import QuotaKeys
 from ottla.config.keys.remote_storage import RemoteStorageKeys
@@ -58,6 +59,7 @@ class BrokerConfig(
     RemoteStoreKeys,
     MetricsKeys,
     VerificationKeys,
+    ProcessKeys,
 ):
     """What one node was told, with every default filled in."""
 

@@ -20,7 +20,9 @@ BROKER_SETTINGS: Final = frozenset(
         "broker.id",
         "broker.rack",
         "broker.session.timeout.ms",
+        "connection.failed.authentication.delay.ms",
         "connections.max.idle.ms",
+        "connections.max.reauth.ms",
         "controlled.shutdown.enable",
         "controller.listener.names",
         "controller.quorum.auto.join.enable",
@@ -36,6 +38,7 @@ BROKER_SETTINGS: Final = frozenset(
         "controller.socket.timeout.ms",
         "cordoned.log.dirs",
         "default.replication.factor",
+        "delegation.token.secret.key",
         "delete.topic.enable",
         "fetch.max.bytes",
         "group.consumer.assignment.interval.ms",
@@ -102,6 +105,10 @@ BROKER_SETTINGS: Final = frozenset(
         "offsets.topic.replication.factor",
         "offsets.topic.segment.bytes",
         "ottla.log.verify",
+        "ottla.processes",
+        "ottla.processes.node.id.step",
+        "ottla.processes.nodes",
+        "ottla.processes.port.step",
         "ottla.remote.store.access.key.id",
         "ottla.remote.store.allow.http",
         "ottla.remote.store.endpoint",
@@ -109,6 +116,7 @@ BROKER_SETTINGS: Final = frozenset(
         "ottla.remote.store.request.timeout.ms",
         "ottla.remote.store.secret.access.key",
         "ottla.remote.store.url",
+        "principal.builder.class",
         "process.roles",
         "producer.id.expiration.check.interval.ms",
         "producer.id.expiration.ms",
@@ -141,6 +149,12 @@ BROKER_SETTINGS: Final = frozenset(
         "replication.quota.window.num",
         "replication.quota.window.size.seconds",
         "request.timeout.ms",
+        "sasl.enabled.mechanisms",
+        "sasl.jaas.config",
+        "sasl.mechanism.controller.protocol",
+        "sasl.mechanism.inter.broker.protocol",
+        "sasl.server.callback.handler.class",
+        "sasl.server.max.receive.size",
         "security.inter.broker.protocol",
         "share.coordinator.state.topic.min.isr",
         "share.coordinator.state.topic.num.partitions",
@@ -162,6 +176,17 @@ BROKER_SETTINGS: Final = frozenset(
         "unclean.leader.election.interval.ms",
     }
 )
+LISTENER_SETTINGS: Final = frozenset(
+    {
+        "connections.max.reauth.ms",
+        "principal.builder.class",
+        "sasl.enabled.mechanisms",
+        "sasl.jaas.config",
+        "sasl.server.callback.handler.class",
+        "sasl.server.max.receive.size",
+    }
+)
+"""Those that may be said of one listener, by its prefix."""
 TOPIC_SETTINGS: Final = frozenset(
     {
         "cleanup.policy",

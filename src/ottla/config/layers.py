@@ -21,6 +21,7 @@ _MECHANISM_KEYS: Final = (
     "sasl.login.callback.handler.class",
     "sasl.login.class",
     "sasl.server.callback.handler.class",
+    "sasl.server.max.receive.size",
 )
 """Keys that stand behind a mechanism: listener.name.<listener>.<mechanism>.<key>."""
 _STORE_KEY: Final = re.compile(r"ssl\.(key\.password|(keystore|truststore)\..*)")

@@ -37,6 +37,16 @@ class ListenerList(Key[tuple[Listener, ...]]):
     kind = Kind.LIST
 
 
+def listener_settings(originals: Mapping[str, str], name: str, prefix: str) -> dict[str, str]:
+    """The settings that begin with ``prefix``: a listener's own hide those of all listeners."""
+    own = f"listener.name.{name.lower()}."
+    settings = {key: value for key, value in originals.items() if key.startswith(prefix)}
+    for key, value in originals.items():
+        if key.startswith(own + prefix):
+            settings[key.removeprefix(own)] = value
+    return settings
+
+
 def parse_protocol_map(text: str) -> dict[str, str]:
     """listener.security.protocol.map as a dictionary of upper-case names."""
     setting = "listener.security.protocol.map"

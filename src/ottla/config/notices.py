@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from ottla.config.authorizer import ALLOW_EVERYONE, SUPER_USERS
 from ottla.config.broker import BrokerConfig
-from ottla.config.effective import EFFECTIVE
+from ottla.config.effective import EFFECTIVE, LISTENER_SETTINGS
 from ottla.config.kinds import Kind
 from ottla.config.layers import broker_key
 from ottla.config.metadata_topic import METADATA_TOPIC_SETTINGS
@@ -14,8 +15,8 @@ FOREIGN: Final = (
     "rsm.config.",
     "rlmm.config.",
     "config.providers.",
-    "super.users",
-    "allow.everyone.if.no.acl.found",
+    SUPER_USERS,
+    ALLOW_EVERYONE,
 )
 """Settings that are meant for what is plugged into a broker, so that no broker knows them."""
 _COMMENT: Final = re.compile(r"(^|\s)#")
@@ -50,6 +51,12 @@ def _comments(properties: Mapping[str, str]) -> list[str]:
     return lines
 
 
+def _is_of_listener(name: str) -> bool:
+    """Whether it has the prefix of a listener, and an effect there."""
+    key = broker_key(name)
+    return key is not None and key.name != name and key.name in LISTENER_SETTINGS
+
+
 def notices(properties: Mapping[str, str], config: BrokerConfig) -> list[str]:
     """Lines for a person: unknown settings, settings without effect, doubtful combinations."""
     lines = _comments(properties)
@@ -59,13 +66,22 @@ def notices(properties: Mapping[str, str], config: BrokerConfig) -> list[str]:
         lines.append(f"unknown setting {name} is ignored{question}")
     prefix = f"{config.remote_log_metadata_manager_impl_prefix}remote.log.metadata."
     effective = EFFECTIVE.union(prefix + name for name in METADATA_TOPIC_SETTINGS)
+    if config.authorizer_class_name:
+        effective |= {SUPER_USERS, ALLOW_EVERYONE}
     idle = sorted(
         name
         for name in properties
-        if name not in effective and name not in unknown_settings([name])
+        if name not in effective
+        and name not in unknown_settings([name])
+        and not _is_of_listener(name)
     )
     if idle:
         lines.append(f"accepted, without effect here: {', '.join(idle)}")
+    if "sasl.jaas.config" in properties:
+        lines.append(
+            "sasl.jaas.config has an effect only as "
+            "listener.name.<listener>.<mechanism>.sasl.jaas.config"
+        )
     session, heartbeat = config.broker_session_timeout_ms, config.broker_heartbeat_interval_ms
     if heartbeat > session // 2:
         lines.append(

@@ -42,12 +42,15 @@ from ottla.protocol.generated.alter_partition import AlterPartitionRequest
 from ottla.protocol.generated.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
 )
+from ottla.protocol.generated.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from ottla.protocol.generated.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from ottla.protocol.generated.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.protocol.generated.broker_registration import BrokerRegistrationRequest
 from ottla.protocol.generated.controller_registration import ControllerRegistrationRequest
+from ottla.protocol.generated.create_acls import CreateAclsRequest
 from ottla.protocol.generated.create_partitions import CreatePartitionsRequest
 from ottla.protocol.generated.create_topics import CreateTopicsRequest
+from ottla.protocol.generated.delete_acls import DeleteAclsRequest
 from ottla.protocol.generated.delete_topics import DeleteTopicsRequest
 from ottla.protocol.generated.describe_quorum import (
     DescribeQuorumRequest,
@@ -347,6 +350,7 @@ class ControllerDriver:
         reassignments = machine.reassignments
         answers.to(AlterPartitionReassignmentsRequest, write(reassignments.alter_reassignments))
         answers.to(ListPartitionReassignmentsRequest, write(reassignments.list_reassignments))
+        answers.to(AlterUserScramCredentialsRequest, write(machine.scram.alter_credentials))
         answers.to(UnregisterBrokerRequest, write(machine.brokers.unregister_broker))
         answers.to(DescribeQuorumRequest, self._describe_quorum)
         answers.to(BrokerRegistrationRequest, write_at(machine.brokers.register_broker))
@@ -354,6 +358,8 @@ class ControllerDriver:
         answers.to(AllocateProducerIdsRequest, write(machine.producer_ids.allocate))
         answers.to(AlterPartitionRequest, write(machine.partitions.alter_partition))
         answers.to(AssignReplicasToDirsRequest, write(machine.partitions.assign_replicas_to_dirs))
+        answers.to(CreateAclsRequest, write(machine.acls.create_acls))
+        answers.to(DeleteAclsRequest, write(machine.acls.delete_acls))
         answers.to(ControllerRegistrationRequest, write(machine.brokers.register_controller))
         return answers
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from ottla.common.chance import Chance
 from ottla.config.broker import BrokerConfig
+from ottla.controller.acls import AclsManager
 from ottla.controller.bootstrap import activation_records
 from ottla.controller.brokers import BrokersManager
 from ottla.controller.configs import ConfigsManager
@@ -17,6 +18,7 @@ from ottla.controller.partition_counts import PartitionCountsManager
 from ottla.controller.partitions import PartitionsManager
 from ottla.controller.producer_ids import ProducerIdsManager
 from ottla.controller.reassignments import ReassignmentsManager
+from ottla.controller.scram import ScramManager
 from ottla.controller.state import ControllerState
 from ottla.controller.topics import TopicsManager
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
@@ -37,7 +39,9 @@ class ControllerMachine:
         self.reassignments = ReassignmentsManager(self.state)
         self.brokers = BrokersManager(self.state, self.partitions)
         self.features = FeaturesManager(self.state, self.configs)
+        self.scram = ScramManager(self.state)
         self.producer_ids = ProducerIdsManager(self.state, self.partitions)
+        self.acls = AclsManager(self.state)
         self._replay = MetadataReplay(EMPTY_IMAGE)
 
     @property

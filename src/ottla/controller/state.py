@@ -16,6 +16,7 @@ from ottla.config.topic import SYNONYMS, TopicConfig
 from ottla.controller.heartbeats import Heartbeats
 from ottla.controller.partition_index import PartitionIndex
 from ottla.metadata import versions
+from ottla.metadata.acl_index import AclIndex
 from ottla.metadata.configs import ConfigsImage
 from ottla.metadata.election import Election
 from ottla.metadata.image import MetadataImage
@@ -26,6 +27,7 @@ from ottla.metadata.topics import PartitionImage
 
 class ControllerState:
     __slots__ = (
+        "_acls",
         "_effective",
         "_image",
         "_index",
@@ -44,6 +46,7 @@ class ControllerState:
         self.chance = chance
         self._image = MetadataImage()
         self._index: PartitionIndex | None = None
+        self._acls: AclIndex | None = None
         self.next_offset = 0
         """The offset that the next record gets."""
         self.heartbeats = Heartbeats(config.broker_session_timeout_ms)
@@ -59,16 +62,21 @@ class ControllerState:
     def image(self, image: MetadataImage) -> None:
         if image.topics is not self._image.topics:
             self._index = None
+        if image.acls is not self._image.acls:
+            self._acls = None
         self._image = image
 
     def advance(self, published: Published) -> None:
         """Go on to the image that follows from the present one by its delta."""
         image, delta = published
-        if self._index is not None and delta.base is self._image:
-            self._index.advance(delta.topics)
-            self._image = image
-        else:
+        if delta.base is not self._image:
             self.image = image
+            return
+        if self._index is not None:
+            self._index.advance(delta.topics)
+        if self._acls is not None:
+            self._acls.apply(delta.acls.changed)
+        self._image = image
 
     @property
     def index(self) -> PartitionIndex:
@@ -76,6 +84,14 @@ class ControllerState:
         if self._index is None:
             self._index = PartitionIndex(self._image.topics)
         return self._index
+
+    @property
+    def acls(self) -> AclIndex:
+        """The ACLs of the image as it is, by what they speak of; made at first need too."""
+        if self._acls is None:
+            self._acls = AclIndex()
+            self._acls.apply(self._image.acls)
+        return self._acls
 
     @property
     def metadata_version(self) -> int:

@@ -30,6 +30,7 @@ from ottla.requests.context import RequestContext, Services
 from ottla.requests.contract import Handler
 from ottla.requests.needs import ByHandler, Effect, Whole
 from ottla.requests.partitions import exists
+from ottla.requests.topics import INTERNAL_TOPICS
 
 FENCED_SINCE: Final = 2
 SEVERAL_SINCE: Final = 4
@@ -45,7 +46,9 @@ async def handle(
             producer_epoch=request.v3_and_below_producer_epoch,
             topics=request.v3_and_below_topics,
         )
-        codes = await _add(only, context.version, services)
+        codes = _denied(only, context, services)
+        if codes is None:
+            codes = await _add(only, context.version, services)
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(codes))
     # All at once: one that waits for its commit holds up nothing but the answer.
     under_way = [
@@ -60,6 +63,32 @@ async def handle(
             )
         )
     return response
+
+
+def _denied(
+    transaction: AddPartitionsToTxnTransaction, context: RequestContext, services: Services
+) -> Codes | None:
+    """What each partition hears when the client may not write to all topics; None when it may.
+
+    Nobody adds internal topics by their names: those of a group's offsets come in another way.
+    """
+    write, may = AclOperation.WRITE, services.authorizer.allows
+    denied = {
+        topic.name
+        for topic in transaction.topics
+        if topic.name in INTERNAL_TOPICS or not may(context, write, ResourceType.TOPIC, topic.name)
+    }
+    if not denied:
+        return None
+    codes: dict[TopicPartition, ErrorCode] = {}
+    for each in _partitions(transaction.topics):
+        if each.topic in denied:
+            codes[each] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif not exists(services, each.topic, each.partition):
+            codes[each] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        else:
+            codes[each] = ErrorCode.OPERATION_NOT_ATTEMPTED
+    return codes
 
 
 async def _add(

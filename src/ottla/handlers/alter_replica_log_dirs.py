@@ -33,7 +33,7 @@ _FUTURE_NAME_MAX: Final = 255
 _FUTURE_NAME_REST: Final = len("-") + len(".") + 32 + len("-future")
 
 
-async def handle(
+def handle(
     request: AlterReplicaLogDirsRequest, _context: RequestContext, services: Services
 ) -> AlterReplicaLogDirsResponse:
     destinations = {

@@ -12,12 +12,13 @@ v1 and v2 the throttle time; v3 flexible, the client's name and version (KIP-511
 """
 
 import re
-from functools import cache
 from typing import Final
 
 from ottla.common.errors import ErrorCode, InvalidRequest
+from ottla.metadata.image import MetadataImage
 from ottla.metadata.versions import KRAFT_VERSION, METADATA_VERSION, SUPPORTED_FEATURES
 from ottla.protocol.api import APIS, ApiKey
+from ottla.protocol.encoded import Encoded
 from ottla.protocol.generated.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -25,6 +26,7 @@ from ottla.protocol.generated.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+from ottla.protocol.message import to_bytes
 from ottla.requests.context import NodeServices, RequestContext
 from ottla.requests.contract import Handler, by_code
 from ottla.requests.table import served
@@ -35,24 +37,31 @@ _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", re.
 _PRODUCE_ADVERTISED_FROM: Final = 0
 
 
-async def handle(
-    request: ApiVersionsRequest, context: RequestContext, services: NodeServices
-) -> ApiVersionsResponse:
+def handle(request: ApiVersionsRequest, context: RequestContext, services: NodeServices) -> Encoded:
     if context.version >= _CLIENT_SOFTWARE and not (
         _SOFTWARE.fullmatch(request.client_software_name)
         and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         raise InvalidRequest
-    response = ApiVersionsResponse(api_keys=_all_advertised(context.of_controller))
+    image, kraft_version = services.metadata.image, services.raft.kraft_version
+    key = (context.version, context.of_controller)
+    made_of = (image.offset, image.features, kraft_version)
+    kept = services.api_versions.get(key)
+    if kept is None or kept[0] != made_of:
+        response = _response(context, image, kraft_version)
+        kept = made_of, Encoded([to_bytes(response, context.version)])
+        services.api_versions[key] = kept
+    return kept[1]
+
+
+def _response(
+    context: RequestContext, image: MetadataImage, kraft_version: int
+) -> ApiVersionsResponse:
+    keys = served(of_controller=context.of_controller)
+    response = ApiVersionsResponse(api_keys=[_advertised(key) for key in keys])
     if context.version >= _CLIENT_SOFTWARE:
-        _add_features(response, context.version, services)
+        _add_features(response, context.version, image, kraft_version)
     return response
-
-
-@cache
-def _all_advertised(of_controller: bool) -> list[ApiVersion]:
-    """Nobody changes it: it is encoded, and no more."""
-    return [_advertised(key) for key in served(of_controller=of_controller)]
 
 
 def _advertised(key: ApiKey) -> ApiVersion:
@@ -61,17 +70,17 @@ def _advertised(key: ApiKey) -> ApiVersion:
     return ApiVersion(api_key=key, min_version=lowest, max_version=api.highest_stable_version)
 
 
-def _add_features(response: ApiVersionsResponse, version: int, services: NodeServices) -> None:
+def _add_features(
+    response: ApiVersionsResponse, version: int, image: MetadataImage, kraft_version: int
+) -> None:
     response.supported_features = [
         SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
         for name, (lowest, highest) in sorted(SUPPORTED_FEATURES.items())
         if lowest > 0 or version >= _FEATURES_FROM_ZERO
     ]
-    image = services.metadata.image
     if image.offset < 0:
         return
     levels = {METADATA_VERSION: image.features.metadata_version, **image.features.finalized}
-    kraft_version = services.raft.kraft_version
     if kraft_version > 0:
         levels[KRAFT_VERSION] = kraft_version
     response.finalized_features_epoch = image.offset

@@ -8,26 +8,55 @@ from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError, ErrorCode
-from ottla.handlers.describe_groups import ON_GROUP
 from ottla.protocol.generated.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     DescribedGroup,
 )
+from ottla.requests.authorized_operations import authorized_operations
 from ottla.requests.context import RequestContext, Services
 from ottla.requests.contract import Handler
 from ottla.requests.needs import ByHandler, Each, Effect, itself
 
+_HIDDEN_TOPICS: Final = (
+    "The group has described topic(s) that the client is not authorized to describe."
+)
 
-async def handle(
-    request: ConsumerGroupDescribeRequest, _context: RequestContext, services: Services
+
+def handle(
+    request: ConsumerGroupDescribeRequest, context: RequestContext, services: Services
 ) -> ConsumerGroupDescribeResponse:
-    groups = services.groups.describe_consumers(request.group_ids)
+    groups = [
+        _shown(group, context, services)
+        for group in services.groups.describe_consumers(request.group_ids)
+    ]
     if request.include_authorized_operations:
         for group in groups:
             if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = ON_GROUP
+                group.authorized_operations = authorized_operations(
+                    ResourceType.GROUP, group.group_id, context, services
+                )
     return ConsumerGroupDescribeResponse(groups=groups)
+
+
+def _shown(group: DescribedGroup, context: RequestContext, services: Services) -> DescribedGroup:
+    """The group, unless a member has a topic that the client may not hear of."""
+    if not services.authorizer.enforces:
+        return group
+    topics = {
+        topic.topic_name
+        for member in group.members
+        for assignment in (member.assignment, member.target_assignment)
+        for topic in assignment.topic_partitions
+    }
+    may = services.authorizer.allows
+    if all(may(context, AclOperation.DESCRIBE, ResourceType.TOPIC, name) for name in topics):
+        return group
+    return DescribedGroup(
+        group_id=group.group_id,
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        error_message=_HIDDEN_TOPICS,
+    )
 
 
 def refuse(

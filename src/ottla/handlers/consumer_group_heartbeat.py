@@ -10,11 +10,11 @@ member that has none is given one.
 from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
-from ottla.coordinator.group.group import Caller
 from ottla.protocol.generated.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from ottla.requests.callers import caller_of
 from ottla.requests.context import RequestContext, Services
 from ottla.requests.contract import Handler, by_code
 from ottla.requests.needs import Whole, group_id
@@ -23,7 +23,7 @@ from ottla.requests.needs import Whole, group_id
 async def handle(
     request: ConsumerGroupHeartbeatRequest, context: RequestContext, services: Services
 ) -> ConsumerGroupHeartbeatResponse:
-    caller = Caller(context.version, context.client_id or "", context.client_host)
+    caller = caller_of(context, services)
     return await services.groups.consumer_heartbeat(request, caller)
 
 

@@ -8,7 +8,7 @@ by id (KIP-516).
 from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
-from ottla.common.errors import ApiError, InvalidRequest, TopicDeletionDisabled
+from ottla.common.errors import ApiError, ErrorCode, InvalidRequest, TopicDeletionDisabled
 from ottla.protocol.generated.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -22,6 +22,14 @@ from ottla.requests.needs import ByHandler, Each, Effect, its_name_or_id, itself
 
 _DELETION_DISABLED: Final = 3
 _BY_ID: Final = 6
+DENIED_MESSAGE: Final = "Topic authorization failed."
+_BY_ID_OR_NAME: Final = ByHandler(
+    AclOperation.DELETE,
+    ResourceType.TOPIC,
+    Effect.EACH,
+    otherwise=((AclOperation.DELETE, ResourceType.CLUSTER),),
+    since=_BY_ID,
+)
 
 
 async def handle(
@@ -31,11 +39,43 @@ async def handle(
         if context.version < _DELETION_DISABLED:
             raise InvalidRequest("Topic deletion is disabled.")
         raise TopicDeletionDisabled("Topic deletion is disabled.")
-    return await within(
-        services.scheduler,
-        request.timeout_ms,
-        lambda: services.controller.submit(request),
-    )
+    denied = _take_denied(request, context, services)
+    response = DeleteTopicsResponse()
+    if not denied or request.topics:
+        response = await within(
+            services.scheduler,
+            request.timeout_ms,
+            lambda: services.controller.submit(request),
+        )
+    response.responses += denied
+    return response
+
+
+def _take_denied(
+    request: DeleteTopicsRequest, context: RequestContext, services: ControllerServices
+) -> list[DeletableTopicResult]:
+    """Take out what the client may not delete; it hears the name of an id if it may know it."""
+    image, authorizer = services.metadata.image, services.authorizer
+    denied, allowed = [], []
+    for topic in request.topics:
+        name = its_name_or_id(topic, image)
+        if name is None or _BY_ID_OR_NAME.allows(name, context, authorizer):
+            allowed.append(topic)
+            continue
+        describe, of_topic = AclOperation.DESCRIBE, ResourceType.TOPIC
+        is_known = topic.name is not None or authorizer.allows(
+            context, describe, of_topic, name, log_if_denied=False
+        )
+        denied.append(
+            DeletableTopicResult(
+                name=name if is_known else None,
+                topic_id=topic.topic_id,
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                error_message=DENIED_MESSAGE,
+            )
+        )
+    request.topics = allowed
+    return denied
 
 
 def refuse(request: DeleteTopicsRequest, error: ApiError, _version: int) -> DeleteTopicsResponse:
@@ -68,15 +108,7 @@ HANDLER: Final = Handler(
             otherwise=((AclOperation.DELETE, ResourceType.CLUSTER),),
             until=_BY_ID - 1,
         ),
-        Each(
-            AclOperation.DELETE,
-            ResourceType.TOPIC,
-            lambda request: request.topics,
-            its_name_or_id,
-            lambda response: response.responses,
-            otherwise=((AclOperation.DELETE, ResourceType.CLUSTER),),
-            since=_BY_ID,
-        ),
+        _BY_ID_OR_NAME,
         ByHandler(AclOperation.DESCRIBE, ResourceType.TOPIC, Effect.HIDDEN, since=_BY_ID),
     ],
     quota=Quota.CONTROLLER_MUTATION,

@@ -17,7 +17,7 @@ from ottla.protocol.generated.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from ottla.requests.authorized_operations import NOT_ASKED, ON_CLUSTER
+from ottla.requests.authorized_operations import NOT_ASKED, on_cluster
 from ottla.requests.context import NodeServices, RequestContext
 from ottla.requests.contract import Handler, by_code
 from ottla.requests.endpoints import addresses, dialled_host, some_alive_broker
@@ -28,7 +28,7 @@ _CONTROLLER: Final = 2
 _KINDS: Final = {_BROKER: "BROKER", _CONTROLLER: "CONTROLLER"}
 
 
-async def handle(
+def handle(
     request: DescribeClusterRequest, context: RequestContext, services: NodeServices
 ) -> DescribeClusterResponse:
     if request.endpoint_type not in _KINDS:
@@ -58,7 +58,9 @@ async def handle(
             )
         ],
         cluster_authorized_operations=(
-            ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED
+            on_cluster(context, services)
+            if request.include_cluster_authorized_operations
+            else NOT_ASKED
         ),
     )
 

@@ -39,7 +39,7 @@ from ottla.protocol.generated.describe_configs import (
     DescribeConfigsSynonym,
 )
 from ottla.protocol.primitives import Writer, compact_count, count
-from ottla.requests.config_needs import each_of_its_kind
+from ottla.requests.config_needs import each_logger, each_of_its_kind
 from ottla.requests.context import NodeServices, RequestContext
 from ottla.requests.contract import Handler
 from ottla.requests.loggers import log_levels
@@ -88,19 +88,23 @@ def _keys(resource: DescribeConfigsResource) -> frozenset[str] | None:
 
 
 class _Encoded(DescribeConfigsResponse):
-    """An answer with results that are bytes of its version already."""
+    """An answer with results that are bytes of its version already, before all others."""
 
     def __init__(self, encoded: list[bytes]) -> None:
         super().__init__()
         self._encoded = encoded
 
     def encode(self, out: Writer, version: int) -> None:
-        empty = Writer()
-        super().encode(empty, version)
+        others = Writer()
+        DescribeConfigsResult.encode_array(self.results, others, version)
+        whole = Writer()
+        super().encode(whole, version)
         flexible = version >= self.FLEXIBLE_FROM
-        out.parts.append(empty.getvalue()[:_THROTTLE_TIME_BYTES])
-        out.parts.append(compact_count(self._encoded) if flexible else count(self._encoded))
+        out.parts.append(whole.getvalue()[:_THROTTLE_TIME_BYTES])
+        everything = [*self._encoded, *self.results]
+        out.parts.append(compact_count(everything) if flexible else count(everything))
         out.parts += self._encoded
+        out.parts.append(others.getvalue())
         if flexible:
             out.parts.append(_NO_TAGS)
 
@@ -241,13 +245,20 @@ def refuse(
     )
 
 
+def _resources(request: DescribeConfigsRequest) -> list[DescribeConfigsResource]:
+    return request.resources
+
+
+def _results(response: DescribeConfigsResponse) -> list[DescribeConfigsResult]:
+    return response.results
+
+
 HANDLER: Final = Handler(
     DescribeConfigsRequest,
     handle,
     refuse=refuse,
-    needs=each_of_its_kind(
-        acl.AclOperation.DESCRIBE_CONFIGS,
-        lambda request: request.resources,
-        lambda response: response.results,
-    ),
+    needs=[
+        *each_of_its_kind(acl.AclOperation.DESCRIBE_CONFIGS, _resources, _results),
+        each_logger(acl.AclOperation.DESCRIBE_CONFIGS, _resources, _results),
+    ],
 )

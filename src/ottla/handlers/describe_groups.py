@@ -14,28 +14,22 @@ from ottla.protocol.generated.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from ottla.requests.authorized_operations import bits
+from ottla.requests.authorized_operations import authorized_operations
 from ottla.requests.context import RequestContext, Services
 from ottla.requests.contract import Handler
 from ottla.requests.needs import Each, itself
 
-ON_GROUP: Final = bits(
-    AclOperation.READ,
-    AclOperation.DELETE,
-    AclOperation.DESCRIBE,
-    AclOperation.DESCRIBE_CONFIGS,
-    AclOperation.ALTER_CONFIGS,
-)
 
-
-async def handle(
+def handle(
     request: DescribeGroupsRequest, context: RequestContext, services: Services
 ) -> DescribeGroupsResponse:
     groups = services.groups.describe(request.groups, context.version)
     if request.include_authorized_operations:
         for group in groups:
             if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = ON_GROUP
+                group.authorized_operations = authorized_operations(
+                    ResourceType.GROUP, group.group_id, context, services
+                )
     return DescribeGroupsResponse(groups=groups)
 
 

@@ -30,7 +30,7 @@ ALL: Final = "*"
 """In ``cordoned.log.dirs``: every directory."""
 
 
-async def handle(
+def handle(
     request: DescribeLogDirsRequest, _context: RequestContext, services: Services
 ) -> DescribeLogDirsResponse:
     wanted = None

@@ -21,7 +21,7 @@ from ottla.requests.needs import Each, its_name
 from ottla.requests.partitions import led_partition
 
 
-async def handle(
+def handle(
     request: DescribeProducersRequest, _context: RequestContext, services: Services
 ) -> DescribeProducersResponse:
     return DescribeProducersResponse(

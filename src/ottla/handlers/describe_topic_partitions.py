@@ -19,18 +19,18 @@ from ottla.protocol.generated.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from ottla.requests.authorized_operations import ON_TOPIC
+from ottla.requests.authorized_operations import authorized_operations
 from ottla.requests.context import RequestContext, Services
 from ottla.requests.contract import Handler
-from ottla.requests.needs import Each, Hidden, its_name
+from ottla.requests.needs import ByHandler, Each, Effect, its_name
 from ottla.requests.topics import INTERNAL_TOPICS, reason_unknown, show_partition
 
 
-async def handle(
+def handle(
     request: DescribeTopicPartitionsRequest, context: RequestContext, services: Services
 ) -> DescribeTopicPartitionsResponse:
     image = services.metadata.image
-    names = _names(request, image)
+    names = _names(request, image, context, services)
     limit = services.config.max_request_partition_size_limit
     left = max(1, min(limit, request.response_partition_limit))
     first = 0 if request.cursor is None else request.cursor.partition_index
@@ -42,9 +42,12 @@ async def handle(
             break
         topic = image.topics.by_name.get(name)
         if topic is None:
-            response.topics.append(_unknown(name))
+            unknown = _unknown(name)
+            unknown.topic_authorized_operations = _operations(name, context, services)
+            response.topics.append(unknown)
             continue
         shown = _shown(topic, start, left, image, context)
+        shown.topic_authorized_operations = _operations(name, context, services)
         response.topics.append(shown)
         left -= len(shown.partitions)
         end = start + len(shown.partitions)
@@ -54,10 +57,27 @@ async def handle(
     return response
 
 
-def _names(request: DescribeTopicPartitionsRequest, image: MetadataImage) -> list[str]:
+def _operations(name: str, context: RequestContext, services: Services) -> int:
+    return authorized_operations(ResourceType.TOPIC, name, context, services)
+
+
+def _names(
+    request: DescribeTopicPartitionsRequest,
+    image: MetadataImage,
+    context: RequestContext,
+    services: Services,
+) -> list[str]:
     """The topics of this page and the following ones, in order."""
     cursor = request.cursor
-    asked = {topic.name for topic in request.topics} or set(image.topics.by_name)
+    asked = {topic.name for topic in request.topics}
+    if not asked:
+        # No page may end at a topic that the client may not hear of.
+        describe, may = AclOperation.DESCRIBE, services.authorizer.allows
+        asked = {
+            name
+            for name in image.topics.by_name
+            if may(context, describe, ResourceType.TOPIC, name, log_if_denied=False)
+        }
     if "" in asked:
         raise ApiError("a topic without a name")
     if cursor is None:
@@ -83,7 +103,6 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
         error_code=reason_unknown(name),
         name=name,
         is_internal=name in INTERNAL_TOPICS,
-        topic_authorized_operations=ON_TOPIC,
     )
 
 
@@ -93,7 +112,7 @@ def _shown(
     partitions = []
     for index in range(start, min(len(topic.partitions), start + limit)):
         partition = topic.partitions[index]
-        shown = show_partition(image, partition, context)
+        shown = show_partition(image.brokers, partition, context.listener_name)
         partitions.append(
             DescribeTopicPartitionsResponsePartition(
                 partition_index=index,
@@ -111,7 +130,6 @@ def _shown(
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=partitions,
-        topic_authorized_operations=ON_TOPIC,
     )
 
 
@@ -139,11 +157,6 @@ HANDLER: Final = Handler(
             its_name,
             lambda response: response.topics,
         ),
-        Hidden(
-            AclOperation.DESCRIBE,
-            ResourceType.TOPIC,
-            lambda response: [response.topics],
-            lambda item: item.name or "",
-        ),
+        ByHandler(AclOperation.DESCRIBE, ResourceType.TOPIC, Effect.HIDDEN),
     ],
 )

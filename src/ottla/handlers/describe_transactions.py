@@ -18,7 +18,7 @@ from ottla.requests.contract import Handler
 from ottla.requests.needs import Each, Hidden, itself
 
 
-async def handle(
+def handle(
     request: DescribeTransactionsRequest, _context: RequestContext, services: Services
 ) -> DescribeTransactionsResponse:
     return DescribeTransactionsResponse(

@@ -16,7 +16,7 @@ from ottla.requests.contract import Handler, Quota, by_code
 from ottla.requests.needs import Whole
 
 
-async def handle(
+def handle(
     request: EndQuorumEpochRequest, context: RequestContext, services: ControllerServices
 ) -> EndQuorumEpochResponse:
     asker = Asker(context.version, context.listener_name)

@@ -15,6 +15,7 @@ from ottla.common.authorization import AclOperation, Client, Principal, Resource
 from ottla.common.errors import (
     ApiError,
     InvalidRequest,
+    PrincipalDeserializationFailure,
     ProtocolViolation,
     UnsupportedVersion,
 )
@@ -101,13 +102,21 @@ def _packed(host: str) -> bytes:
 
 
 def unseal(envelope: EnvelopeRequest) -> Enclosed:
-    """Look into an envelope; InvalidRequest when nothing is in it that may be sent on."""
+    """Look into an envelope; a refusal when nothing is in it that may be sent on."""
+    try:
+        principal = _principal(envelope.request_principal)
+    except ProtocolViolation as error:
+        raise PrincipalDeserializationFailure(
+            f"a principal that cannot be read: {error}"
+        ) from error
+    try:
+        host = str(ip_address(envelope.client_host_address))
+    except ValueError as error:
+        raise InvalidRequest(f"an envelope without an address: {error}") from error
     try:
         header, body_at = decode_request_header(envelope.request_data, 0)
-        principal = _principal(envelope.request_principal)
-        host = str(ip_address(envelope.client_host_address))
-    except (ProtocolViolation, ValueError) as error:
-        raise InvalidRequest(f"an envelope that cannot be opened: {error}") from error
+    except ProtocolViolation as error:
+        raise UnsupportedVersion(f"an envelope that cannot be opened: {error}") from error
     api = APIS[header.request_api_key]
     if not api.forwardable or api.key not in HANDLERS:
         raise InvalidRequest(f"API {api.name} is not enabled or is not eligible for forwarding")
@@ -133,21 +142,26 @@ async def handle(
     envelope: EnvelopeRequest, context: RequestContext, services: ControllerServices
 ) -> EnvelopeResponse:
     enclosed = unseal(envelope)
+    handler = load(enclosed.key, of_controller=True)
+    assert isinstance(handler, Handler)  # no API that is passed on goes the hot way
     inner = RequestContext(
         version=enclosed.version,
         correlation_id=enclosed.correlation_id,
         client_id=enclosed.client_id,
         principal=enclosed.principal,
         of_controller=True,
+        request_name=handler.name,
     )
     inner.listener_name = context.listener_name
     inner.peer_host = enclosed.client_host
-    handler = load(enclosed.key, of_controller=True)
-    assert isinstance(handler, Handler)  # no API that is passed on goes the hot way
     if not handler.lowest <= enclosed.version <= handler.highest:
         raise UnsupportedVersion
     try:
         request = handler.decode(envelope.request_data, enclosed.body_at, enclosed.version)
+    except ProtocolViolation as violation:
+        # So that it is told from what is wrong with the envelope itself.
+        raise UnsupportedVersion(str(violation)) from violation
+    try:
         response = await handler.decided(request, inner, services)
         framed = handler.frame(response, inner, services)
     except ProtocolViolation as violation:

@@ -31,6 +31,7 @@ from ottla.common.errors import (
     OffsetMovedToTieredStorage,
     OffsetOutOfRange,
     RequestTimedOut,
+    TopicAuthorizationFailed,
 )
 from ottla.common.promise import Promise, run, settle_by
 from ottla.protocol.api import BROKER
@@ -45,6 +46,7 @@ from ottla.requests.context import Peer, Services
 from ottla.requests.contract import HotHandler, Quota
 from ottla.requests.current_leaders import Leaders
 from ottla.requests.deadlines import until
+from ottla.requests.hot_access import FetchAccess
 from ottla.requests.needs import ByHandler, Effect
 from ottla.requests.partitions import missing
 from ottla.requests.replica_selection import preferred_read_replica
@@ -101,6 +103,13 @@ def _answer(
     peer: Peer | None,
 ) -> Answer | Promise[Answer]:
     sessions = services.replicas.fetch_sessions
+    access = FetchAccess(services, peer) if services.authorizer.enforces else None
+    if access is not None and _replica(request, version)[0] >= 0:
+        if not access.may_follow():
+            # Nor does it get a session, of which a follower's are safe from all others'.
+            denied = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            return encode_fetch_response(correlation_id, version, _each(request, version, denied))
+        access = None
     try:
         context = sessions.open(
             request,
@@ -109,7 +118,7 @@ def _answer(
         )
     except ApiError as refusal:
         return encode_fetch_response(correlation_id, version, [], error_code=int(refusal.code))
-    fetch = _Fetch(request, context, version, correlation_id, services, peer)
+    fetch = _Fetch(request, context, version, correlation_id, services, peer, access)
     fetched, size, refused = fetch.read()
     if fetch.remote:
         remote = run(services.scheduler.turn, fetch.wait_for_remote(fetched))
@@ -132,6 +141,7 @@ class _Fetch:
     """One fetch request, which may have to be read twice: when it comes and when it has waited."""
 
     __slots__ = (
+        "_access",
         "_broker_epoch",
         "_context",
         "_correlation_id",
@@ -153,13 +163,12 @@ class _Fetch:
         correlation_id: int,
         services: Services,
         peer: Peer | None,
+        access: FetchAccess | None,
     ) -> None:
         self._request = request
-        if version >= _REPLICA_STATE:
-            self._replica_id = request.replica_state.replica_id
-            self._broker_epoch = request.replica_state.replica_epoch
-        else:
-            self._replica_id, self._broker_epoch = request.replica_id, -1
+        self._replica_id, self._broker_epoch = _replica(request, version)
+        self._access = access
+        """What a consumer may read; None where all may be read."""
         self._is_new = True
         self._context = context
         self._version = version
@@ -179,7 +188,11 @@ class _Fetch:
 
     def places(self) -> list[WaitingAt]:
         """Where to wait: for the end of the logs, their high watermarks, or what is committed."""
-        partitions = [self._partition(asked) for asked in self._context.partitions]
+        partitions = [
+            self._partition(asked)
+            for asked in self._context.partitions
+            if self._access is None or self._access.may_read(asked.topic)
+        ]
         found = [partition for partition in partitions if partition is not None]
         if self._replica_id >= 0:
             return [partition.readers.followers for partition in found]
@@ -224,7 +237,13 @@ class _Fetch:
         size = 0
         refused = False
         fetched: Fetched = []
+        denied = 0
         for asked in self._context.partitions:
+            if self._access is not None and not self._access.may_read(asked.topic):
+                # What else there is may still be waited for, as in Kafka.
+                denied += 1
+                fetched.append((asked, self._refusal(asked, None, TopicAuthorizationFailed())))
+                continue
             partition = self._partition(asked)
             try:
                 if partition is None:
@@ -244,7 +263,7 @@ class _Fetch:
             size += got
             left = max(0, left - got)
             fetched.append((asked, read))
-        return fetched, size, refused
+        return fetched, size, refused or denied == len(fetched) > 0
 
     def _read(
         self, partition: Partition, asked: FetchedFrom, max_bytes: int, at_least_one: bool
@@ -388,15 +407,30 @@ class _Fetch:
         )
 
 
-def _refuse(request: FetchRequest, version: int, correlation_id: int) -> Answer:
-    """Refuse the whole request for an isolation level that does not exist."""
-    code = int(ErrorCode.UNKNOWN_SERVER_ERROR)
+def _replica(request: FetchRequest, version: int) -> tuple[int, int]:
+    """The follower that asks and its broker epoch; -1 for a consumer, and when it does not say."""
+    if version < _REPLICA_STATE:
+        return request.replica_id, -1
+    return request.replica_state.replica_id, request.replica_state.replica_epoch
+
+
+def _each(
+    request: FetchRequest, version: int, code: int
+) -> list[tuple[TopicKey, list[FetchedPartition]]]:
+    """Every partition that a request names, with the same error."""
     topics: list[tuple[TopicKey, list[FetchedPartition]]] = []
-    for topic in request.topics if version < _TOPIC_IDS else ():
+    for topic in request.topics:
         partitions = [FetchedPartition(p.partition, code, records=b"") for p in topic.partitions]
         for partition in partitions:
             partition.aborted = []
-        topics.append((topic.topic, partitions))
+        topics.append((topic.topic if version < _TOPIC_IDS else topic.topic_id, partitions))
+    return topics
+
+
+def _refuse(request: FetchRequest, version: int, correlation_id: int) -> Answer:
+    """Refuse the whole request for an isolation level that does not exist."""
+    code = int(ErrorCode.UNKNOWN_SERVER_ERROR)
+    topics = _each(request, version, code) if version < _TOPIC_IDS else []
     return encode_fetch_response(
         correlation_id, version, topics, error_code=code, session_id=request.session_id
     )

@@ -13,7 +13,7 @@ from ottla.requests.contract import Handler, Quota, by_code
 from ottla.requests.needs import Whole
 
 
-async def handle(
+def handle(
     request: FetchSnapshotRequest, context: RequestContext, services: ControllerServices
 ) -> FetchSnapshotResponse:
     asker = Asker(context.version, context.listener_name)

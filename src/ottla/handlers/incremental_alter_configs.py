@@ -20,7 +20,7 @@ from ottla.requests.config_changes import (
     check_names_and_values,
     precheck,
 )
-from ottla.requests.config_needs import each_of_its_kind
+from ottla.requests.config_needs import each_logger, each_of_its_kind
 from ottla.requests.context import NodeServices, RequestContext
 from ottla.requests.contract import Handler
 from ottla.requests.loggers import change_log_levels
@@ -100,14 +100,22 @@ def refuse(
     )
 
 
+def _resources(request: IncrementalAlterConfigsRequest) -> list[AlterConfigsResource]:
+    return request.resources
+
+
+def _responses(response: IncrementalAlterConfigsResponse) -> list[AlterConfigsResourceResponse]:
+    return response.responses
+
+
 HANDLER: Final = Handler(
     IncrementalAlterConfigsRequest,
     handle,
     refuse=refuse,
-    needs=each_of_its_kind(
-        acl.AclOperation.ALTER_CONFIGS,
-        lambda request: request.resources,
-        lambda response: response.responses,
-    ),
+    needs=[
+        *each_of_its_kind(acl.AclOperation.ALTER_CONFIGS, _resources, _responses),
+        each_logger(acl.AclOperation.ALTER_CONFIGS, _resources, _responses, at_controller=False),
+        each_logger(acl.AclOperation.CLUSTER_ACTION, _resources, _responses, at_controller=True),
+    ],
     passed_on=False,
 )

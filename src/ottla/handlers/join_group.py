@@ -11,8 +11,8 @@ people; v9 lets a leader skip the assignment (KIP-814). v3 is as v2.
 from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
-from ottla.coordinator.group.group import Caller
 from ottla.protocol.generated.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.requests.callers import caller_of
 from ottla.requests.context import RequestContext, Services
 from ottla.requests.contract import Handler, by_code
 from ottla.requests.needs import Whole, group_id
@@ -26,7 +26,7 @@ async def handle(
 ) -> JoinGroupResponse:
     if context.version < _REBALANCE_TIMEOUT_FROM:
         request.rebalance_timeout_ms = request.session_timeout_ms
-    caller = Caller(context.version, context.client_id or "", context.client_host)
+    caller = caller_of(context, services)
     response = await services.groups.join(request, caller)
     if response.protocol_name is None and context.version < _NULL_PROTOCOL_NAME_FROM:
         response.protocol_name = ""

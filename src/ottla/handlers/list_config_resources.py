@@ -29,7 +29,7 @@ LISTED: Final = (
 )
 
 
-async def handle(
+def handle(
     request: ListConfigResourcesRequest, context: RequestContext, services: Services
 ) -> ListConfigResourcesResponse:
     wanted = set(request.resource_types) or set(LISTED)

@@ -13,7 +13,7 @@ from ottla.requests.contract import Handler, by_code
 from ottla.requests.needs import Hidden
 
 
-async def handle(
+def handle(
     request: ListGroupsRequest, _context: RequestContext, services: Services
 ) -> ListGroupsResponse:
     groups = services.groups.list_groups(request.states_filter, request.types_filter)

@@ -21,7 +21,7 @@ from ottla.requests.contract import Handler, by_code
 from ottla.requests.needs import Hidden
 
 
-async def handle(
+def handle(
     request: ListTransactionsRequest, _context: RequestContext, services: Services
 ) -> ListTransactionsResponse:
     states: set[TransactionState] = set()

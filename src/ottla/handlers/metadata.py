@@ -11,64 +11,145 @@ authorized operations; v9 flexible; v10 topic ids in the answer; v11 no more ope
 cluster (DescribeCluster has them); v12 topic ids in the request (KIP-516); v13 an error code.
 """
 
-from typing import Final
+from collections.abc import Callable, Coroutine, Sequence
+from struct import Struct
+from typing import Final, TypeAlias, TypeVar
 
 from ottla.common.authorization import CLUSTER_NAME, AclOperation, ResourceType
 from ottla.common.errors import ApiError, ErrorCode, InvalidRequest
 from ottla.common.identifiers import ZERO_UUID
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.topics import TopicImage
+from ottla.protocol.encoded import Encoded
 from ottla.protocol.generated.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from ottla.requests.authorized_operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
+from ottla.protocol.primitives import uvarint
+from ottla.requests.authorized_operations import (
+    NOT_ASKED,
+    authorized_operations,
+    on_cluster,
+)
 from ottla.requests.context import RequestContext, Services
 from ottla.requests.contract import Handler
-from ottla.requests.endpoints import addresses, some_alive_broker
+from ottla.requests.metadata_parts import (
+    PARTITIONS_AT_ONCE,
+    AllTopics,
+    TopicForm,
+    encode_topic,
+    partition_count,
+)
 from ottla.requests.needs import ByHandler, Effect
-from ottla.requests.topics import INTERNAL_TOPICS, distinct, reason_unknown, show_partition
+from ottla.requests.topics import INTERNAL_TOPICS, distinct, reason_unknown
+from ottla.requests.turns import in_turns
 
-_LISTENER_ERRORS: Final = 6
+_Topic: TypeAlias = TopicImage | MetadataResponseTopic
+"""One of the image, or one that is refused."""
+T = TypeVar("T", bound=_Topic)
+
+_INT32: Final = Struct(">i")
 _TOPIC_IDS: Final = 12
 _DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-async def handle(
+def handle(
     request: MetadataRequest, context: RequestContext, services: Services
-) -> MetadataResponse:
-    image = services.metadata.image
-    topics = _asked_topics(request, context)
-    if topics is None:
-        found = [
-            _shown(topic, image, context)
-            for name, topic in sorted(image.topics.by_name.items())
-            if _may_describe(name, context, services)
-        ]
-    elif any(topic.topic_id != ZERO_UUID for topic in topics):
-        found = _by_id(topics, image, context, services)
+) -> Encoded | Coroutine[object, None, Encoded]:
+    asked = _asked_topics(request, context)
+    if asked is None:
+        return _all_topics(request, context, services)
+    if any(topic.topic_id != ZERO_UUID for topic in asked):
+        found = _by_id(asked, context, services)
     else:
-        found = _by_name(topics, request, context, services)
-    if request.include_topic_authorized_operations:
-        for shown in found:
-            if shown.name is not None:
-                shown.topic_authorized_operations = ON_TOPIC
-    return MetadataResponse(
-        brokers=[
-            MetadataResponseBroker(node_id=a.node_id, host=a.host, port=a.port, rack=a.rack)
-            for a in addresses(image, context, services)
-        ],
-        cluster_id=services.cluster_id,
-        controller_id=some_alive_broker(image, services),
-        topics=found,
-        cluster_authorized_operations=(
-            ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED
-        ),
-    )
+        found = _by_name(asked, request, context, services)
+    answer = _Answer(request, context, services)
+    if len(found) > 1:
+        return answer.in_turns(answer.part, found)
+    return answer.of([answer.part(topic) for topic in found])
+
+
+def _all_topics(
+    request: MetadataRequest, context: RequestContext, services: Services
+) -> Encoded | Coroutine[object, None, Encoded]:
+    """What everybody may see is made once for everybody."""
+    answer = _Answer(request, context, services)
+    parts = services.metadata_parts
+    if services.authorizer.enforces or request.include_topic_authorized_operations:
+        return answer.in_turns(answer.part_if_allowed, parts.in_order(answer.image.topics))
+    made = parts.all_there(answer.image, answer.form)
+    return answer.shared() if made is None else answer.of_all(made)
+
+
+class _Answer:
+    """How one answer is put together: parts of topics, and what is around them."""
+
+    __slots__ = ("_context", "_request", "_services", "_topics", "form", "image")
+
+    def __init__(
+        self, request: MetadataRequest, context: RequestContext, services: Services
+    ) -> None:
+        self._request = request
+        self._context = context
+        self._services = services
+        self.form = TopicForm(context.version, context.listener_name)
+        self.image = services.metadata.image
+        self._topics = services.metadata_parts.topics(self.image, self.form)
+
+    def part(self, topic: _Topic) -> bytes:
+        version = self._context.version
+        if isinstance(topic, TopicImage):
+            part = self._topics.part(topic)
+        else:
+            part = encode_topic(topic, version)
+        if self._request.include_topic_authorized_operations and topic.name is not None:
+            # They are at the end, before the tags if there are any.
+            tags = part[-1:] if version >= MetadataResponse.FLEXIBLE_FROM else b""
+            operations = authorized_operations(
+                ResourceType.TOPIC, topic.name, self._context, self._services
+            )
+            part = part[: -4 - len(tags)] + _INT32.pack(operations) + tags
+        return part
+
+    def part_if_allowed(self, topic: TopicImage) -> bytes:
+        """Nothing of a topic that the client may not know of."""
+        may = _may_describe(topic.name, self._context, self._services, log_if_denied=False)
+        return self.part(topic) if may else b""
+
+    def of(self, parts: list[bytes]) -> Encoded:
+        return Encoded([b"".join(self._around(self.image, len(parts), parts))])
+
+    def of_all(self, topics: AllTopics) -> Encoded:
+        image, body = topics
+        return Encoded(self._around(image, len(image.topics), [body]))
+
+    def _around(self, image: MetadataImage, count: int, parts: list[bytes]) -> list[bytes]:
+        context, operations = self._context, NOT_ASKED
+        if self._request.include_cluster_authorized_operations:
+            operations = on_cluster(context, self._services)
+        head, tail = self._services.metadata_parts.head_and_tail(
+            image, context, self._services, operations
+        )
+        is_flexible = context.version >= MetadataResponse.FLEXIBLE_FROM
+        size = uvarint(count + 1) if is_flexible else _INT32.pack(count)
+        return [head + size, *parts, tail]
+
+    async def shared(self) -> Encoded:
+        services = self._services
+        made = services.metadata_parts.all_topics(self.form, services.metadata, services.scheduler)
+        return self.of_all(await made)
+
+    async def in_turns(self, part: Callable[[T], bytes], topics: Sequence[T]) -> Encoded:
+        parts = await in_turns(
+            self._services.scheduler,
+            part,
+            topics,
+            at_once=PARTITIONS_AT_ONCE,
+            weight=partition_count,
+        )
+        return self.of([each for each in parts if each])
 
 
 def _asked_topics(
@@ -89,8 +170,12 @@ def _asked_topics(
     return topics
 
 
-def _may_describe(name: str, context: RequestContext, services: Services) -> bool:
-    return services.authorizer.allows(context, AclOperation.DESCRIBE, ResourceType.TOPIC, name)
+def _may_describe(
+    name: str, context: RequestContext, services: Services, *, log_if_denied: bool = True
+) -> bool:
+    return services.authorizer.allows(
+        context, AclOperation.DESCRIBE, ResourceType.TOPIC, name, log_if_denied=log_if_denied
+    )
 
 
 def _may_create(name: str, context: RequestContext, services: Services) -> bool:
@@ -101,21 +186,18 @@ def _may_create(name: str, context: RequestContext, services: Services) -> bool:
 
 
 def _by_id(
-    topics: list[MetadataRequestTopic],
-    image: MetadataImage,
-    context: RequestContext,
-    services: Services,
-) -> list[MetadataResponseTopic]:
-    by_id = image.topics.by_id
+    topics: list[MetadataRequestTopic], context: RequestContext, services: Services
+) -> list[_Topic]:
+    by_id = services.metadata.image.topics.by_id
     asked = dict.fromkeys(topic.topic_id for topic in topics if topic.topic_id != ZERO_UUID)
-    unknown = [
+    unknown: list[_Topic] = [
         MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
         for topic_id in asked
         if topic_id not in by_id
     ]
     known = [by_id[each] for each in asked if each in by_id]
     return unknown + [
-        _shown(topic, image, context)
+        topic
         if _may_describe(topic.name, context, services)
         else MetadataResponseTopic(error_code=_DENIED, name=None, topic_id=topic.topic_id)
         for topic in known
@@ -127,23 +209,24 @@ def _by_name(
     request: MetadataRequest,
     context: RequestContext,
     services: Services,
-) -> list[MetadataResponseTopic]:
+) -> list[_Topic]:
     names: list[str] = []
     denied: list[str] = []
     for name in distinct(_name(topic) for topic in topics):
         (names if _may_describe(name, context, services) else denied).append(name)
-    image = services.metadata.image
-    missing = [name for name in names if name not in image.topics.by_name]
+    by_name = services.metadata.image.topics.by_name
+    missing = [name for name in names if name not in by_name]
+    if not missing and not denied:
+        return [by_name[name] for name in names]
     errors: dict[str, int] = {name: reason_unknown(name) for name in missing}
     if request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
         valid = [name for name in missing if errors[name] != ErrorCode.INVALID_TOPIC_EXCEPTION]
         wanted = [name for name in valid if _may_create(name, context, services)]
         errors.update(dict.fromkeys(set(valid).difference(wanted), _DENIED))
         if wanted:
-            services.auto_topics.create(wanted)
-            image = services.metadata.image
-    by_name = image.topics.by_name
-    found = [_shown(by_name[name], image, context) for name in names if name in by_name]
+            services.auto_topics.create(wanted, context)
+            by_name = services.metadata.image.topics.by_name
+    found: list[_Topic] = [by_name[name] for name in names if name in by_name]
     errors.update(dict.fromkeys(denied, _DENIED))
     return found + [
         MetadataResponseTopic(
@@ -157,37 +240,6 @@ def _name(topic: MetadataRequestTopic) -> str:
     if topic.name is None:
         raise ApiError("neither a topic's name nor its id was given")
     return topic.name
-
-
-def _shown(
-    topic: TopicImage, image: MetadataImage, context: RequestContext
-) -> MetadataResponseTopic:
-    partitions = []
-    for index, partition in sorted(topic.partitions.items()):
-        shown = show_partition(
-            image,
-            partition,
-            context,
-            errors_of_version_0=context.version == 0,
-            listener_errors=context.version >= _LISTENER_ERRORS,
-        )
-        partitions.append(
-            MetadataResponsePartition(
-                error_code=shown.error,
-                partition_index=index,
-                leader_id=shown.leader,
-                leader_epoch=partition.leader_epoch,
-                replica_nodes=shown.replicas,
-                isr_nodes=shown.isr,
-                offline_replicas=shown.offline,
-            )
-        )
-    return MetadataResponseTopic(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=partitions,
-    )
 
 
 def refuse(request: MetadataRequest, error: ApiError, _version: int) -> MetadataResponse:

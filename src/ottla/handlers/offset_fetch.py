@@ -51,7 +51,7 @@ async def handle(
             group,
             run(
                 services.scheduler.turn,
-                _fetch(group, request.require_stable, context.version, services),
+                _fetch(group, context, services, require_stable=request.require_stable),
             ),
         )
         for group in groups
@@ -83,8 +83,14 @@ def refuse(request: OffsetFetchRequest, error: ApiError, version: int) -> Offset
 
 
 async def _fetch(
-    group: OffsetFetchRequestGroup, require_stable: bool, version: int, services: Services
+    group: OffsetFetchRequestGroup,
+    context: RequestContext,
+    services: Services,
+    *,
+    require_stable: bool,
 ) -> OffsetFetchResponseGroup:
+    version, may = context.version, services.authorizer.allows
+    describe, of_topic = AclOperation.DESCRIBE, ResourceType.TOPIC
     topics = services.metadata.image.topics
     response = OffsetFetchResponseGroup(group_id=group.group_id)
     asked: OffsetsAsked | None = None
@@ -93,7 +99,9 @@ async def _fetch(
         for topic in group.topics:
             name = _name_of(topic, version, topics)
             if name is None:
-                response.topics.append(_unknown(topic))
+                response.topics.append(_refused(topic, ErrorCode.UNKNOWN_TOPIC_ID))
+            elif not may(context, describe, of_topic, name):
+                response.topics.append(_refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             else:
                 image = topics.by_name.get(name)
                 topic_id = ZERO_UUID if image is None else image.topic_id
@@ -105,6 +113,10 @@ async def _fetch(
         member_id=group.member_id,
         member_epoch=group.member_epoch,
     )
+    if group.topics is None and services.authorizer.enforces:
+        found = [
+            each for each in found if may(context, describe, of_topic, each[0], log_if_denied=False)
+        ]
     if group.topics is None and version >= TOPIC_IDS_FROM:
         found = [
             (name, image.topic_id, partitions)
@@ -122,12 +134,11 @@ def _name_of(topic: OffsetFetchRequestTopics, version: int, topics: TopicsImage)
     return None if image is None else image.name
 
 
-def _unknown(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
+def _refused(topic: OffsetFetchRequestTopics, code: ErrorCode) -> OffsetFetchResponseTopics:
     return OffsetFetchResponseTopics(
+        name=topic.name,
         topic_id=topic.topic_id,
-        partitions=[
-            _partition(each, ErrorCode.UNKNOWN_TOPIC_ID) for each in topic.partition_indexes
-        ],
+        partitions=[_partition(each, code) for each in topic.partition_indexes],
     )
 
 

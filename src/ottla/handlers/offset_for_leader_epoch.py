@@ -24,7 +24,7 @@ from ottla.requests.needs import Each, its_topic
 from ottla.requests.partitions import led_partition
 
 
-async def handle(
+def handle(
     request: OffsetForLeaderEpochRequest, _context: RequestContext, services: Services
 ) -> OffsetForLeaderEpochResponse:
     return OffsetForLeaderEpochResponse(

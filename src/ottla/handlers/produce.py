@@ -28,6 +28,7 @@ from ottla.requests.acknowledged_produce import (
 from ottla.requests.context import Peer, Services
 from ottla.requests.contract import HotHandler, Quota
 from ottla.requests.current_leaders import Leaders
+from ottla.requests.hot_access import ProduceAccess
 from ottla.requests.needs import ByHandler, Effect
 from ottla.requests.partitions import missing
 from ottla.requests.produce_outcomes import (
@@ -54,9 +55,12 @@ def answer(
     peer: Peer | None = None,
 ) -> Answer | Promise[Answer] | None:
     request = read_produce_request(frame, pos, version)
+    denied: Outcomes | None = None
+    if services.authorizer.enforces:
+        denied = ProduceAccess(services, peer).take_denied(request, frame)
     if request.transactional_id is None:
-        return _append(request, version, correlation_id, services, peer, frame, None)
-    append = partial(_append, request, version, correlation_id, services, peer)
+        return _append(request, version, correlation_id, services, peer, denied, frame, None)
+    append = partial(_append, request, version, correlation_id, services, peer, denied)
     return when_verified(request, frame, version, services, peer, append)
 
 
@@ -66,17 +70,18 @@ def _append(
     correlation_id: int,
     services: Services,
     peer: Peer | None,
+    denied: Outcomes | None,
     frame: memoryview,
     verified: Verified | None,
 ) -> Answer | Promise[Answer] | None:
-    """Append what may be; without ``verified`` nothing of a transaction."""
+    """Append what may be, and tell what was ``denied``; without ``verified`` no transaction."""
     acks = request.acks
     now_ms = services.scheduler.wall_ms()
     replicas = services.replicas
-    outcomes: Outcomes = []
+    outcomes: Outcomes = [] if denied is None else denied
     unflushed: list[Unacknowledged] | None = None
     pending: list[Unacknowledged] | None = None
-    refused = False
+    refused = denied is not None
     for topic, partitions in request.topics:
         led = replicas.topic(topic)
         results: list[Appended | Refused] = []

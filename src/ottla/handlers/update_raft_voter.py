@@ -15,7 +15,7 @@ from ottla.requests.contract import Handler, Quota, by_code
 from ottla.requests.needs import Whole
 
 
-async def handle(
+def handle(
     request: UpdateRaftVoterRequest, context: RequestContext, services: ControllerServices
 ) -> UpdateRaftVoterResponse:
     return services.controller.voter_changes.update(request, context.listener_name)

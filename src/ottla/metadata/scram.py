@@ -1,20 +1,13 @@
 """SCRAM credentials of users, by mechanism."""
 
 from collections.abc import Mapping
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from ottla.protocol.generated.metadata_records import (
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
-
-
-class ScramCredential(NamedTuple):
-    salt: bytes
-    stored_key: bytes
-    server_key: bytes
-    iterations: int
-
+from ottla.security.scram import ScramCredential
 
 ScramImage: TypeAlias = Mapping[tuple[int, str], ScramCredential]
 """By mechanism (1 SCRAM-SHA-256, 2 SCRAM-SHA-512) and user."""

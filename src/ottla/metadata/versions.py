@@ -123,6 +123,10 @@ def leader_epoch_grows_on_isr_shrink(metadata_version: int) -> bool:
     return metadata_version < 12
 
 
+def scram_supported(metadata_version: int) -> bool:
+    return metadata_version >= 11
+
+
 def transactions_supported(metadata_version: int) -> bool:
     return metadata_version >= 13
 

@@ -12,6 +12,7 @@ from ottla.metadata.image import ImageSource
 from ottla.network.node_client import NodeClient, NodeClientLimits, Read
 from ottla.network.sockets import DiallingNetwork
 from ottla.protocol.message import Message, Request, Response
+from ottla.security.sasl_client import SaslLogin
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Response)
@@ -29,6 +30,7 @@ class BrokerChannel:
         listener_name: str,
         client_id: str,
         limits: NodeClientLimits,
+        login: SaslLogin | None = None,
     ) -> None:
         self._network = network
         self._scheduler = scheduler
@@ -36,6 +38,7 @@ class BrokerChannel:
         self._listener_name = listener_name
         self._client_id = client_id
         self._limits = limits
+        self._login = login
         self._clients: dict[int, tuple[tuple[str, int], NodeClient]] = {}
 
     def send(self, node_id: int, request: Request[R]) -> Promise[R]:
@@ -69,6 +72,7 @@ class BrokerChannel:
             *address,
             client_id=self._client_id,
             limits=self._limits,
+            login=self._login,
         )
         self._clients[node_id] = address, client
         return client

@@ -9,6 +9,7 @@ from ottla.network.node_client import NodeClient, NodeClientLimits
 from ottla.network.sockets import DiallingNetwork
 from ottla.protocol.message import Request, Response
 from ottla.raft.channel import Destination
+from ottla.security.sasl_client import SaslLogin
 
 R = TypeVar("R", bound=Response)
 ADDRESSES_MAX: Final = 1_000
@@ -25,9 +26,10 @@ class NetworkChannel:
         *,
         client_id: str,
         limits: NodeClientLimits,
+        login: SaslLogin | None = None,
     ) -> None:
         self._make: Callable[[str, int], NodeClient] = lambda host, port: NodeClient(
-            network, scheduler, host, port, client_id=client_id, limits=limits
+            network, scheduler, host, port, client_id=client_id, limits=limits, login=login
         )
         self._clients: dict[tuple[str, int], NodeClient] = {}
 

@@ -4,8 +4,8 @@ Reading: one buffer serves all connections, since a frame that is whole is answe
 read. Only a frame that has not come whole gets a buffer of its own, of its own size, which counts
 against ``queued.max.request.bytes``. So an idle connection costs no buffer.
 
-Writing: an answer is sent at once; only what the socket refuses is queued. A connection with much
-unsent or unanswered is not read from until that has shrunk.
+Writing: the answers of a turn leave at its end, small ones by one send; what the socket refuses is
+queued. A connection with much unsent or unanswered is not read from until that has shrunk.
 
 Rules:
 1. Answers leave in the order of their requests: an answer that is done early waits in its slot.
@@ -13,11 +13,13 @@ Rules:
 3. A peer that breaks the protocol loses its connection, nobody else theirs.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable
 from struct import Struct
 from typing import Protocol
 
+from ottla.common.authorization import ANONYMOUS, Granted, Principal
 from ottla.common.buffers import Answer, ReadableFile, Region
 from ottla.common.environment import Scheduler
 from ottla.common.errors import ProtocolViolation
@@ -36,6 +38,10 @@ UNSENT_LIMIT = 1 << 20
 """Bytes of answers in memory that a slow reader may leave unsent before it is not read from."""
 TURN_SECONDS = 0.01
 """How long the frames of one read may keep the others waiting."""
+GATHERED_BYTES = 256 * 1024
+"""Answers of one turn are sent before its end when they are so many."""
+JOINED_BYTES = 64 * 1024
+"""Answers are copied into one send as long as it has no more than this."""
 GROWTH_BYTES = 64 * 1024
 """How much room a frame that comes in pieces gets at first."""
 SMALL_FILE_REGION = 16 * 1024
@@ -55,21 +61,14 @@ class RequestMemory(Protocol):
     def give_back(self, size: int) -> None: ...
 
 
-class _Slot:
-    """The place of an unanswered request in the order of answers."""
-
-    __slots__ = ("answer", "done")
-
-    def __init__(self) -> None:
-        self.done = False
-        self.answer: Answer | None = None
-
-
 class Connection:
     __slots__ = (
         "_answer_frame",
         "_closed_callback",
+        "_ending",
         "_frame_limit",
+        "_is_full",
+        "_is_gathering",
         "_later",
         "_memory",
         "_network",
@@ -84,15 +83,19 @@ class Connection:
         "_slots",
         "_socket",
         "_starved",
+        "_turn",
         "_unsent",
         "closed",
+        "granted",
         "is_active",
         "last_active",
         "listener_name",
         "local_host",
         "local_port",
+        "login",
+        "login_by",
         "peer_host",
-        "state",
+        "principal",
     )
 
     def __init__(
@@ -116,17 +119,25 @@ class Connection:
         self._answer_frame = answer_frame
         self._now = scheduler.monotonic
         self._later = scheduler.call_soon
+        self._turn = scheduler.turn
         self._rest: bytearray | None = None
         """Frames that came in one read and wait for the next turn."""
         self._closed_callback = closed
+        self._ending = False
+        """No more is read, and what is owed is the last that is sent."""
         self._partial: bytearray | None = None
         self._partial_filled = 0
         self._partial_size = 0
         self._starved = False
         """Whether there is no memory for more."""
-        self._slots: deque[_Slot] = deque()
+        self._slots: deque[Answer | Promise[Answer]] = deque()
+        """What is owed, in the order of requests, from the first that is not there yet on."""
         self._outgoing: deque[bytes | memoryview | Region] = deque()
         self._unsent = 0
+        self._is_gathering = False
+        """Whether what is outgoing is to be sent at the end of the turn."""
+        self._is_full = False
+        """Whether the socket has refused something, and is watched until it takes more."""
         self.closed = False
         self.is_active = False
         """Something came, or an answer went on, since the last sweep; cheaper than a clock."""
@@ -135,8 +146,13 @@ class Connection:
         local, peer = sock.getsockname(), sock.getpeername()
         self.local_host, self.local_port = local[0], local[1]
         self.peer_host: str = peer[0]
-        self.state: object | None = None
-        """What the dispatcher remembers of this client."""
+        self.principal = ANONYMOUS
+        """Whose requests they are: nobody's in particular, until somebody has logged in."""
+        self.granted: Granted = {}
+        self.login: object | None = None
+        """How far a login has come, for what answers its frames (`network/login.py`)."""
+        self.login_by = math.inf
+        """When the login must be over, or the connection is; by the monotonic clock."""
         self._reading = True
         network.watch_reading(sock, self.readable)
 
@@ -170,7 +186,7 @@ class Connection:
         except BlockingIOError:
             return
         if filled == 0:
-            self.close()
+            self._end_with_turn()
             return
         self._take_frames(view, filled)
 
@@ -207,7 +223,7 @@ class Connection:
     def _go_on(self) -> None:
         """Take up what was left of the last read when its turn was over."""
         rest = self._rest
-        if self.closed or rest is None:
+        if self.closed or self._ending or rest is None:
             return
         self._rest = None
         self._reading = True
@@ -266,7 +282,7 @@ class Connection:
             except BlockingIOError:
                 return
         if received == 0:
-            self.close()
+            self._end_with_turn()
             return
         filled += received
         self._partial_filled = filled
@@ -289,28 +305,29 @@ class Connection:
             return
         if isinstance(answer, Promise):
             if not answer.done:
-                slot = _Slot()
-                self._slots.append(slot)
-                answer.when_done(lambda done: self._complete(slot, done))
+                self._slots.append(answer)
+                answer.when_done(self._completed)
                 return
             answer = answer.result()
         if self._slots:
-            slot = _Slot()
-            slot.done = True
-            slot.answer = answer
-            self._slots.append(slot)
+            self._slots.append(answer)
         else:
             self._send(answer)
 
-    def _complete(self, slot: _Slot, promise: Promise[Answer]) -> None:
+    def _completed(self, promise: Promise[Answer]) -> None:
+        """Send what is owed, up to the first that is not there yet."""
         if self.closed:
             return
         try:
-            slot.answer = promise.result()
-            slot.done = True
+            promise.result()  # one that has failed ends the connection whatever is before it
             slots = self._slots
-            while slots and slots[0].done:
-                answer = slots.popleft().answer
+            while slots:
+                answer = slots[0]
+                if isinstance(answer, Promise):
+                    if not answer.done:
+                        break
+                    answer = answer.result()
+                slots.popleft()
                 if answer is not None:
                     self._send(answer)
         except OSError:
@@ -324,29 +341,44 @@ class Connection:
             log.exception("connection closed: an internal error of the broker", peer=self.peer_host)
             self.close()
             return
-        if not self._reading and self._reading_allowed():
+        if self._ending:
+            self._close_if_ended()
+        elif not self._reading and self._reading_allowed():
             self._resume()
 
     # Writing
 
     def _send(self, answer: Answer) -> None:
-        if type(answer) is bytes and not self._outgoing:
-            try:
-                sent = self._socket.send(answer)
-            except BlockingIOError:
-                sent = 0
-            if sent == len(answer):
-                return
-            self._queue(memoryview(answer)[sent:])
-            self._network.watch_writing(self._socket, self.writable)
-            return
-        idle = not self._outgoing
+        """Have it sent at the end of the turn, with all others of this connection."""
         if type(answer) is bytes:
-            self._queue(answer)
+            self._outgoing.append(answer)
+            self._unsent += len(answer)
         else:
             for segment in answer:
                 self._queue(segment)  # type: ignore[arg-type]
-        if idle and not self._write_some():
+        if self._is_full:
+            return
+        if self._unsent >= GATHERED_BYTES:
+            self._write_out()
+        elif not self._is_gathering:
+            self._is_gathering = True
+            self._turn.send_at_end(self._send_gathered)
+
+    def _send_gathered(self) -> None:
+        self._is_gathering = False
+        if self.closed or self._is_full:
+            return
+        try:
+            self._write_out()
+        except OSError:
+            self.close()
+            return
+        if self._ending:
+            self._close_if_ended()
+
+    def _write_out(self) -> None:
+        if not self._write_some():
+            self._is_full = True
             self._network.watch_writing(self._socket, self.writable)
 
     def _queue(self, segment: bytes | memoryview | Region) -> None:
@@ -364,8 +396,11 @@ class Connection:
         self.is_active = True
         try:
             if self._write_some():
+                self._is_full = False
                 self._network.unwatch_writing(self._socket)
-                if not self._reading and self._reading_allowed():
+                if self._ending:
+                    self._close_if_ended()
+                elif not self._reading and self._reading_allowed():
                     self._resume()
         except OSError:
             self.close()
@@ -377,12 +412,28 @@ class Connection:
             while outgoing:
                 segment = outgoing[0]
                 if isinstance(segment, (bytes, memoryview)):
-                    self._write_bytes(segment)
+                    self._write_bytes(segment if len(outgoing) == 1 else self._join())
                 else:
                     self._write_region(segment)
         except BlockingIOError:
             return False
         return True
+
+    def _join(self) -> bytes | memoryview:
+        """The bytes that come first, as many as one send is to have, as one."""
+        outgoing = self._outgoing
+        parts: list[bytes | memoryview] = []
+        room = JOINED_BYTES
+        while outgoing:
+            segment = outgoing[0]
+            if not isinstance(segment, (bytes, memoryview)) or (parts and len(segment) > room):
+                break
+            parts.append(segment)
+            room -= len(segment)
+            outgoing.popleft()
+        joined = parts[0] if len(parts) == 1 else b"".join(parts)
+        outgoing.appendleft(joined)
+        return joined
 
     def _write_bytes(self, segment: bytes | memoryview) -> None:
         outgoing = self._outgoing
@@ -408,7 +459,10 @@ class Connection:
 
     def _reading_allowed(self) -> bool:
         return (
-            not self._starved and len(self._slots) < IN_FLIGHT_LIMIT and self._unsent < UNSENT_LIMIT
+            not self._starved
+            and not self._ending
+            and len(self._slots) < IN_FLIGHT_LIMIT
+            and self._unsent < UNSENT_LIMIT
         )
 
     def _pause(self) -> None:
@@ -423,8 +477,41 @@ class Connection:
             self._reading = True
             self._network.watch_reading(self._socket, self.readable)
 
+    # Login
+
+    def logged_in(self, principal: Principal, answer_frame: AnswerFrame, frame_limit: int) -> None:
+        """From now on the frames are ``principal``'s, and another answers them."""
+        self.principal = principal
+        self.granted = {}
+        self._answer_frame = answer_frame
+        self._frame_limit = frame_limit
+        self.login_by = math.inf
+
+    def end(self) -> None:
+        """Read nothing more, and close when the answer that was promised last has been sent."""
+        self._ending = True
+        self._pause()
+
+    def _close_if_ended(self) -> None:
+        if self._ending and not self._slots and not self._outgoing:
+            self.close()
+
     def _violated(self, violation: ProtocolViolation) -> None:
         log.info("connection closed: not the protocol", peer=self.peer_host, reason=str(violation))
+        self._end_with_turn()
+
+    def _end_with_turn(self) -> None:
+        """Read no more; what came before is answered, if it is in this turn."""
+        if not self.closed:
+            self.end()
+            self._turn.send_at_end(self._close_when_sent)
+
+    def _close_when_sent(self) -> None:
+        try:
+            if not self.closed and not self._is_full:
+                self._write_some()
+        except OSError:
+            pass
         self.close()
 
     def close(self) -> None:
@@ -432,9 +519,9 @@ class Connection:
             return
         self.closed = True
         self._pause()
-        if self._outgoing:
+        if self._is_full:
             self._network.unwatch_writing(self._socket)
-            self._outgoing.clear()
+        self._outgoing.clear()
         self._slots.clear()
         if self._partial is not None:
             self._memory.give_back(self._partial_size - 4)

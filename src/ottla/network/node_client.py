@@ -1,15 +1,17 @@
 """A connection to another node that we dial: requests out, promises of answers back.
 
-It connects when there is something to send, asks first which versions the other side speaks, and
-sends each request in the highest that both know. Requests may follow one another without waiting;
-answers come in their order. Whatever breaks (refusal, end of the stream, an answer that is none,
-one that does not come in time) ends the connection and fails all that waited for it: the next
-request dials again, but not before a pause that grows with every failure.
+It connects when there is something to send, asks first which versions the other side speaks, logs
+in where that is asked, and sends each request in the highest that both know. Requests may follow
+one another without waiting; answers come in their order. Whatever breaks (refusal, end of the
+stream, an answer that is none, one that does not come in time) ends the connection and fails all
+that waited for it: the next request dials again, but not before a pause that grows with every
+failure.
 
 A caller that expects much says by :meth:`NodeClient.ask` how the answer is read: in the buffer that
 it was received into, of which no copy is made.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -21,9 +23,12 @@ from ottla.common.promise import Promise
 from ottla.common.turn import Turn
 from ottla.network.frame_buffer import FrameBuffer
 from ottla.network.sockets import DiallingNetwork, StreamSocket
+from ottla.observability.logging import logger
 from ottla.protocol.api import APIS, ApiKey
 from ottla.protocol.frame import frame
 from ottla.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.protocol.generated.sasl_authenticate import SaslAuthenticateResponse
+from ottla.protocol.generated.sasl_handshake import SaslHandshakeResponse
 from ottla.protocol.headers import encode_request_header, response_header_version
 from ottla.protocol.message import (
     Message,
@@ -35,6 +40,10 @@ from ottla.protocol.message import (
 )
 from ottla.protocol.primitives import Writer
 from ottla.protocol.produce_request import skip_tagged_fields
+from ottla.security.mechanism import LoginRefused
+from ottla.security.sasl_client import HANDSHAKE_VERSION, SaslClient, SaslLogin
+
+log = logger(__name__)
 
 REQUESTS_MAX: Final = 1_000
 """Requests that wait for a connection or for their answers."""
@@ -87,13 +96,20 @@ class NodeClient:
         *,
         client_id: str,
         limits: NodeClientLimits,
+        login: SaslLogin | None = None,
     ) -> None:
+        """``login`` is how we say who we are, where that is asked."""
         self._network = network
         self._scheduler = scheduler
         self._host = host
         self._port = port
         self._client_id = client_id
         self._limits = limits
+        self._login = login
+        self._log_in_at = math.inf
+        """When a session must be made to go on by another login."""
+        self._is_ready = False
+        """Whether the other side answers: it has said its versions, and let us in."""
         self._socket: StreamSocket | None = None
         self._dialling: Promise[StreamSocket] | None = None
         self._versions: dict[int, tuple[int, int]] | None = None
@@ -127,10 +143,12 @@ class NodeClient:
         request.timer = self._scheduler.call_later(
             self._limits.timeout_seconds, self._timed_out, request
         )
-        if self._versions is None:
-            self._queued.append(request)
-        else:
+        if self._is_ready and self._scheduler.monotonic() >= self._log_in_at:
+            self._log_in()
+        if self._is_ready:
             self._write(request)
+        else:
+            self._queued.append(request)
         return request.answer
 
     def __str__(self) -> str:
@@ -175,16 +193,76 @@ class NodeClient:
             each.api_key: (each.min_version, each.max_version) for each in response.api_keys
         }
         self._spoken = {}
+        if self._login is None:
+            self._become_ready()
+        else:
+            self._log_in()
+
+    def _become_ready(self) -> None:
+        self._is_ready = True
         self._failures = 0
         # One that cannot be sent ends the connection, and those behind it with it.
-        while self._queued and self._versions is not None:
+        while self._queued and self._is_ready:
             self._write(self._queued.popleft())
+
+    # Logging in
+
+    def _log_in(self) -> None:
+        """What is asked meanwhile waits; what was asked before is answered before."""
+        assert self._login is not None
+        assert self._socket is not None
+        self._is_ready = False
+        sasl = SaslClient(self._login)
+        self._ask_for_login(sasl.start(), partial(self._shaken, self._socket, sasl))
+
+    def _ask_for_login(self, message: Request[R], answered: Callable[[Promise[R]], None]) -> None:
+        request = _Request(message, _reading(message), self._scheduler.turn)
+        request.answer.when_done(answered)
+        self._write(request)
+
+    def _shaken(
+        self, sock: StreamSocket, sasl: SaslClient, answer: Promise[SaslHandshakeResponse]
+    ) -> None:
+        if self._socket is not sock:
+            return
+        try:
+            following = sasl.shaken(answer.result())
+        except LoginRefused as refusal:
+            self._shut_out(refusal)
+            return
+        self._ask_for_login(following, partial(self._authenticated, sock, sasl))
+
+    def _authenticated(
+        self, sock: StreamSocket, sasl: SaslClient, answer: Promise[SaslAuthenticateResponse]
+    ) -> None:
+        if self._socket is not sock:
+            return
+        try:
+            following = sasl.received(answer.result())
+        except LoginRefused as refusal:
+            self._shut_out(refusal)
+            return
+        except ProtocolViolation as violation:
+            self._end(violation)
+            return
+        if following is not None:
+            self._ask_for_login(following, partial(self._authenticated, sock, sasl))
+            return
+        seconds = sasl.session_seconds
+        self._log_in_at = math.inf if seconds is None else self._scheduler.monotonic() + seconds
+        self._become_ready()
+
+    def _shut_out(self, refusal: LoginRefused) -> None:
+        log.warning("login refused by another node", node=str(self), reason=str(refusal))
+        self._end(ConnectionError(f"{self} refuses our login: {refusal}"))
 
     # Sending
 
     def _version(self, message: Message) -> int:
         if self._versions is None:
             return _API_VERSIONS_VERSION
+        if message.API_KEY == ApiKey.SASL_HANDSHAKE:
+            return HANDSHAKE_VERSION
         known = self._spoken.get(message.API_KEY)
         if known is not None:
             return known
@@ -289,6 +367,8 @@ class NodeClient:
         sock, self._socket = self._socket, None
         self._dialling = None
         self._versions = None
+        self._is_ready = False
+        self._log_in_at = math.inf
         if sock is not None:
             self._network.unwatch_reading(sock)
             if self._unsent:

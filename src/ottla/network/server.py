@@ -11,14 +11,19 @@ Rules:
 2. Other brokers come in by a listener of their own, if there is one, however many clients there
    are.
 3. A connection on which nothing goes in or out is closed after its time, unless it waits for us.
+4. Where clients log in, one that has not done so in its time is closed, whatever it sends.
 """
 
 import sys
 from collections import Counter, deque
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
 
+from ottla.common.authorization import Principal
+from ottla.common.buffers import Answer
 from ottla.common.environment import Scheduler
+from ottla.common.errors import ApiError
+from ottla.common.promise import Promise
 from ottla.network.connection import RECEIVE_BYTES, AnswerFrame, Connection
 from ottla.network.sockets import Listening, Network, StreamSocket
 from ottla.observability.logging import logger
@@ -26,6 +31,8 @@ from ottla.observability.logging import logger
 log = logger(__name__)
 
 DESCRIPTORS_RESERVED_MAX: Final = 1_024
+LOGIN_SECONDS: Final = 60.0
+"""How long a login may take; Kafka's own clients wait 30 seconds for it."""
 CONNECTIONS_ALWAYS: Final = 32
 """So many are not refused for want of descriptors."""
 
@@ -108,6 +115,19 @@ class _RequestMemory:
             self._waiting.popleft().memory_is_free()
 
 
+class Login(Protocol):
+    """Answers the frames of a connection until somebody has logged in."""
+
+    @property
+    def frame_bytes(self) -> int:
+        """How large a frame may be until then."""
+        ...
+
+    def answer(
+        self, connection: Connection, frame: memoryview, /
+    ) -> "Answer | Promise[Answer] | None": ...
+
+
 class SocketServer:
     """Accepts, counts and closes connections."""
 
@@ -124,11 +144,14 @@ class SocketServer:
         self._scheduler = scheduler
         self.limits = limits
         self._answers: dict[str, AnswerFrame] = {}
+        self._logins: dict[str, Login] = {}
         self._memory = _RequestMemory(limits)
         self._receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
         self._connections: dict[Connection, None] = {}
         self._per_ip: Counter[str] = Counter()
         self._listening: dict[str, Listening] = {}
+        self._networks: dict[str, Network] = {}
+        self._identify: dict[str, Callable[[StreamSocket], Principal]] = {}
         self.connections_accepted = 0
         self.connections_refused = 0
         self._refused_told = 0
@@ -138,20 +161,36 @@ class SocketServer:
     def connection_count(self) -> int:
         return len(self._connections)
 
-    def listen(self, listener_name: str, host: str, port: int) -> int:
-        """Take an address; return its port (for port 0, the one that was chosen)."""
-        listening = self._network.listen(
-            host, port, lambda sock: self._accepted(listener_name, sock)
-        )
+    def listen(
+        self,
+        listener_name: str,
+        host: str,
+        port: int,
+        network: Network | None = None,
+        identify: Callable[[StreamSocket], Principal] | None = None,
+    ) -> int:
+        """Take an address; return its port (for port 0, the one that was chosen).
+
+        ``network`` is the one that the listener is on, where it is not the one of all. ``identify``
+        says whose connection it is, where its socket knows.
+        """
+        network = self._networks[listener_name] = network or self._network
+        if identify is not None:
+            self._identify[listener_name] = identify
+        listening = network.listen(host, port, lambda sock: self._accepted(listener_name, sock))
         self._listening[listener_name] = listening
         return listening.port
 
-    def start(self, answers: Mapping[str, AnswerFrame]) -> None:
+    def start(
+        self, answers: Mapping[str, AnswerFrame], logins: Mapping[str, "Login"] | None = None
+    ) -> None:
         """Serve: from now on clients of these listeners are accepted.
 
-        ``answers`` has what answers the frames of each.
+        ``answers`` has what answers the frames of each; where there is one of ``logins``, clients
+        log in first.
         """
         self._answers.update(answers)
+        self._logins.update(logins or {})
         for listener_name in answers:
             self._listening[listener_name].start()
 
@@ -166,23 +205,30 @@ class SocketServer:
         if limit is not None:
             self._refuse(sock, limit, listener_name, host)
             return
+        login = self._logins.get(listener_name)
         try:
             connection = Connection(
                 sock,
-                self._network,
+                self._networks[listener_name],
                 listener_name=listener_name,
                 receive_buffer=self._receive_buffer,
-                frame_limit=limits.frame_bytes,
+                frame_limit=limits.frame_bytes if login is None else login.frame_bytes,
                 memory=self._memory,
-                answer_frame=self._answers[listener_name],
+                answer_frame=self._answers[listener_name] if login is None else login.answer,
                 closed=self._closed,
                 scheduler=self._scheduler,
             )
-        except OSError:
-            # The peer has gone between our two looks at it.
+            identify = self._identify.get(listener_name)
+            if identify is not None:
+                connection.principal = identify(sock)
+        except (OSError, ApiError) as error:
+            # The peer has gone between our two looks at it, or shows what nobody can read.
+            log.debug("connection closed", peer=host, reason=str(error))
             sock.close()
             return
         connection.last_active = self._scheduler.monotonic()
+        if login is not None:
+            connection.login_by = connection.last_active + LOGIN_SECONDS
         self._connections[connection] = None
         self._per_ip[host] += 1
         self.connections_accepted += 1
@@ -222,6 +268,8 @@ class SocketServer:
         """Close connections that are idle for long; one sweep a second is exact enough."""
         self._tell_of_refused()
         now = self._scheduler.monotonic()
+        if self._logins:
+            self._close_strangers(now)
         if self.limits.idle_ms >= 0:
             horizon = now - self.limits.idle_ms / 1000
             for connection in list(self._connections):
@@ -232,6 +280,17 @@ class SocketServer:
                     log.debug("idle connection closed", peer=connection.peer_host)
                     connection.close()
         self._sweep = self._scheduler.call_later(1.0, self._close_idle)
+
+    def _close_strangers(self, now: float) -> None:
+        """Close connections whose login takes too long, however busy they look."""
+        for connection in list(self._connections):
+            if connection.login_by < now:
+                log.info(
+                    "connection closed: no login in time",
+                    peer=connection.peer_host,
+                    listener=connection.listener_name,
+                )
+                connection.close()
 
     def close(self) -> None:
         self._sweep.cancel()

@@ -1,6 +1,6 @@
 """The network as an argument: what a connection needs of a socket and of an event loop.
 
-:class:`LoopNetwork` is the real one, on asyncio's (or uvloop's) readiness callbacks; no streams, no
+:class:`LoopNetwork` is the real one, on an event loop of asyncio (or uvloop); no streams, no
 ``Protocol``: they allocate for each read. The simulator brings its own.
 """
 
@@ -18,6 +18,7 @@ from ottla.common.buffers import ReadableFile
 from ottla.common.promise import Promise
 from ottla.common.turn import Turn
 from ottla.network.accepting import BACKLOG, Accepting
+from ottla.network.poller import HAS_EPOLL, Poller
 
 MSG_MORE: int = getattr(socket, "MSG_MORE", 0)
 """More follows: let the kernel fill the packet. Only Linux has it; elsewhere it costs a packet."""
@@ -168,6 +169,7 @@ class LoopNetwork:
         self.send_buffer = send_buffer
         self.receive_buffer = receive_buffer
         self._dialling: set[asyncio.Task[TcpSocket]] = set()
+        self._poller = Poller(loop, turn.run, loop.time) if HAS_EPOLL else None
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self.descriptor_limit = sys.maxsize if soft == resource.RLIM_INFINITY else soft
 
@@ -238,13 +240,25 @@ class LoopNetwork:
         raise failure
 
     def watch_reading(self, sock: StreamSocket, callback: Callable[[], None]) -> None:
-        self._loop.add_reader(sock, self._turn.run, callback)
+        if self._poller is not None:
+            self._poller.watch_reading(sock.fileno(), callback)
+        else:
+            self._loop.add_reader(sock, self._turn.run, callback)
 
     def unwatch_reading(self, sock: StreamSocket) -> None:
-        self._loop.remove_reader(sock)
+        if self._poller is not None:
+            self._poller.unwatch_reading(sock.fileno())
+        else:
+            self._loop.remove_reader(sock)
 
     def watch_writing(self, sock: StreamSocket, callback: Callable[[], None]) -> None:
-        self._loop.add_writer(sock, self._turn.run, callback)
+        if self._poller is not None:
+            self._poller.watch_writing(sock.fileno(), callback)
+        else:
+            self._loop.add_writer(sock, self._turn.run, callback)
 
     def unwatch_writing(self, sock: StreamSocket) -> None:
-        self._loop.remove_writer(sock)
+        if self._poller is not None:
+            self._poller.unwatch_writing(sock.fileno())
+        else:
+            self._loop.remove_writer(sock)

@@ -99,6 +99,10 @@ class Logger:
         """Whether it is worth the trouble to gather what has changed."""
         return self._logger.isEnabledFor(logging.INFO)
 
+    def enabled_for_debug(self) -> bool:
+        """Whether it is worth the trouble to describe what is told at debug."""
+        return self._logger.isEnabledFor(logging.DEBUG)
+
     def _log(
         self, level: int, message: str, fields: dict[str, object], *, trace: bool = False
     ) -> None:

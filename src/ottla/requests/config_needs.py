@@ -9,7 +9,7 @@ from ottla.metadata.image import MetadataImage
 from ottla.protocol.message import Message, Response
 from ottla.requests.needs import Each, Need
 
-_CLUSTERS: Final = frozenset({Resource.BROKER, Resource.BROKER_LOGGER, Resource.CLIENT_METRICS})
+_CLUSTERS: Final = frozenset({Resource.BROKER, Resource.CLIENT_METRICS})
 
 
 class Configured(Protocol):
@@ -39,6 +39,19 @@ def each_of_its_kind(
     ]
 
 
+def each_logger(
+    operation: AclOperation,
+    items: Callable[[Q], list[I]],
+    answers: Callable[[R], list[J]],
+    *,
+    at_controller: bool | None = None,
+) -> Need[Q, R]:
+    """``operation`` is needed on the cluster for the levels of a node's loggers."""
+    return Each(
+        operation, ResourceType.CLUSTER, items, _logger, answers, at_controller=at_controller
+    )
+
+
 def _topic(item: Configured, _image: MetadataImage) -> str | None:
     return item.resource_name if item.resource_type == Resource.TOPIC else None
 
@@ -49,3 +62,7 @@ def _group(item: Configured, _image: MetadataImage) -> str | None:
 
 def _cluster(item: Configured, _image: MetadataImage) -> str | None:
     return CLUSTER_NAME if item.resource_type in _CLUSTERS else None
+
+
+def _logger(item: Configured, _image: MetadataImage) -> str | None:
+    return CLUSTER_NAME if item.resource_type == Resource.BROKER_LOGGER else None

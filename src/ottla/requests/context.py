@@ -2,12 +2,13 @@
 
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.common.authorization import ANONYMOUS, Authorizer, Principal
+from ottla.common.authorization import ANONYMOUS, Authorizer, Client, Granted, Principal
 from ottla.common.environment import Scheduler
 from ottla.common.promise import Promise
 from ottla.config.changes import Resource
 from ottla.config.layers import Layers
 from ottla.metadata.image import MetadataImage
+from ottla.protocol.encoded import Encoded
 
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ottla.raft.driver import RaftDriver
     from ottla.replication.log_moves import LogMoves
     from ottla.replication.replicas import Replicas
+    from ottla.requests.metadata_parts import MetadataParts
     from ottla.storage.manager import LogManager
     from ottla.storage.remote import RemoteLogs
 
@@ -38,6 +40,16 @@ class Peer(Protocol):
 
     @property
     def local_port(self) -> int: ...
+
+    @property
+    def principal(self) -> Principal:
+        """Whose requests they are; ANONYMOUS where nobody need log in."""
+        ...
+
+    @property
+    def granted(self) -> Granted:
+        """What the client was allowed on the hot way; see :mod:`ottla.requests.hot_access`."""
+        ...
 
     def hold(self, size: int) -> None:
         """Count the bytes of a request that is kept while it waits, and are in memory."""
@@ -60,6 +72,7 @@ class RequestContext:
         "of_controller",
         "peer_host",
         "principal",
+        "request_name",
         "version",
     )
 
@@ -72,6 +85,7 @@ class RequestContext:
         peer: Peer | None = None,
         principal: Principal = ANONYMOUS,
         of_controller: bool = False,
+        request_name: str = "",
     ) -> None:
         self.version = version
         self.of_controller = of_controller
@@ -79,6 +93,8 @@ class RequestContext:
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.principal = principal
+        self.request_name = request_name
+        """The name of the API."""
         self.listener_name = "" if peer is None else peer.listener_name
         self.peer_host = "" if peer is None else peer.peer_host
         self.local_host = "" if peer is None else peer.local_host
@@ -98,8 +114,8 @@ class MetadataSource(Protocol):
 class AutoTopics(Protocol):
     """Topics that come to be because somebody asked for them."""
 
-    def create(self, names: list[str]) -> Promise[dict[str, int]]:
-        """Ask the controller for topics with the broker's defaults; an error code for each."""
+    def create(self, names: list[str], client: Client) -> Promise[dict[str, int]]:
+        """Ask for topics with the broker's defaults, for ``client``; an error code for each."""
         ...
 
     def ensure_internal(self, name: str) -> Promise[int]:
@@ -135,6 +151,7 @@ class NodeServices:
     """What handlers ask on any listener."""
 
     __slots__ = (
+        "api_versions",
         "authorizer",
         "cluster_id",
         "config",
@@ -173,6 +190,8 @@ class NodeServices:
         self.scheduler = scheduler
         self.authorizer = authorizer
         self.mistakes = mistakes
+        self.api_versions: dict[tuple[int, bool], tuple[object, Encoded]] = {}
+        """The last answer of each version, with what it was made of; a controller's apart."""
 
     def layers(self) -> Layers:
         """The node's settings by their origin: its file, all brokers', its own."""
@@ -201,6 +220,7 @@ class Services(NodeServices):
         "log_moves",
         "logs",
         "markers",
+        "metadata_parts",
         "producer_ids",
         "remote_logs",
         "replicas",
@@ -216,6 +236,7 @@ class Services(NodeServices):
         cluster_id: str,
         config: "BrokerConfig",
         metadata: MetadataSource,
+        metadata_parts: "MetadataParts",
         controller: "ControllerClient",
         forwarding: Forwarding,
         raft: "RaftDriver",
@@ -244,6 +265,8 @@ class Services(NodeServices):
             authorizer=authorizer,
             mistakes=mistakes,
         )
+        self.metadata_parts = metadata_parts
+        """What was encoded of the image already."""
         self.forwarding = forwarding
         self.replicas = replicas
         self.logs = logs

@@ -14,8 +14,9 @@ from typing import Final, Generic, Never, Protocol, TypeVar, cast
 
 from ottla.common.buffers import Answer
 from ottla.common.errors import ApiError, NotController, ProtocolViolation
-from ottla.common.promise import Promise, failed, run
+from ottla.common.promise import Promise, run
 from ottla.protocol.api import APIS, ApiKey
+from ottla.protocol.encoded import Encoded
 from ottla.protocol.message import (
     CodedResponse,
     ExplainedResponse,
@@ -39,6 +40,8 @@ HotPath = Callable[[memoryview, int, int, int, Services, Peer], "Answer | Promis
 _PREFIX: Final = Struct(">ii")
 _FLEXIBLE_PREFIX: Final = Struct(">iiB")
 _NEVER: Final = 1 << 15
+SHARED_FROM: Final = 64 * 1024
+"""Of so many bytes a copy costs more than to send them in several parts."""
 
 
 class Quota(Enum):
@@ -100,8 +103,9 @@ class HotHandler(Contract):
 
 
 class Handler(Contract, Generic[Q, R, S_contra]):
-    """An API. Its ``handle`` is stepped at once; unless it waits, it never becomes a task.
+    """An API. Its ``handle`` is a plain function that answers, or a coroutine if it may wait.
 
+    A coroutine is stepped at once; unless it does wait, it never becomes a task.
     ``refuse`` shapes the answer to a request that is refused as a whole. ``passed_on`` says whether
     a broker leaves it to the controller, as the schema has it unless said otherwise; ``timeout_ms``
     reads how long the client waits for that. ``unsupported`` is what a client of an unknown version
@@ -111,7 +115,10 @@ class Handler(Contract, Generic[Q, R, S_contra]):
     def __init__(
         self,
         request: RequestClass[Q, R],
-        handle: Callable[[Q, RequestContext, S_contra], Coroutine[object, None, R]],
+        handle: Callable[
+            [Q, RequestContext, S_contra],
+            "R | Encoded | Coroutine[object, None, R | Encoded]",
+        ],
         *,
         refuse: Callable[[Q, ApiError, int], R],
         needs: Sequence[Need[Q, R]],
@@ -153,33 +160,39 @@ class Handler(Contract, Generic[Q, R, S_contra]):
     ) -> "Answer | Promise[Answer]":
         """The answer to a request whose body begins at ``pos``."""
         request = self.decode(bytes(frame), pos, context.version)
-        handled = self.start(request, context, services)
-        if handled.done:
-            return self.frame(self._outcome(request, context, services, handled), context, services)
+        try:
+            handled = self.start(request, context, services)
+        except Exception as error:  # noqa: BLE001 - it becomes an answer
+            handled = self._refused(request, context, services, error)
+        if not isinstance(handled, Promise):
+            return self._sent(handled, context, services)
         answer: Promise[Answer] = Promise(services.scheduler.turn)
 
-        def settle(done: Promise[R]) -> None:
+        def settle(done: Promise[R | Encoded]) -> None:
             # Whatever goes wrong here concerns this client, not the one who kept the promise.
             try:
-                response = self._outcome(request, context, services, done)
-                framed = self.frame(response, context, services)
+                try:
+                    response = done.result()
+                except Exception as error:  # noqa: BLE001 - it becomes an answer
+                    response = self._refused(request, context, services, error)
+                sent = self._sent(response, context, services)
             except ProtocolViolation as violation:
                 answer.fail(violation)
             else:
-                answer.fulfil(framed)
+                answer.fulfil(sent)
 
         handled.when_done(settle)
         return answer
 
-    async def decided(self, request: Q, context: RequestContext, services: S_contra) -> R:
+    async def decided(self, request: Q, context: RequestContext, services: S_contra) -> R | Encoded:
         """The response or refusal; NotController when another controller must be asked."""
-        handled = self.start(request, context, services)
         try:
-            return await handled
+            handled = self.start(request, context, services)
+            return await handled if isinstance(handled, Promise) else handled
         except NotController:
             raise
-        except Exception:  # noqa: BLE001 - it becomes an answer
-            return self._outcome(request, context, services, handled)
+        except Exception as error:  # noqa: BLE001 - it becomes an answer
+            return self._refused(request, context, services, error)
 
     def answer_unsupported(self, context: RequestContext, services: NodeServices) -> Answer:
         if self._unsupported is None:
@@ -189,24 +202,34 @@ class Handler(Contract, Generic[Q, R, S_contra]):
 
     # What the client may do
 
-    def start(self, request: Q, context: RequestContext, services: S_contra) -> Promise[R]:
-        """Handle the request as far as its client may ask for it."""
+    def start(
+        self, request: Q, context: RequestContext, services: S_contra
+    ) -> "R | Encoded | Promise[R | Encoded]":
+        """Handle the request as far as its client may ask for it; a refusal is raised.
+
+        A promise is returned only for what is not known yet.
+        """
         authorizer = services.authorizer
         for need in self._wholes:
             if not need.is_met(request, context, authorizer):
-                return failed(services.scheduler.turn, need.refusal())
-        if self._hidden:
-            return run(services.scheduler.turn, self._handled_in_part(request, context, services))
-        if self._eaches:
-            image = services.metadata.image
-            for each in self._eaches:
-                if not each.is_met(request, context, authorizer, image):
-                    return run(
-                        services.scheduler.turn, self._handled_in_part(request, context, services)
-                    )
-        return run(services.scheduler.turn, self.handle(request, context, services))
+                raise need.refusal()
+        in_part = self._is_met_in_part(request, context, services)
+        handle = self._handled_in_part if in_part else self.handle
+        handled = handle(request, context, services)
+        if isinstance(handled, (Response, Encoded)):
+            return handled
+        promise = run(services.scheduler.turn, handled)
+        return promise.result() if promise.done else promise
 
-    async def _handled_in_part(self, request: Q, context: RequestContext, services: S_contra) -> R:
+    def _is_met_in_part(self, request: Q, context: RequestContext, services: S_contra) -> bool:
+        if self._hidden or not self._eaches:
+            return bool(self._hidden)
+        authorizer, image = services.authorizer, services.metadata.image
+        return any(not each.is_met(request, context, authorizer, image) for each in self._eaches)
+
+    async def _handled_in_part(
+        self, request: Q, context: RequestContext, services: S_contra
+    ) -> R | Encoded:
         """What is denied is refused or hidden; the rest is handled, if there is any."""
         authorizer, image = services.authorizer, services.metadata.image
         additions = []
@@ -219,7 +242,11 @@ class Handler(Contract, Generic[Q, R, S_contra]):
         response = self.response()
         if is_left:
             try:
-                response = await self.handle(request, context, services)
+                handled = self.handle(request, context, services)
+                if not isinstance(handled, (Response, Encoded)):
+                    handled = await handled
+                assert not isinstance(handled, Encoded), "needs look into the response"
+                response = handled
             except NotController:
                 raise
             except ApiError as refusal:
@@ -232,32 +259,47 @@ class Handler(Contract, Generic[Q, R, S_contra]):
 
     # What the client hears
 
-    def _outcome(
-        self, request: Q, context: RequestContext, services: S_contra, handled: Promise[R]
+    def _refused(
+        self, request: Q, context: RequestContext, services: S_contra, error: Exception
     ) -> R:
-        try:
-            return handled.result()
-        except ApiError as refusal:
-            return self.refuse(request, refusal, context.version)
-        except Exception:  # noqa: BLE001 - told below, and the answer says so
-            # A mistake of ours: the client hears of it, and its other requests go on.
-            services.mistakes.exception("a request failed", api=self.name)
-            mistake = ApiError("The server experienced an unexpected error")
-            return self.refuse(request, mistake, context.version)
+        if isinstance(error, ApiError):
+            return self.refuse(request, error, context.version)
+        # A mistake of ours: the client hears of it, and its other requests go on.
+        services.mistakes.exception("a request failed", api=self.name)
+        mistake = ApiError("The server experienced an unexpected error")
+        return self.refuse(request, mistake, context.version)
 
-    def frame(self, response: R, context: RequestContext, services: NodeServices) -> bytes:
+    def frame(
+        self, response: R | Encoded, context: RequestContext, services: NodeServices
+    ) -> bytes:
         """The response as it goes over the wire: length, header, body."""
-        out = Writer()
-        try:
-            response.encode(out, context.version)
-        except ValueError as error:
-            # Our mistake; but a client that got no answer would wait, and all its others with it.
-            services.mistakes.exception("a response cannot be encoded", api=self.name)
-            raise ProtocolViolation(f"{self.name}: {error}") from error
-        body = out.getvalue()
+        if isinstance(response, Encoded):
+            body = b"".join(response.parts)
+        else:
+            out = Writer()
+            try:
+                response.encode(out, context.version)
+            except ValueError as error:
+                # Our mistake; but a client that got no answer would wait, and all its others too.
+                services.mistakes.exception("a response cannot be encoded", api=self.name)
+                raise ProtocolViolation(f"{self.name}: {error}") from error
+            body = out.getvalue()
+        return self._head(len(body), context) + body
+
+    def _sent(
+        self, response: R | Encoded, context: RequestContext, services: NodeServices
+    ) -> Answer:
+        """As ``frame``; but what is large and shared is not copied for each client."""
+        if not isinstance(response, Encoded):
+            return self.frame(response, context, services)
+        size = sum(map(len, response.parts))
+        answer = [self._head(size, context), *response.parts]
+        return answer if size >= SHARED_FROM else b"".join(answer)
+
+    def _head(self, size: int, context: RequestContext) -> bytes:
         if context.version >= self._flexible_header_from:
-            return _FLEXIBLE_PREFIX.pack(len(body) + 5, context.correlation_id, 0) + body
-        return _PREFIX.pack(len(body) + 4, context.correlation_id) + body
+            return _FLEXIBLE_PREFIX.pack(size + 5, context.correlation_id, 0)
+        return _PREFIX.pack(size + 4, context.correlation_id)
 
 
 def by_code(response: type[C]) -> Callable[[object, ApiError, int], C]:

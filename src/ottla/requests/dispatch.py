@@ -75,6 +75,7 @@ class Dispatcher(ABC, Generic[S]):
             correlation_id=correlation_id,
             client_id=client_id,
             peer=peer,
+            principal=peer.principal,
             of_controller=self._of_controller,
         )
         found = self._found.get(key)
@@ -83,6 +84,7 @@ class Dispatcher(ABC, Generic[S]):
                 raise ProtocolViolation(f"a request of the unknown kind {key}")
             found = self._found[key] = self._find(ApiKey(key))
         contract, answer = found
+        context.request_name = contract.name
         if not contract.lowest <= version <= contract.highest:
             return contract.answer_unsupported(context, self._services)
         if version >= contract.flexible_from:

@@ -4,7 +4,8 @@ A broker advertises one address per listener. Where it advertises no host, the c
 that it dialled itself: it is known to work.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple, TypeAlias
 
 from ottla.metadata.brokers import BrokerImage
 from ottla.metadata.image import MetadataImage
@@ -13,6 +14,9 @@ from ottla.requests.context import NodeServices, RequestContext
 _ANY_HOST = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - nothing is bound here
 _MAPPED_IPV4 = "::ffff:"
 NO_NODE = -1
+
+Brokers: TypeAlias = Mapping[int, BrokerImage]
+"""All that are registered, by their node ids."""
 
 
 class Address(NamedTuple):
@@ -55,10 +59,10 @@ def addresses(
     return found
 
 
-def alive(image: MetadataImage, node_id: int, context: RequestContext) -> bool:
+def alive(brokers: Brokers, node_id: int, listener_name: str) -> bool:
     """Whether a broker is there for clients of this listener."""
-    broker = image.brokers.get(node_id)
-    return broker is not None and not broker.fenced and context.listener_name in broker.listeners
+    broker = brokers.get(node_id)
+    return broker is not None and not broker.fenced and listener_name in broker.listeners
 
 
 def some_alive_broker(image: MetadataImage, services: NodeServices) -> int:

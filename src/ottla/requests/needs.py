@@ -70,12 +70,15 @@ class Need(Generic[Q_contra, R_contra]):
         otherwise: tuple[Other, ...] = (),
         since: int = 0,
         until: int = VERSION_MAX,
+        at_controller: bool | None = None,
     ) -> None:
+        """``at_controller`` tells which listeners have this need, if not both kinds."""
         self.operation = operation
         self.resource_type = resource_type
         self.otherwise = otherwise
         self.since = since
         self.until = until
+        self.at_controller = at_controller
 
     def refusal(self) -> ApiError:
         return _REFUSALS[self.resource_type]()
@@ -89,6 +92,8 @@ class Need(Generic[Q_contra, R_contra]):
         return any(_allows_other(other, context, authorizer) for other in self.otherwise)
 
     def applies(self, context: RequestContext) -> bool:
+        if self.at_controller is not None and self.at_controller != context.of_controller:
+            return False
         return self.since <= context.version <= self.until
 
 
@@ -120,17 +125,20 @@ class Whole(Need[Q_contra, Response]):
         otherwise: tuple[Other, ...] = (),
         since: int = 0,
         until: int = VERSION_MAX,
-        at_controller: bool = False,
+        at_controller: bool | None = None,
     ) -> None:
-        """``at_controller`` is a need that only listeners of controllers have."""
-        super().__init__(operation, resource_type, otherwise=otherwise, since=since, until=until)
+        super().__init__(
+            operation,
+            resource_type,
+            otherwise=otherwise,
+            since=since,
+            until=until,
+            at_controller=at_controller,
+        )
         self._names = names
-        self.at_controller = at_controller
 
     def is_met(self, request: Q_contra, context: RequestContext, authorizer: Authorizer) -> bool:
-        if not self.since <= context.version <= self.until:
-            return True
-        if self.at_controller and not context.of_controller:
+        if not self.applies(context):
             return True
         operation, resource_type = self.operation, self.resource_type
         for name in self._names(request):
@@ -162,8 +170,16 @@ class Each(Need[Q_contra, R_contra], Generic[Q_contra, R_contra, I, J]):
         otherwise: tuple[Other, ...] = (),
         since: int = 0,
         until: int = VERSION_MAX,
+        at_controller: bool | None = None,
     ) -> None:
-        super().__init__(operation, resource_type, otherwise=otherwise, since=since, until=until)
+        super().__init__(
+            operation,
+            resource_type,
+            otherwise=otherwise,
+            since=since,
+            until=until,
+            at_controller=at_controller,
+        )
         self._items = items
         self._name = name
         self._answers = answers
@@ -230,9 +246,14 @@ class Hidden(Need[Message, R_contra], Generic[R_contra, J]):
         self._name = name
 
     def hide(self, response: R_contra, context: RequestContext, authorizer: Authorizer) -> None:
+        if not authorizer.enforces or self._allows_otherwise(context, authorizer):
+            return
+        may, operation, resource_type = authorizer.allows, self.operation, self.resource_type
         for items in self._lists(response):
             items[:] = [
-                each for each in items if self.allows(self._name(each), context, authorizer)
+                each
+                for each in items
+                if may(context, operation, resource_type, self._name(each), log_if_denied=False)
             ]
 
 

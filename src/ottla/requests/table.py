@@ -10,7 +10,9 @@ from ottla.protocol.api import APIS, BROKER, CONTROLLER, ApiKey
 from ottla.requests.contract import Contract
 
 _PASSED_ON: Final = "passed_on"
-"""The module that is itself a table."""
+_SASL: Final = "sasl"
+_TABLES: Final = (_PASSED_ON, _SASL)
+"""Modules that are themselves a table."""
 
 HANDLERS: Final[dict[ApiKey, str]] = {
     ApiKey.PRODUCE: "produce",
@@ -26,6 +28,7 @@ HANDLERS: Final[dict[ApiKey, str]] = {
     ApiKey.SYNC_GROUP: "sync_group",
     ApiKey.DESCRIBE_GROUPS: "describe_groups",
     ApiKey.LIST_GROUPS: "list_groups",
+    ApiKey.SASL_HANDSHAKE: _SASL,
     ApiKey.API_VERSIONS: "api_versions",
     ApiKey.CREATE_TOPICS: "create_topics",
     ApiKey.DELETE_TOPICS: "delete_topics",
@@ -37,10 +40,14 @@ HANDLERS: Final[dict[ApiKey, str]] = {
     ApiKey.END_TXN: "end_txn",
     ApiKey.WRITE_TXN_MARKERS: "write_txn_markers",
     ApiKey.TXN_OFFSET_COMMIT: "txn_offset_commit",
+    ApiKey.DESCRIBE_ACLS: "describe_acls",
+    ApiKey.CREATE_ACLS: "create_acls",
+    ApiKey.DELETE_ACLS: "delete_acls",
     ApiKey.DESCRIBE_CONFIGS: "describe_configs",
     ApiKey.ALTER_CONFIGS: "alter_configs",
     ApiKey.ALTER_REPLICA_LOG_DIRS: "alter_replica_log_dirs",
     ApiKey.DESCRIBE_LOG_DIRS: "describe_log_dirs",
+    ApiKey.SASL_AUTHENTICATE: _SASL,
     ApiKey.CREATE_PARTITIONS: "create_partitions",
     ApiKey.DELETE_GROUPS: "delete_groups",
     ApiKey.ELECT_LEADERS: "elect_leaders",
@@ -48,6 +55,8 @@ HANDLERS: Final[dict[ApiKey, str]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: "alter_partition_reassignments",
     ApiKey.LIST_PARTITION_REASSIGNMENTS: "list_partition_reassignments",
     ApiKey.OFFSET_DELETE: "offset_delete",
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: "describe_user_scram_credentials",
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: "alter_user_scram_credentials",
     ApiKey.VOTE: "vote",
     ApiKey.BEGIN_QUORUM_EPOCH: "begin_quorum_epoch",
     ApiKey.END_QUORUM_EPOCH: "end_quorum_epoch",
@@ -88,6 +97,6 @@ def load(key: ApiKey, *, of_controller: bool) -> Contract:
     """What serves an API on a kind of listener; KeyError when nothing does."""
     name = (_AT_CONTROLLER.get(key) if of_controller else None) or HANDLERS[key]
     module = import_module(f"ottla.handlers.{name}")
-    found: object = module.HANDLERS[key] if name == _PASSED_ON else module.HANDLER
+    found: object = module.HANDLERS[key] if name in _TABLES else module.HANDLER
     assert isinstance(found, Contract)
     return found

@@ -10,15 +10,27 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+def _alike(_item: object) -> int:
+    return 1
+
+
 async def in_turns(
-    scheduler: Scheduler, work: Callable[[T], R], items: Iterable[T], *, at_once: int
+    scheduler: Scheduler,
+    work: Callable[[T], R],
+    items: Iterable[T],
+    *,
+    at_once: int,
+    weight: Callable[[T], int] = _alike,
 ) -> list[R]:
-    """What ``work`` makes of each item, of ``at_once`` of them in a turn."""
+    """What ``work`` makes of each item; a turn is over with items of the weight of ``at_once``."""
     results: list[R] = []
+    left = at_once
     for item in items:
-        if results and not len(results) % at_once:
+        if left <= 0:
             turn: Promise[None] = Promise(scheduler.turn)
             scheduler.call_soon(turn.fulfil, None)
             await turn
+            left = at_once
+        left -= weight(item)
         results.append(work(item))
     return results

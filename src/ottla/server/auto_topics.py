@@ -4,14 +4,17 @@ A topic of a client is made with the broker's defaults; those that coordinators 
 are made with settings of their own, so that a cluster has them from the first use on.
 
 Rules:
-1. A name is asked for once at a time: requests that come meanwhile share the outcome.
-2. Names under way are bounded; beyond that a client hears UNKNOWN_TOPIC_OR_PARTITION, and asks
+1. What a client needs is asked for in its name: the controller looks at what that client may do.
+   Internal topics are the broker's own business.
+2. A name is asked for once at a time: requests that come meanwhile share the outcome.
+3. Names under way are bounded; beyond that a client hears UNKNOWN_TOPIC_OR_PARTITION, and asks
    again.
 """
 
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from ottla.common.authorization import Client
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.common.promise import Promise, fulfilled
 from ottla.common.turn import Turn
@@ -47,7 +50,9 @@ INTERNAL: Final = {
 class TopicCreator(Protocol):
     """The controller, as far as new topics are concerned."""
 
-    def submit(self, request: CreateTopicsRequest) -> Promise[CreateTopicsResponse]: ...
+    def submit(
+        self, request: CreateTopicsRequest, client: Client | None = None
+    ) -> Promise[CreateTopicsResponse]: ...
 
 
 class ControllerAutoTopics:
@@ -70,9 +75,9 @@ class ControllerAutoTopics:
         self._turn = turn
         self._under_way: dict[str, Promise[int]] = {}
 
-    def create(self, names: list[str]) -> Promise[dict[str, int]]:
-        """Ask the controller for the topics; an error code for each, NONE when it is there."""
-        asked = self._ask([name for name in names if name not in self._under_way])
+    def create(self, names: list[str], client: Client) -> Promise[dict[str, int]]:
+        """Ask the controller, for ``client``; a code for each topic, NONE when it is there."""
+        asked = self._ask([name for name in names if name not in self._under_way], client)
         outcomes: dict[str, int] = {}
         answer: Promise[dict[str, int]] = Promise(self._turn)
 
@@ -93,7 +98,7 @@ class ControllerAutoTopics:
         """See that a topic exists; answers an error code, NONE when it is there."""
         if name in self._metadata.image.topics.by_name:
             return fulfilled(self._turn, int(ErrorCode.NONE))
-        asked = {} if name in self._under_way else self._ask([name])
+        asked = {} if name in self._under_way else self._ask([name], None)
         return asked.get(name) or self._promise(name)
 
     def _promise(self, name: str) -> Promise[int]:
@@ -106,7 +111,7 @@ class ControllerAutoTopics:
             self._turn, int(ErrorCode.NONE if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         )
 
-    def _ask(self, names: list[str]) -> dict[str, Promise[int]]:
+    def _ask(self, names: list[str], client: Client | None) -> dict[str, Promise[int]]:
         """Begin to make topics; a refusal may come before this returns."""
         names = list(dict.fromkeys(names))[: UNDER_WAY_MAX - len(self._under_way)]
         if not names:
@@ -125,7 +130,7 @@ class ControllerAutoTopics:
         if topics:
             request = CreateTopicsRequest(topics=topics, timeout_ms=config.request_timeout_ms)
             wanted = [topic.name for topic in topics]
-            created = self._controller.submit(request)
+            created = self._controller.submit(request, client)
             created.when_done(lambda done: self._made(wanted, done))
         return asked
 
@@ -159,13 +164,17 @@ class ControllerAutoTopics:
 
 
 def is_alone(config: BrokerConfig, voters: list[int], image: MetadataImage) -> bool:
-    """Whether this node was formatted standalone, and no other has joined it.
+    """Whether this machine was formatted standalone, and no other has joined it.
 
-    Before it is registered itself, it does not know of others.
+    Replicas on processes of one machine would be lost together, so that one is as good as more.
+    Before it is registered itself, a node does not know of others.
     """
-    if not config.is_controller or config.controller_quorum_voters:
+    machine = {config.node_id, *map(int, config.ottla_processes_nodes)}
+    first = int(config.ottla_processes_nodes[0]) if config.ottla_processes_nodes else config.node_id
+    is_standalone = config.is_controller or first != config.node_id
+    if not is_standalone or config.controller_quorum_voters:
         return False
-    return voters == [config.node_id] and set(image.brokers) == {config.node_id}
+    return voters == [first] and config.node_id in image.brokers and machine >= set(image.brokers)
 
 
 def new_topic(name: str, config: BrokerConfig, *, alone: bool = False) -> CreatableTopic:

@@ -29,6 +29,7 @@ from ottla.replication.replicas import Replicas
 from ottla.replication.waiting import WaitingRequests
 from ottla.requests.context import Services
 from ottla.requests.dispatch import BrokerDispatcher
+from ottla.requests.metadata_parts import MetadataParts
 from ottla.server.auto_topics import ControllerAutoTopics, is_alone
 from ottla.server.controller_server import ControllerServer
 from ottla.server.directory_assignments import DirectoryAssignments
@@ -89,7 +90,7 @@ class BrokerServer:
         self._remote_store = remote_store
         self._remote_background = remote_background or scheduler.run_in_background
         self._server = shared.socket_server(config.broker_listeners)
-        self.ports = bind(self._server, config.broker_listeners)
+        self.ports = bind(self._server, config.broker_listeners, shared.secured)
         session = config.broker_session_timeout_ms
         self._controller = self._remote("forwarding", config.controller_socket_timeout_ms)
         self._heartbeats = self._remote("heartbeat", session // HEARTBEATS_IN_A_SESSION)
@@ -240,11 +241,14 @@ class BrokerServer:
         metadata.on_image(coordinators.changed)
         verification = TransactionVerification(coordinators, settings, scheduler)
         internal.connect(verification)
+        metadata_parts = MetadataParts()
+        metadata.on_image(metadata_parts.applied)
         return Services(
             node_id=config.node_id,
             cluster_id=self._shared.cluster_id,
             config=config,
             metadata=self._metadata,
+            metadata_parts=metadata_parts,
             controller=controller,
             forwarding=ControllerForwarding(
                 controller,
@@ -378,7 +382,8 @@ class BrokerServer:
 
     def serve(self) -> None:
         answer = BrokerDispatcher(self._services).answer
-        self._server.start(dict.fromkeys(self.ports, answer))
+        logins = self._shared.logins.at(self._config.broker_listeners, answer)
+        self._server.start(dict.fromkeys(self.ports, answer), logins)
 
     # What changes
 
@@ -386,6 +391,7 @@ class BrokerServer:
         """A dynamic setting of the broker has changed."""
         cordoned = self._services.config.cordoned_log_dirs
         self._services.config = config
+        self._shared.secured.reconfigured(config)
         if self._local is not None:
             self._local.services.config = config
         self._groups.reconfigured(GroupSettings.from_broker(config))

@@ -34,7 +34,7 @@ class ControllerServer:
         self._shared = shared
         config = shared.config
         self._server = shared.socket_server(config.controller_listeners)
-        self.ports = bind(self._server, config.controller_listeners)
+        self.ports = bind(self._server, config.controller_listeners, shared.secured)
         self._incarnation_id = random_uuid(shared.chance)
         self.driver = ControllerDriver(
             config,
@@ -73,7 +73,8 @@ class ControllerServer:
     def start(self) -> Promise[None]:
         """Serve, and join the quorum; fulfilled when it is known what is committed."""
         answer = ControllerDispatcher(self.services).answer
-        self._server.start(dict.fromkeys(self.ports, answer))
+        logins = self._shared.logins.at(self._shared.config.controller_listeners, answer)
+        self._server.start(dict.fromkeys(self.ports, answer), logins)
         started = self.driver.start(self.ports)
         started.when_done(lambda _: self._begin_to_register())
         return started

@@ -7,13 +7,14 @@ dynamic quorum gets the voters too, as the snapshot of offset 0 and epoch 0.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ottla.common.chance import Chance
 from ottla.common.errors import InvalidConfig
 from ottla.common.identifiers import random_uuid, uuid_from_text
 from ottla.config.broker import BrokerConfig
+from ottla.controller.scram import scram_record
 from ottla.metadata import versions
 from ottla.metadata.records import MetadataRecord, encode_record
 from ottla.metadata.snapshot import container
@@ -21,6 +22,7 @@ from ottla.protocol.generated.metadata_records import FeatureLevelRecord
 from ottla.raft.log import metadata_directory
 from ottla.raft.snapshots import BOOTSTRAP_SNAPSHOT, SnapshotStore
 from ottla.raft.voters import ReplicaKey, VoterEndpoint, VoterNode, VoterSet
+from ottla.security.scram_text import parse_scram
 from ottla.storage.checkpoints import META_PROPERTIES, MetaProperties
 from ottla.storage.files import Filesystem
 
@@ -53,6 +55,7 @@ def format_storage(
     features: Mapping[str, int] | None = None,
     release_version: str | None = None,
     ignore_formatted: bool = False,
+    add_scram: Iterable[str] = (),
     chance: Chance,
     now_ms: int,
 ) -> list[str]:
@@ -75,6 +78,7 @@ def format_storage(
     records: list[MetadataRecord] = [
         FeatureLevelRecord(name=name, feature_level=each) for name, each in levels.items()
     ]
+    records += _scram_records(add_scram, level, chance)
     lines = [f"Bootstrap metadata: {_described(levels)}"]
     for plan in plans:
         meta = MetaProperties(cluster_id, config.node_id, plan.directory_id)
@@ -84,6 +88,75 @@ def format_storage(
             f"Formatting {plan.kind} {plan.path} with {versions.METADATA_VERSION} {release}."
         )
     return lines
+
+
+def format_processes(
+    filesystem: Filesystem,
+    configs: Sequence[BrokerConfig],
+    cluster_id: str,
+    *,
+    standalone: bool = False,
+    no_initial_controllers: bool = False,
+    initial_controllers: str | None = None,
+    features: Mapping[str, int] | None = None,
+    release_version: str | None = None,
+    ignore_formatted: bool = False,
+    add_scram: Sequence[str] = (),
+    chance: Chance,
+    now_ms: int,
+) -> list[str]:
+    """Format all processes of a machine: the first as it is told, the others as brokers with it.
+
+    Where there are several, what is formatted already must be of the same cluster; otherwise
+    nothing is written.
+    """
+    for config in configs:
+        if len(configs) > 1:
+            _check_cluster(filesystem, config, cluster_id)
+        if not ignore_formatted:
+            _unformatted(filesystem, config, ignore_formatted=False)
+    dynamic = standalone or no_initial_controllers or initial_controllers is not None
+    lines: list[str] = []
+    for config in configs:
+        is_first = config is configs[0]
+        told = format_storage(
+            filesystem,
+            config,
+            cluster_id,
+            standalone=standalone and is_first,
+            no_initial_controllers=no_initial_controllers or (dynamic and not is_first),
+            initial_controllers=initial_controllers if is_first else None,
+            features=features,
+            release_version=release_version,
+            ignore_formatted=ignore_formatted,
+            add_scram=add_scram if is_first else (),
+            chance=chance,
+            now_ms=now_ms,
+        )
+        lines += [line for line in told if line not in lines]
+    return lines
+
+
+def _check_cluster(filesystem: Filesystem, config: BrokerConfig, cluster_id: str) -> None:
+    for path in (*config.log_dirs, config.metadata_log_dir):
+        file = f"{path}/{META_PROPERTIES}"
+        if filesystem.exists(file):
+            known = MetaProperties.decode(filesystem.read(file)).cluster_id
+            if known != cluster_id:
+                raise FormatRefused(f"{path} is of the cluster {known}, not of {cluster_id}.")
+
+
+def _scram_records(texts: Iterable[str], level: int, chance: Chance) -> list[MetadataRecord]:
+    """The passwords that users have from the beginning."""
+    entries = [parse_scram(text, chance) for text in texts]
+    if entries and not versions.scram_supported(level):
+        raise FormatRefused("SCRAM is only supported in metadata.version 3.5-IV2 or later.")
+    return [
+        scram_record(
+            entry.name, entry.mechanism, entry.salted_password, entry.salt, entry.iterations
+        )
+        for entry in entries
+    ]
 
 
 def _check_quorum(config: BrokerConfig, *, dynamic: bool, names_voters: bool) -> None:

@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from errno import EADDRINUSE
 from pathlib import Path
 from typing import IO, Final
 
@@ -68,15 +69,19 @@ def check_free(places: list[NodePlace]) -> None:
 
 def busy_ports(places: list[NodePlace], host: str = HOST) -> list[int]:
     """Those that somebody listens on already."""
-    busy: list[int] = []
-    for port in (port for place in places for port in (place.port, place.controller_port) if port):
-        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as trial:
-            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                trial.bind((host, port))
-            except OSError:
-                busy.append(port)
-    return busy
+    ports = (port for place in places for port in (place.port, place.controller_port) if port)
+    return [port for port in ports if is_busy(host, port)]
+
+
+def is_busy(host: str, port: int) -> bool:
+    """Whether somebody listens there already; no host means any address."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind((host, port))
+        except OSError as error:
+            return error.errno == EADDRINUSE
+    return False
 
 
 class LocalNodes:

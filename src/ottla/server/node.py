@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.common.chance import Chance
 from ottla.common.environment import Scheduler
+from ottla.common.errors import InvalidConfig
 from ottla.common.promise import Promise, run
 from ottla.common.topic_partition import TopicPartition
+from ottla.config.authorizer import authorizer_settings
 from ottla.config.broker import BrokerConfig
 from ottla.coordinator.group.service import GroupService
 from ottla.coordinator.transaction.service import TransactionService
+from ottla.metadata.audit import Audit
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.image import MetadataImage
+from ottla.metadata.standard_authorizer import StandardAuthorizer
 from ottla.network.channel import NetworkChannel
 from ottla.network.sockets import DiallingNetwork
 from ottla.observability.logging import logger
@@ -43,7 +47,7 @@ if TYPE_CHECKING:
 
 log = logger(__name__)
 
-PLAINTEXT: Final = "PLAINTEXT"
+SERVED_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class Node:
@@ -93,7 +97,7 @@ class Node:
         self._start_cleaner = start_cleaner
         self._remote_store = remote_store
         self._remote_background = remote_background
-        self._channel: NetworkChannel = self._shared.raft_channel()
+        self._channel: NetworkChannel | None = None
         self._controller: ControllerServer | None = None
         self._observer: MetadataObserver | None = None
         self._broker: BrokerServer | None = None
@@ -143,20 +147,25 @@ class Node:
 
     async def _start(self) -> None:
         self._refuse_false_safety()
+        self._shared.secure()
+        channel = self._channel = self._shared.raft_channel()
+        authorizer = self._make_authorizer()
         try:
             self.logs.lock()
         except DirectoryInUse as error:
             raise StartRefused(str(error)) from error
         self._shared.cluster_id = self._cluster_id()
         if self.config.is_controller:
-            self._controller = ControllerServer(self._shared, self._channel)
+            self._controller = ControllerServer(self._shared, channel)
             self.ports.update(self._controller.ports)
         else:
-            self._observer = self._make_observer()
+            self._observer = self._make_observer(channel)
         if self.config.is_broker:
             self._broker = self._make_broker()
             self.ports.update(self._broker.ports)
         await self._join_quorum()
+        if authorizer is not None:
+            authorizer.loaded()
         self._go_on()
         if self._broker is not None:
             await self._broker.register()
@@ -171,13 +180,26 @@ class Node:
     def _refuse_false_safety(self) -> None:
         """A client that asks for protection that is not there must not be served without it."""
         for listener in self.config.listeners:
-            if listener.security_protocol != PLAINTEXT:
+            if listener.security_protocol not in SERVED_PROTOCOLS:
                 raise StartRefused(
-                    f"{listener} asks for {listener.security_protocol}, which is not served yet: "
-                    f"only {PLAINTEXT} is"
+                    f"{listener} asks for {listener.security_protocol}, which is not served: "
+                    f"only {', '.join(SERVED_PROTOCOLS)} are"
                 )
-        if self.config.authorizer_class_name:
-            raise StartRefused("authorizer.class.name is set, but there is no authorizer yet")
+
+    def _make_authorizer(self) -> StandardAuthorizer | None:
+        """It hears of each image before all others: nothing is decided by ACLs of before."""
+        config = self.config
+        try:
+            settings = authorizer_settings(config.authorizer_class_name, config.originals)
+        except InvalidConfig as error:
+            raise StartRefused(error.message) from error
+        if settings is None:
+            return None
+        authorizer = StandardAuthorizer(settings, Audit())
+        authorizer.register(self.metrics)
+        self.metadata.on_image(authorizer.changed)
+        self._shared.authorizer = authorizer
+        return authorizer
 
     def _cluster_id(self) -> str:
         """The cluster id that all log directories agree on."""
@@ -201,7 +223,7 @@ class Node:
             raise StartRefused(f"the log directories belong to different clusters: {sorted(ids)}")
         return ids.pop()
 
-    def _make_observer(self) -> MetadataObserver:
+    def _make_observer(self, channel: NetworkChannel) -> MetadataObserver:
         shared = self._shared
         return MetadataObserver(
             self.config,
@@ -212,7 +234,7 @@ class Node:
             chance=shared.chance,
             metadata=self.metadata,
             on_failure=self._failed,
-            channel=self._channel,
+            channel=channel,
         )
 
     def _make_broker(self) -> BrokerServer:
@@ -272,7 +294,9 @@ class Node:
                 await in_time(stopped, around.scheduler, around.config.metadata_log_dir)
             except LogDirFailed as failure:
                 log.error("the metadata log was not closed", reason=failure.message)
-        self._channel.close()
+        if self._channel is not None:
+            self._channel.close()
+            self._shared.secured.close()
         if self._broker is not None:
             await self._broker.close_logs()
         else:

@@ -1,12 +1,13 @@
 """Storage that formats itself: for `ottla dev`, containers and the embedded broker."""
 
 import time
+from collections.abc import Sequence
 
 from ottla.common.chance import Chance
 from ottla.common.identifiers import random_uuid, uuid_text
 from ottla.config.broker import BrokerConfig
 from ottla.server.format import format_storage
-from ottla.storage.checkpoints import META_PROPERTIES
+from ottla.storage.checkpoints import META_PROPERTIES, MetaProperties
 from ottla.storage.files import OsFilesystem
 
 
@@ -25,3 +26,12 @@ def prepare_storage(config: BrokerConfig, cluster_id: str | None = None) -> None
         chance=chance,
         now_ms=time.time_ns() // 1_000_000,
     )
+
+
+def prepare_processes(configs: Sequence[BrokerConfig], cluster_id: str | None = None) -> None:
+    """Format the log directories of all processes of a machine, unless they are, as one cluster."""
+    first, *others = configs
+    prepare_storage(first, cluster_id)
+    meta = OsFilesystem().read(f"{first.log_dirs[0]}/{META_PROPERTIES}")
+    for config in others:
+        prepare_storage(config, MetaProperties.decode(meta).cluster_id)

@@ -7,6 +7,7 @@ from errno import EADDRINUSE
 from ottla.common.authorization import Authorizer, EverythingAllowed
 from ottla.common.chance import Chance
 from ottla.common.environment import Scheduler
+from ottla.common.errors import InvalidConfig
 from ottla.config.broker import BrokerConfig
 from ottla.config.listeners import Listener
 from ottla.metadata.cache import MetadataCache
@@ -16,6 +17,8 @@ from ottla.network.node_client import NodeClientLimits
 from ottla.network.server import SocketServer, SocketServerLimits, descriptors_for_clients
 from ottla.network.sockets import DiallingNetwork
 from ottla.observability.metrics import Registry
+from ottla.server.logins import Logins
+from ottla.server.secured_networks import SecuredNetworks
 from ottla.storage.files import Filesystem
 from ottla.storage.manager import LogManager
 
@@ -40,8 +43,20 @@ class SharedServer:
     """All that is counted in this node, by Kafka's names."""
     authorizer: Authorizer = field(default_factory=EverythingAllowed)
     """Says what clients may do."""
+    secured: SecuredNetworks = field(init=False)
+    """The network of each listener, once :meth:`secure` has made them."""
     cluster_id: str = ""
     """Known once the directories are locked and read."""
+    logins: Logins = field(init=False)
+    """How clients say who they are, and how this node does; known once :meth:`secure` is done."""
+
+    def secure(self) -> None:
+        """Read keys, certificates, and how logins are done."""
+        try:
+            self.logins = Logins(self.config, self.metadata, self.scheduler, self.chance)
+            self.secured = SecuredNetworks(self.network, self.scheduler, self.config)
+        except InvalidConfig as error:
+            raise StartRefused(error.message) from error
 
     def metadata_directory_id(self) -> bytes:
         """The id of the directory that has the metadata log."""
@@ -84,32 +99,42 @@ class SharedServer:
         if timeout_ms is None:
             timeout_ms = config.request_timeout_ms
         return BrokerChannel(
-            self.network,
+            self.secured.of(config.inter_broker_listener_name),
             self.scheduler,
             self.metadata,
             listener_name=config.inter_broker_listener_name,
             client_id=f"broker-{config.node_id}-{purpose}",
             limits=NodeClientLimits(timeout_seconds=timeout_ms / 1000, backoff_seconds=0.05),
+            login=self.logins.to_brokers,
         )
 
     def _channel(self, name: str, timeout_seconds: float) -> NetworkChannel:
         return NetworkChannel(
-            self.network,
+            self.secured.of_controllers(),
             self.scheduler,
             client_id=f"{name}-{self.config.node_id}",
             limits=NodeClientLimits(
                 timeout_seconds=timeout_seconds,
                 backoff_seconds=self.config.controller_quorum_retry_backoff_ms / 1000,
             ),
+            login=self.logins.to_controllers,
         )
 
 
-def bind(server: SocketServer, listeners: tuple[Listener, ...]) -> dict[str, int]:
+def bind(
+    server: SocketServer, listeners: tuple[Listener, ...], secured: SecuredNetworks
+) -> dict[str, int]:
     """Take the addresses of listeners; their ports by name."""
     ports = {}
     for listener in listeners:
         try:
-            ports[listener.name] = server.listen(listener.name, listener.host, listener.port)
+            ports[listener.name] = server.listen(
+                listener.name,
+                listener.host,
+                listener.port,
+                secured.of(listener.name),
+                secured.identify(listener.name),
+            )
         except OSError as error:
             why = "another process has this port" if error.errno == EADDRINUSE else str(error)
             raise StartRefused(f"cannot listen on {listener}: {why}") from error

@@ -1,7 +1,7 @@
 """A whole broker in a simulation: the real server on virtual time, network and disk.
 
 ``kill`` ends the process and leaves what it wrote to the page cache; ``lose_power`` also loses what
-was not synced. After either, ``start`` begins a new life on what is left.
+was not synced. After either, ``start`` begins a new incarnation on what is left.
 """
 
 from hashlib import sha256
@@ -31,6 +31,7 @@ class SimulatedBroker:
         self.chance = Chance(seed)
         self.scheduler = SimulatedScheduler(self.chance)
         self.network = SimulatedNetwork(self.scheduler, self.chance)
+        self.network.crowds = Chance(int.from_bytes(f"{seed}/crowds".encode()))
         self.files = MemoryFilesystem()
         properties = development_properties(DIRECTORY, port=PORT)
         self._config = BrokerConfig.from_properties({**properties, **(settings or {})})

@@ -1,6 +1,7 @@
 """A whole cluster in a simulation: real servers on virtual time, network and disks, from one seed.
 
-Nodes are combined (each broker and controller) or separate (controllers first, then brokers). The
+Nodes are combined (each broker and controller) or separate (controllers first, then brokers); with
+``processes`` each combined node is the first of a machine, and the others of it are brokers. The
 quorum is dynamic (KIP-853) unless ``controller.quorum.voters`` is wanted. Each part of the world
 draws from a chance of its own, so that a change of one does not shift all the others.
 """
@@ -37,6 +38,8 @@ Roles: TypeAlias = Literal["combined", "separate"]
 PORT: Final = 9092
 CONTROLLER_PORT: Final = 9093
 START_SECONDS: Final = 60.0
+PROCESS_STEP: Final = 1000
+"""How far the ids of two processes of a machine are apart."""
 OPERATOR: Final = "operator"
 """The host from which changes are asked for; no partition of the network touches it."""
 SETTINGS: Final = {
@@ -76,15 +79,21 @@ class SimulatedCluster:
         roles: Roles = "combined",
         *,
         controllers: int = 3,
+        processes: int = 1,
         static_quorum: bool = False,
         clock_rates: tuple[float, float] = (1.0, 1.0),
         features: Mapping[str, int] | None = None,
     ) -> None:
-        """``nodes`` counts the brokers; with separate roles ``controllers`` are added to them."""
+        """``nodes`` counts the brokers; with separate roles ``controllers`` are added to them.
+
+        With more than one of ``processes`` it counts machines, each of so many brokers.
+        """
+        assert processes == 1 or roles == "combined"
         self.seed = seed
         self.chance = Chance(seed)
         self.scheduler = SimulatedScheduler(self.part("scheduler"))
         self.network = SimulatedNetwork(self.scheduler, self.part("network"))
+        self.network.crowds = self.part("crowds")
         self.trace = Trace(self.scheduler)
         self.network.on_deliver = self.trace.delivered
         self.after_step: list[Callable[[], None]] = []
@@ -121,6 +130,11 @@ class SimulatedCluster:
             if not is_combined and node_id in self._controllers:
                 text = "controller"
             self.nodes[node_id] = self._make_node(node_id, text, settings or {}, clock_rates)
+        for number in range(1, processes):
+            for machine in all_nodes:
+                node_id = machine + number * PROCESS_STEP
+                made = self._make_node(node_id, "broker", settings or {}, clock_rates)
+                self.nodes[node_id] = made
 
     def part(self, name: str) -> Chance:
         """A chance of its own for one part of the world."""
@@ -153,7 +167,7 @@ class SimulatedCluster:
         own = {
             "node.id": str(node_id),
             "process.roles": process_roles,
-            "broker.rack": f"rack-{node_id}",
+            "broker.rack": f"rack-{node_id % PROCESS_STEP}",
             "listeners": ",".join(listeners),
         }
         servers = [f"node-{each}:{CONTROLLER_PORT}" for each in self._controllers]

@@ -159,7 +159,7 @@ class Faults:
     def _is_node(self, host: SimulatedHost) -> bool:
         return any(node.host is host for node in self._cluster.nodes.values())
 
-    def _part(self, one: Nodes, other: Nodes, chance: Chance) -> End:
+    def part(self, one: Nodes, other: Nodes, chance: Chance) -> End:
         """Cut both ways between two parts; each client stands on one side, or on both."""
         sides: tuple[list[SimulatedHost], list[SimulatedHost]]
         sides = ([node.host for node in one], [node.host for node in other])
@@ -171,11 +171,11 @@ class Faults:
         return self._cut([*ways, *((far, near) for near, far in ways)])
 
     def isolate(self, nodes: Nodes, chance: Chance) -> End | None:
-        return self._part(nodes[:1], nodes[1:], chance)
+        return self.part(nodes[:1], nodes[1:], chance)
 
     def halves(self, nodes: Nodes, chance: Chance) -> End | None:
         middle = (len(nodes) + chance.below(2)) // 2
-        return self._part(nodes[:middle], nodes[middle:], chance)
+        return self.part(nodes[:middle], nodes[middle:], chance)
 
     def ring(self, nodes: Nodes, _chance: Chance) -> End | None:
         """Each node reaches its two neighbours only; of three, two are cut from each other."""

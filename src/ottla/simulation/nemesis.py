@@ -13,6 +13,7 @@ from ottla.common.chance import Chance
 from ottla.simulation.cluster import SimulatedCluster
 from ottla.simulation.connection_faults import LATER_KINDS
 from ottla.simulation.faults import KINDS, End, Faults
+from ottla.simulation.machines import MACHINE_KINDS
 from ottla.simulation.node import SimulatedNode
 
 SECONDS: Final = (1.0, 20.0)
@@ -20,7 +21,7 @@ SECONDS: Final = (1.0, 20.0)
 PAUSE_SECONDS: Final = (0.5, 8.0)
 """Between the beginnings of two faults."""
 RESTART_SECONDS: Final = (0.5, 5.0)
-ALL_KINDS: Final = {**KINDS, **LATER_KINDS}
+ALL_KINDS: Final = {**KINDS, **LATER_KINDS, **MACHINE_KINDS}
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ FIRST_PORT: Final = 30_000
 LOCAL_NAMES: Final = ("127.0.0.1", "localhost", "")
 DIAL_RETRY_SECONDS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 """When a first packet that was not answered is sent again, as Linux does."""
+CROWD_SECONDS: Final = (0.0, 0.002)
+"""How long what comes lies in the sockets before a busy process looks at all of them."""
 
 
 class SimulatedListening:
@@ -110,6 +112,8 @@ class SimulatedHost:
         self.sockets: dict[SimulatedSocket, None] = {}
         self._unanswered: dict[SimulatedSocket, None] = {}
         """Old connections on which something came while the host had no power."""
+        self._crowd: dict[SimulatedSocket, None] = {}
+        """What is ready, and is taken in one turn."""
         self._next_port = FIRST_PORT
         self.descriptor_limit = sys.maxsize
         """What the process is told when it starts."""
@@ -197,12 +201,14 @@ class SimulatedHost:
 
     def end_process(self) -> None:
         """Close all that was open, as the kernel does when a process dies."""
+        self._crowd.clear()
         self.listening.clear()
         for sock in list(self.sockets):
             sock.close()
 
     def lose_power(self) -> None:
         self.is_up = False
+        self._crowd.clear()
         self.listening.clear()
         for sock in list(self.sockets):
             sock.forget()
@@ -222,6 +228,22 @@ class SimulatedHost:
             self._unanswered[sock] = None
 
     # Readiness, as an event loop tells it
+
+    def came_ready(self, sock: SimulatedSocket) -> bool:
+        """Have it taken; whether that is later, in one turn with others that come meanwhile."""
+        if not self._crowd:
+            wait = self.network.crowd_seconds()
+            if wait == 0:
+                self.scheduler.turn.run(sock.take)
+                return False
+            self.scheduler.call_later(wait, self._take_crowd)
+        self._crowd[sock] = None
+        return True
+
+    def _take_crowd(self) -> None:
+        crowd, self._crowd = self._crowd, {}
+        for sock in crowd:
+            sock.take()
 
     def watch_reading(self, sock: StreamSocket, callback: Callable[[], None]) -> None:
         assert isinstance(sock, SimulatedSocket)
@@ -249,6 +271,8 @@ class SimulatedNetwork(SimulatedHost):
         self._chance = chance
         self.hosts: dict[str, SimulatedHost] = {}
         self._links: dict[tuple[str, str], Link] = {}
+        self.crowds: Chance | None = None
+        """If processes are busy at times, so that what comes to several sockets is one turn."""
         self.delay_seconds = DELAY_SECONDS
         """Of links that are made from now on."""
         self.delivered = 0
@@ -283,6 +307,12 @@ class SimulatedNetwork(SimulatedHost):
     def delay(self, link: Link) -> float:
         return self._chance.between(*link.delay_seconds)
 
+    def crowd_seconds(self) -> float:
+        """How long a process does not look; mostly it does at once."""
+        if self.crowds is None or self.crowds.below(4):
+            return 0.0
+        return self.crowds.between(*CROWD_SECONDS)
+
     def retransmit_delay(self) -> float:
         return self._chance.between(*RETRANSMIT_SECONDS)
 
@@ -300,6 +330,7 @@ class SimulatedNetwork(SimulatedHost):
     def cut_all(self) -> None:
         """End every connection and every listener at once: the only process is gone."""
         self.listening.clear()
+        self._crowd.clear()
         for sock in list(self.sockets):
             sock.cut()
         self.sockets.clear()

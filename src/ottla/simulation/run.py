@@ -111,6 +111,7 @@ class Run:
             scenario.brokers,
             settings=scenario.settings,
             roles=scenario.roles,
+            processes=scenario.processes,
             static_quorum=scenario.static_quorum,
             clock_rates=scenario.clock_rates,
             features=scenario.features,

@@ -12,6 +12,7 @@ from ottla.common.chance import Chance
 from ottla.simulation.cluster import Roles
 from ottla.simulation.connection_faults import LATER_KINDS
 from ottla.simulation.faults import KINDS, RARE
+from ottla.simulation.machines import MACHINE
 from ottla.simulation.node import DIRECTORY
 from ottla.simulation.tier import draw_tier
 from ottla.simulation.workloads.administration import Administration
@@ -20,6 +21,7 @@ from ottla.simulation.workloads.mix import ALL, KINDS_MAX, SETTINGS
 from ottla.simulation.workloads.records import CompactedRecords, Records
 
 SWARM: Final = "swarm"
+MACHINES: Final = "machines"
 SCENARIOS: Final[dict[str, tuple[str, ...]]] = {
     SWARM: tuple(kind for kind in KINDS if kind not in RARE),
     "all": tuple(KINDS),
@@ -32,11 +34,14 @@ SCENARIOS: Final[dict[str, tuple[str, ...]]] = {
     "restarts": ("rolling", "kill"),
     "voters": ("voters", "kill", "isolate"),
     "connections": tuple(LATER_KINDS),
+    MACHINES: (MACHINE, MACHINE, "kill", "isolate"),
 }
 """The faults of each, by name."""
 SECONDS: Final = 45.0
 BROKERS: Final = (3, 3, 3, 4)
 """With one more than replicas a reassignment has somewhere to go; it costs a third more."""
+MACHINES_COUNT: Final = 3
+"""As many as there are voters; with two processes each there are more brokers than replicas."""
 COMPACTED: Final = CompactedRecords.NAME
 LOGS_ONE_IN: Final = 8
 """How rarely each setting of logs is another than its default."""
@@ -51,6 +56,8 @@ class Scenario:
     """How long faults go on."""
     brokers: int = 3
     roles: Roles = "combined"
+    processes: int = 1
+    """Of each machine; ``brokers`` counts the machines then."""
     static_quorum: bool = False
     clock_rates: tuple[float, float] = (1.0, 1.0)
     workloads: tuple[str, ...] = ()
@@ -70,6 +77,8 @@ class Scenario:
         quorum = "static" if self.static_quorum else "dynamic"
         faults = ", ".join(self.faults) or "no faults"
         cluster = f"{self.brokers} brokers, {self.roles}, {quorum} quorum"
+        if self.processes > 1:
+            cluster = f"{self.brokers} machines of {self.processes} brokers, {quorum} quorum"
         if self.has_two_directories:
             cluster = f"{cluster}, two directories each"
         if self.store:
@@ -84,8 +93,11 @@ def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) ->
     faults = SCENARIOS[name]
     if name == SWARM:
         faults = _subset(chance, faults, 1 + chance.below(5)) + _rare(seed)
+    processes = _processes(seed, name)
+    if processes > 1 and name == SWARM:
+        faults = (*faults, MACHINE)
     # Without eligible replicas the last of an ISR may lead with less than was committed.
-    is_lossy = "power" in faults or "new-disk" in faults
+    is_lossy = not {"power", "new-disk", MACHINE}.isdisjoint(faults)
     static = "voters" not in faults and chance.below(4) == 0
     workloads = _subset(chance, list(ALL), 1 + chance.below(KINDS_MAX))
     if workloads == (Administration.NAME,):
@@ -98,7 +110,8 @@ def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) ->
         name=name,
         faults=(*faults, *_later_faults(seed)) if name == SWARM else faults,
         seconds=SECONDS if seconds is None else seconds,
-        roles="separate" if chance.below(4) == 0 else "combined",
+        roles="separate" if chance.below(4) == 0 and processes == 1 else "combined",
+        processes=processes,
         static_quorum=static,
         clock_rates=(0.99, 1.01) if chance.below(2) else (1.0, 1.0),
         workloads=(*workloads, *tier.workloads, *unclean),
@@ -116,7 +129,7 @@ def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) ->
             **({"unclean.leader.election.interval.ms": "3000"} if unclean else {}),
         },
         features={"eligible.leader.replicas.version": int(chance.below(4) > 0 or is_lossy)},
-        brokers=chance.choose(BROKERS) if Administration.NAME in workloads else BROKERS[0],
+        brokers=_brokers(chance, workloads) if processes == 1 else MACHINES_COUNT,
         store=tier.store,
         loses_indexes=name == SWARM and _loses_indexes(seed),
     )
@@ -136,6 +149,16 @@ def _directories(seed: int) -> dict[str, str]:
     """A quarter of all have two log directories per node, of which one may fail."""
     chance = Chance(int.from_bytes(f"{seed}/directories".encode()))
     return {"log.dirs": TWO_DIRECTORIES} if chance.below(4) == 0 else {}
+
+
+def _processes(seed: int, name: str) -> int:
+    """A tenth of all have machines of two processes each, of which one may be lost as a whole."""
+    chance = Chance(int.from_bytes(f"{seed}/processes".encode()))
+    return 2 if name == MACHINES or (name == SWARM and chance.below(10) == 0) else 1
+
+
+def _brokers(chance: Chance, workloads: Sequence[str]) -> int:
+    return chance.choose(BROKERS) if Administration.NAME in workloads else BROKERS[0]
 
 
 def _loses_indexes(seed: int) -> bool:

@@ -143,7 +143,12 @@ class SimulatedSocket:
             self._tell_readable()
         else:
             self._scheduler.steps += 1
-            self._readable()
+            if self.host.came_ready(self):
+                self._told_readable = True
+
+    def take(self) -> None:
+        """The process looks at it."""
+        self._readable()
 
     def watch_reading(self, callback: Callable[[], None] | None) -> None:
         self._on_readable = callback

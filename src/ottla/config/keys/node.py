@@ -1,4 +1,4 @@
-"""Who this node is, and what it is: roles, identity, its life in the cluster."""
+"""What this node is: its roles, its identity, its place in the cluster."""
 
 from ottla.config.definition import (
     CLUSTER_WIDE,
@@ -15,7 +15,7 @@ from ottla.config.validators import at_least, distinct
 
 
 class NodeKeys(ConfigSet):
-    """Who this node is, and what it is: roles, identity, its life in the cluster."""
+    """What this node is: its roles, its identity, its place in the cluster."""
 
     process_roles = List(
         REQUIRED,

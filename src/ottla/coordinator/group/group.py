@@ -3,6 +3,7 @@
 The kinds differ in how members join and who assigns; offsets, lists and deletion treat them alike.
 """
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
@@ -27,6 +28,8 @@ class Caller(NamedTuple):
     version: int
     client_id: str
     client_host: str
+    may_describe: Callable[[str], bool] | None = None
+    """Of which topics it may hear; None for all."""
 
 
 class Group(Protocol):

@@ -164,6 +164,10 @@ class ReplicaChecker:
                 watched.replicas[key] = old
             else:
                 watched.replicas[key] = _Replica(key, partition, partition.log)
+        for key, replica in before.items():
+            if replica.is_leader and watched.replicas.get(key) is not replica:
+                # It may have committed in this very step, before it was told to go.
+                self._committed[key].commit(b"", replica.log.high_watermark, replica.leader_epoch)
 
     def _changed(self, node: SimulatedNode, replica: _Replica) -> None:
         key, partition, log = replica.key, replica.partition, replica.log

@@ -1,10 +1,11 @@
-"""Reading partitions: one fetch at a time, from the leader or from whom it names (KIP-392)."""
+"""Reading partitions: a fetch at a time, from the leader or the replica that it names (KIP-392)."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from ottla.client.fetched import FetchedRecords
 from ottla.common.errors import ErrorCode
+from ottla.config.metadata_topic import REMOTE_LOG_METADATA
 from ottla.protocol.generated.fetch import (
     FetchPartition,
     FetchRequest,
@@ -25,6 +26,7 @@ PARTITION_BYTES: Final = 2_000
 WAIT_MS: Final = 300
 EARLIEST: Final = -2
 LATEST: Final = -1
+EARLIEST_LOCAL: Final = -4
 
 
 class Fetched(NamedTuple):
@@ -132,6 +134,12 @@ class Cursor:
         if found is not None and found > self.position:
             self.seek(found)
 
+    async def skip_to_local(self) -> None:
+        """Go on where the local log begins: what is before it nobody can find any more."""
+        found = await self._find(EARLIEST_LOCAL)
+        if found is not None and found > self.position:
+            self.seek(found)
+
     async def end(self) -> int:
         """Where what can be read ends; a new leader says so when it knows (KIP-207)."""
         while (found := await self._find(LATEST)) is None:
@@ -202,6 +210,9 @@ async def read_all(workload: Workload, places: Iterable[Place]) -> None:
             while read.log_end < end or cursor.position < read.log_end:
                 fetched = await cursor.fetch()
                 if fetched is None:
+                    if REMOTE_LOG_METADATA in workload.world.lost:
+                        # It is out of range, and yet the log starts there: as in Kafka.
+                        await cursor.skip_to_local()
                     continue
                 read.log_start = fetched.log_start
                 read.records += fetched.records

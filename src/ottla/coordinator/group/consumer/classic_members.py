@@ -92,7 +92,9 @@ class ClassicMembers:
         goes_down = former is not None and self._may_go_down(group, former)
         subscription = self._subscription(joining)
         updated = _updated(member, joining, subscription)
-        epoch, changed = self._beats.update_member(group, member, updated, joining.now_ms, records)
+        epoch, changed = self._beats.update_member(
+            group, member, updated, joining.caller, joining.now_ms, records
+        )
         owned = owned_partitions(subscription, self._context.image.topics)
         if goes_down:
             assert former is not None

@@ -123,7 +123,7 @@ class ConsumerHeartbeat:
         self.check_room(group, request.member_id)
         member = self._member(group, request, records, joins=joins)
         updated = _updated(member, request, caller)
-        epoch, changed = self.update_member(group, member, updated, now_ms, records)
+        epoch, changed = self.update_member(group, member, updated, caller, now_ms, records)
         target = update_target(self._context, group, epoch, updated, now_ms, records)
         owned = None if request.topic_partitions is None else reported(request.topic_partitions)
         reconciled = self.reconcile(group, updated, target, owned, records, changed=changed)
@@ -222,6 +222,7 @@ class ConsumerHeartbeat:
         group: ConsumerGroup,
         old: ConsumerMember,
         new: ConsumerMember,
+        caller: Caller,
         now_ms: int,
         records: list[GroupRecord],
     ) -> tuple[int, bool]:
@@ -229,7 +230,7 @@ class ConsumerHeartbeat:
         if new != old:
             records.append(member_record(group.group_id, new))
         names_changed = new.subscribed_topics != old.subscribed_topics
-        regex = self.regexes.update(group, old, new, now_ms, records)
+        regex = self.regexes.update(group, old, new, caller, now_ms, records)
         epoch_grows = names_changed or regex is RegexChange.CHANGED_AND_RESOLVED
         epoch = group.epoch
         if epoch_grows or self._topics_may_have_changed(group):

@@ -6,11 +6,11 @@ but not within ten seconds of the last time, and for all expressions of the grou
 they cost one rebalance.
 
 Matching is done in slices, each a turn of the loop with a bounded amount of work: an expression may
-be large, and there may be many topics. What authorization would hide from the member is
-not looked at, since everything is allowed.
+be large, and there may be many topics. What the member may not describe, whose request makes the
+group look, is not matched.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum, auto
 from typing import Final
 
@@ -19,6 +19,7 @@ from ottla.coordinator.group.consumer.context import ConsumerContext
 from ottla.coordinator.group.consumer.group import ConsumerGroup, ResolvedRegex
 from ottla.coordinator.group.consumer.member import ConsumerMember
 from ottla.coordinator.group.consumer.records import epoch_record, regex_record, regex_tombstone
+from ottla.coordinator.group.group import Caller
 from ottla.coordinator.group.records import GroupRecord
 from ottla.coordinator.group.regex.matcher import Matcher
 from ottla.coordinator.shard import Outcome
@@ -44,6 +45,7 @@ class Regexes:
         group: ConsumerGroup,
         old: ConsumerMember,
         new: ConsumerMember,
+        caller: Caller,
         now_ms: int,
         records: list[GroupRecord],
     ) -> RegexChange:
@@ -62,7 +64,7 @@ class Regexes:
         if new.subscribed_regex:
             expressions.add(new.subscribed_regex)
         if expressions and (is_new or self._is_due(group, expressions, now_ms)):
-            self._look_for_topics(group.group_id, sorted(expressions))
+            self._look_for_topics(group.group_id, sorted(expressions), caller)
         return change
 
     def _compare(
@@ -104,10 +106,10 @@ class Regexes:
     def _key(self, group_id: str) -> tuple[str, str]:
         return ("regex", group_id)
 
-    def _look_for_topics(self, group_id: str, expressions: list[str]) -> None:
+    def _look_for_topics(self, group_id: str, expressions: list[str], caller: Caller) -> None:
         image = self._context.image
         found: dict[str, set[str]] = {expression: set() for expression in expressions}
-        slices = _slices(found, list(image.topics.by_name))
+        slices = _slices(found, list(image.topics.by_name), caller.may_describe)
 
         def go_on(now_ms: int) -> Outcome[GroupRecord, None]:
             if next(slices, None) is not None:
@@ -154,7 +156,9 @@ def check_expression(expression: str) -> None:
         ) from None
 
 
-def _slices(found: dict[str, set[str]], names: list[str]) -> Iterator[bool]:
+def _slices(
+    found: dict[str, set[str]], names: list[str], may_describe: Callable[[str], bool] | None
+) -> Iterator[bool]:
     """Match all names with all expressions; yield True whenever it is time for others."""
     work = 0
     for expression, matched in found.items():
@@ -164,7 +168,7 @@ def _slices(found: dict[str, set[str]], names: list[str]) -> Iterator[bool]:
             continue  # it came from a record, and was valid for its writer
         for name in names:
             before = matcher.work
-            if matcher.matches(name):
+            if matcher.matches(name) and (may_describe is None or may_describe(name)):
                 matched.add(name)
             work += matcher.work - before
             if work >= WORK_IN_A_TURN:
