@@ -23,10 +23,10 @@ PYTEST_OPTIONS := -n $(JOBS) --dist loadgroup --randomly-seed=$(SEED)
 PYTEST := $(BIN)/pytest $(PYTEST_OPTIONS)
 # What ships is what is tested: the compiled wheel.
 PYTEST_WHEEL = WHEEL_UNDER_TEST="$(WHEEL)" $(WHEEL_BIN)/python -m pytest $(PYTEST_OPTIONS)
-# The simulator runs the same code, and faster to come by: some of its tests change rules of ours.
-INTERPRETED := tests/simulation
+# All of it but planted bugs: they change rules of ours, which compiled code does not let them.
+INTERPRETED := tests/simulation/test_planted.py
 
-.PHONY: help run test test-all test-spark41 wheel check generate bench bench-quick bench-storage bench-cluster bench-spark compile docs clean peer fix
+.PHONY: help run checked test test-all test-spark41 wheel check generate bench bench-quick bench-growth bench-storage bench-cluster bench-spark compile docs clean peer fix
 
 help: ## what there is to make
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,11 +45,15 @@ $(RUN_READY): pyproject.toml setup.py
 run: $(RUN_READY) ## the demo: a cluster, a shop's events, a pipeline on Spark: `ottla demo`
 	$(BIN)/ottla demo $(DEMO)
 
-test: check $(WHEEL_READY) ## check, then all tests under a minute: on the compiled wheel, the simulation as Python
+# The checks and the compiler of the wheel keep one core busy each.
+checked: $(READY)
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target check $(WHEEL_READY)
+
+test: checked ## check, then all tests under a minute: on the compiled wheel, planted bugs as Python
 	$(PYTEST_WHEEL) -m "not slow and not peer" tests $(INTERPRETED:%=--ignore=%)
 	$(PYTEST) -m "not slow and not peer" $(INTERPRETED)
 
-test-all: check peer test-spark41 $(WHEEL_READY) ## all of it, with Apache Kafka's own clients and tools beside us
+test-all: checked peer test-spark41 ## all of it, with Apache Kafka's own clients and tools beside us
 	$(PYTEST_WHEEL) -m "not peer" tests $(INTERPRETED:%=--ignore=%)
 	$(PYTEST) -m "not peer" $(INTERPRETED)
 	WHEEL_UNDER_TEST="$(WHEEL)" $(WHEEL_BIN)/python -m pytest -m peer tests
@@ -96,6 +100,9 @@ bench: peer $(WHEEL_READY) ## us and Apache Kafka by turns: ratios, JSON and a p
 
 bench-quick: peer $(WHEEL_READY) ## the same in about 3 minutes, for a commit on the hot path
 	$(WHEEL_BIN)/python benchmarks/run.py --quick --no-files $(BENCH)
+
+bench-growth: $(WHEEL_READY) ## how our costs grow with connections, partitions, topics, groups (BENCH="--scale 1": all of it)
+	$(WHEEL_BIN)/python benchmarks/growth.py $(BENCH)
 
 bench-storage: peer $(WHEEL_READY) ## the cleaner beside Kafka's, the remote store beside a plain copy
 	$(WHEEL_BIN)/python benchmarks/storage.py $(BENCH)

@@ -28,6 +28,7 @@ from tools.kafka_peer.broker_process import (
     apache_kafka,
     cpu_seconds,
     ottla,
+    process_tree,
 )
 
 from ottla.common.topic_partition import TopicPartition
@@ -80,14 +81,6 @@ def fill(directory: Path, *, records: int, keys: int, value_size: int) -> int:
     return size
 
 
-def processes(pid: int) -> list[int]:
-    """A broker and those that it has started."""
-    found = [pid]
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        found += map(int, (task / "children").read_text().split())
-    return found
-
-
 def peak_bytes(pid: int) -> int:
     """The most memory that a process has ever held."""
     status = Path(f"/proc/{pid}/status").read_text()
@@ -134,7 +127,7 @@ def compact(
         while clean_offset(broker) < records:
             time.sleep(POLL_SECONDS)
         seconds = time.perf_counter() - began
-        pids = processes(broker.pid)
+        pids = process_tree(broker.pid)
         cpu = sum(map(cpu_seconds, pids)) - cpu
         peak = sum(map(peak_bytes, pids))
     finally:
@@ -162,7 +155,7 @@ def tail_beside_cleaning(directory: Path, load: Load) -> tuple[Figures, Figures]
         broker.start()
         alone = end_to_end(broker, "alone", samples=load.latency_samples)
         make_dirty(broker)
-        while len(processes(broker.pid)) < 2:
+        while len(process_tree(broker.pid)) < 2:
             time.sleep(POLL_SECONDS)
         beside = end_to_end(broker, "beside", samples=load.latency_samples)
         assert clean_offset(broker) < records, "the cleaner was through before the tail"

@@ -59,10 +59,12 @@ def rows(load: "Load") -> "dict[str, Callable[[ClusterProcess], Figures]]":
 def main() -> None:
     from benchmarks.measures import Load
     from benchmarks.report import Results, table, write
+    from benchmarks.wheel import refuse_work_tree
     from tools.kafka_peer.broker_process import apache_kafka, ottla, ottla_of
     from tools.kafka_peer.cluster_process import ClusterProcess, running
 
     options = arguments()
+    refuse_work_tree()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     load = Load(1 / 6 if options.quick else 1.0)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from benchmarks.measures import (
+    CLIENT_PER_REQUEST,
     CPU_PER_REQUEST,
     JOINS,
     MEMORY_GROUPS,
@@ -17,13 +18,14 @@ from benchmarks.measures import (
     TRANSACTIONS,
     Figures,
 )
-from benchmarks.small_requests import request_frame, requests_per_second
+from benchmarks.small_requests import Asking, request_frame, requests_per_second
 from confluent_kafka import Consumer, Producer
 from tools.kafka_peer.broker_process import BrokerProcess, resident_bytes
 
 from ottla.client.connection import Address, Connection
 from ottla.common.errors import ErrorCode
 from ottla.protocol.generated.consumer_protocol_subscription import ConsumerProtocolSubscription
+from ottla.protocol.generated.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.generated.join_group import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
@@ -49,6 +51,7 @@ SESSION_MS: Final = 6_000
 RECORDS_PER_TRANSACTION: Final = 10
 TIMEOUT: Final = 60.0
 COMMIT_VERSION: Final = 8
+COORDINATOR_VERSION: Final = 3
 JOIN_VERSION: Final = 7
 SYNC_VERSION: Final = 5
 
@@ -56,7 +59,7 @@ SYNC_VERSION: Final = 5
 # Offsets
 
 
-def _commit(group: str, topic: str, offset: int = 1) -> OffsetCommitRequest:
+def commit(group: str, topic: str, offset: int = 1) -> OffsetCommitRequest:
     partition = OffsetCommitRequestPartition(
         partition_index=0, committed_offset=offset, committed_metadata=""
     )
@@ -65,7 +68,7 @@ def _commit(group: str, topic: str, offset: int = 1) -> OffsetCommitRequest:
     )
 
 
-def _commit_error(answer: bytes) -> int:
+def commit_error(answer: bytes) -> int:
     """After the correlation id, tags, throttle time, one topic with its name, one partition."""
     name_size = answer[10] - 1
     (error,) = struct.unpack_from(">h", answer, 11 + name_size + 1 + 4)
@@ -75,30 +78,48 @@ def _commit_error(answer: bytes) -> int:
 def offset_commits(broker: BrokerProcess, topic: str, *, seconds: float) -> Figures:
     """Commits of one offset each, by four groups without members."""
     frames = [
-        request_frame(_commit(f"commits-{number}", topic), COMMIT_VERSION)
+        request_frame(commit(f"commits-{number}", topic), COMMIT_VERSION)
         for number in range(CONNECTIONS)
     ]
-    rate, cpu = requests_per_second(broker, frames, _commit_error, seconds=seconds)
-    return {"commits": (rate, REQUESTS), "cpu": (cpu, CPU_PER_REQUEST)}
+    rate = requests_per_second(broker, frames, commit_error, seconds=seconds)
+    return {
+        "commits": (rate.requests, REQUESTS),
+        "cpu": (rate.broker_us, CPU_PER_REQUEST),
+        "client": (rate.client_us, CLIENT_PER_REQUEST),
+    }
 
 
 def memory_of_groups(broker: BrokerProcess, topic: str) -> Figures:
     """What a broker's memory grows by for 10,000 groups with one committed offset each."""
     before = resident_bytes(broker.pid)
-    with contextlib.closing(_connect(broker)) as connection:
+    with contextlib.closing(connect(broker)) as connection:
         for first in range(0, GROUPS, 100):
             for number in range(first, first + 100):
-                connection.send(_commit(f"many-{number}", topic), COMMIT_VERSION, TIMEOUT)
+                connection.send(commit(f"many-{number}", topic), COMMIT_VERSION, TIMEOUT)
             for _ in range(100):
                 answer = connection.receive(OffsetCommitResponse, TIMEOUT)
                 assert answer.topics[0].partitions[0].error_code == 0
     return {"memory": ((resident_bytes(broker.pid) - before) / 1e6, MEMORY_GROUPS)}
 
 
+def wait_for_coordinators(broker: BrokerProcess, topic: str, *groups: str) -> None:
+    """Until each of them is found, as clients do first, and takes a commit."""
+    with Asking(broker.port) as asking:
+        for group in groups:
+            found = request_frame(FindCoordinatorRequest(key=group), COORDINATOR_VERSION)
+            asking.until_taken(found, coordinator_error)
+            asking.until_taken(request_frame(commit(group, topic), COMMIT_VERSION), commit_error)
+
+
+def coordinator_error(answer: bytes) -> int:
+    """After the correlation id, tags and throttle time."""
+    return int.from_bytes(answer[9:11], "big")
+
+
 # Members
 
 
-def _connect(broker: BrokerProcess) -> Connection:
+def connect(broker: BrokerProcess) -> Connection:
     return Connection(
         Address("127.0.0.1", broker.port),
         client_id="bench",
@@ -107,12 +128,13 @@ def _connect(broker: BrokerProcess) -> Connection:
     )
 
 
-class _Member:
-    """One member of a classic group on its own connection."""
+class Member:
+    """One member of a classic group; those of one group have a connection each."""
 
-    def __init__(self, broker: BrokerProcess, group: str) -> None:
-        self.connection = _connect(broker)
+    def __init__(self, connection: Connection, group: str, *, session_ms: int = 60_000) -> None:
+        self.connection = connection
         self.group = group
+        self.session_ms = session_ms
         self.member_id = ""
         self.generation = -1
         self.leader = ""
@@ -128,7 +150,7 @@ class _Member:
         protocol = JoinGroupRequestProtocol(name="range", metadata=metadata)
         request = JoinGroupRequest(
             group_id=self.group,
-            session_timeout_ms=60_000,
+            session_timeout_ms=self.session_ms,
             rebalance_timeout_ms=60_000,
             member_id=self.member_id,
             protocol_type="consumer",
@@ -141,7 +163,7 @@ class _Member:
         assert answer.error_code == 0, answer.error_code
         self.generation, self.leader = answer.generation_id, answer.leader
 
-    def send_sync(self, members: list["_Member"]) -> None:
+    def send_sync(self, members: list["Member"]) -> None:
         assignments = []
         if self.member_id == self.leader:
             assignments = [
@@ -165,12 +187,12 @@ class _Member:
 
 def joins(broker: BrokerProcess, *, rounds: int) -> Figures:
     """Members that join and are synced, a second, in rebalances of a group of 200."""
-    members = [_Member(broker, "joins") for _ in range(MEMBERS)]
+    members = [Member(connect(broker), "joins") for _ in range(MEMBERS)]
     try:
-        _rebalance(members, 1)
+        rebalance(members, 1)
         began = time.perf_counter()
         for number in range(rounds):
-            _rebalance(members, number + 2)
+            rebalance(members, number + 2)
         elapsed = time.perf_counter() - began
     finally:
         for member in members:
@@ -178,7 +200,19 @@ def joins(broker: BrokerProcess, *, rounds: int) -> Figures:
     return {"joins": (rounds * MEMBERS / elapsed, JOINS)}
 
 
-def _rebalance(members: list[_Member], number: int) -> None:
+@contextlib.contextmanager
+def settled_member(broker: BrokerProcess, topic: str, group: str) -> Iterator[Member]:
+    """The only member of a group, synced."""
+    wait_for_coordinators(broker, topic, group)
+    member = Member(connect(broker), group)
+    try:
+        rebalance([member], 1)
+        yield member
+    finally:
+        member.connection.close()
+
+
+def rebalance(members: list[Member], number: int) -> None:
     for member in members:
         member.send_join(number)
     for member in members:

@@ -2,10 +2,25 @@
 
 import struct
 import time
+from collections.abc import Sequence
 from typing import Final
 
-from benchmarks.measures import CPU_PER_REQUEST, REQUESTS, Figures
-from benchmarks.small_requests import request_frame, requests_per_second
+from benchmarks.measures import (
+    CLIENT_PER_REQUEST,
+    CPU_PER_REQUEST,
+    LATENCY,
+    LATENCY_TAIL,
+    REQUESTS,
+    Figures,
+)
+from benchmarks.small_requests import (
+    Asking,
+    Rate,
+    latencies,
+    percentile,
+    request_frame,
+    requests_per_second,
+)
 from tools.kafka_peer.broker_process import BrokerProcess
 
 from ottla.protocol.generated.produce import (
@@ -16,7 +31,7 @@ from ottla.protocol.generated.produce import (
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
 
-CONNECTIONS: Final = 4
+PARTITIONS: Final = 4
 VERSION: Final = 9
 RECORD_SIZE: Final = 100
 
@@ -30,15 +45,49 @@ def produce_frame(topic: str, partition: int) -> bytes:
     return request_frame(ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[data]), VERSION)
 
 
-def _error_code(answer: bytes) -> int:
+def error_code(answer: bytes) -> int:
     """After the correlation id, tags, one topic with its name, and one partition's number."""
     name_size = answer[6] - 1
     (error,) = struct.unpack_from(">h", answer, 7 + name_size + 1 + 4)
     return int(error)
 
 
-def one_record_requests(broker: BrokerProcess, topic: str, *, seconds: float) -> Figures:
-    """Requests a second, and the broker's time for each of them."""
-    frames = [produce_frame(topic, number) for number in range(CONNECTIONS)]
-    rate, cpu = requests_per_second(broker, frames, _error_code, seconds=seconds)
-    return {"requests": (rate, REQUESTS), "cpu": (cpu, CPU_PER_REQUEST)}
+def one_record_requests(
+    broker: BrokerProcess,
+    topic: str,
+    *,
+    connections: int,
+    seconds: float,
+    leaders: Sequence[int] = (),
+) -> Figures:
+    """Requests a second to a topic of four partitions, and the broker's time for each of them.
+
+    ``leaders`` are the ports of the partitions' leaders, where they are not all the same.
+    """
+    partitions = [number % PARTITIONS for number in range(connections)]
+    frames = [produce_frame(topic, each) for each in partitions]
+    ports = [leaders[each] for each in partitions] if leaders else ()
+    rate = requests_per_second(broker, frames, error_code, seconds=seconds, ports=ports)
+    return figures_of(rate)
+
+
+def figures_of(rate: Rate) -> Figures:
+    return {
+        "requests": (rate.requests, REQUESTS),
+        "cpu": (rate.broker_us, CPU_PER_REQUEST),
+        "client": (rate.client_us, CLIENT_PER_REQUEST),
+    }
+
+
+def lone_requests(broker: BrokerProcess, topic: str, *, samples: int) -> Figures:
+    """How long one request takes when nothing else is asked: one connection, one in flight."""
+    frame = produce_frame(topic, 0)
+    with Asking(broker.port) as asking:
+        asking.until_taken(frame, error_code)
+        latencies(asking, [frame] * (samples // 5), error_code)
+        taken = latencies(asking, [frame] * samples, error_code)
+    return {
+        "p50": (percentile(taken, 0.5) * 1e3, LATENCY),
+        "p99": (percentile(taken, 0.99) * 1e3, LATENCY),
+        "p99.9": (percentile(taken, 0.999) * 1e3, LATENCY_TAIL),
+    }

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
@@ -81,12 +82,12 @@ def table(results: Results) -> str:
             (
                 each.row,
                 each.name,
-                _number(statistics.median(each.theirs)),
-                _number(statistics.median(each.ours)),
+                _with_spread(each.theirs),
+                _with_spread(each.ours),
                 each.measure.unit,
                 f"{each.ratio:.2f}",
                 f"{low:.2f}-{high:.2f}",
-                f"{sign} {each.measure.wanted:.2f}",
+                f"{sign} {each.measure.wanted:.2f}" if isfinite(each.measure.wanted) else "",
                 "" if each.is_met else "*",
             )
         )
@@ -95,6 +96,14 @@ def table(results: Results) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
     )
+
+
+def _with_spread(values: list[float]) -> str:
+    """The median; of several rounds also the least and the most."""
+    middle = _number(statistics.median(values))
+    if len(values) == 1:
+        return middle
+    return f"{middle} ({_number(min(values))}-{_number(max(values))})"
 
 
 def _number(value: float) -> str:
@@ -132,7 +141,7 @@ def as_json(results: Results, *, rounds: int, scale: float) -> dict[str, Any]:
                 "ottla": each.ours,
                 results.against: each.theirs,
                 "ratio": round(each.ratio, 4),
-                "wanted": each.measure.wanted,
+                "wanted": each.measure.wanted if isfinite(each.measure.wanted) else None,
                 "met": each.is_met,
             }
             for each in results.compared()

@@ -1,11 +1,13 @@
 """Runs Apache Kafka and ottla by turns with the same clients, and prints how they compare.
 
 ``python benchmarks/run.py [--rounds N] [--rows TEXT] [--quick] [--only ottla|kafka]
-[--against PYTHON]``. Nothing else should run on the machine meanwhile. Apache Kafka comes from
-Maven by ``tools/kafka_peer/setup.py``; ``--against`` puts another build of ottla in its place.
+[--against PYTHON] [--processes N]``. Nothing else should run on the machine meanwhile. Apache
+Kafka comes from Maven by ``tools/kafka_peer/setup.py``; ``--against`` puts another build of ottla
+in its place.
 """
 
 import argparse
+import resource
 import shutil
 import sys
 import tempfile
@@ -19,11 +21,16 @@ sys.path[:1] = [str(PROJECT)]  # in place of this directory; ottla itself is ins
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=0, help="rounds of both brokers (3)")
-    parser.add_argument("--rows", default="", help="only rows whose name contains this text")
+    parser.add_argument(
+        "--rows", default="", help="only rows with this in their names; A|B for both"
+    )
     parser.add_argument("--quick", action="store_true", help="one round with a sixth of the load")
     parser.add_argument("--only", choices=("ottla", "kafka"), help="run one broker alone")
     parser.add_argument(
         "--against", metavar="PYTHON", help="instead of Kafka, the ottla of that interpreter"
+    )
+    parser.add_argument(
+        "--processes", type=int, default=2, help="of ours in the row of a whole machine (2)"
     )
     parser.add_argument("--directory", help="where the brokers keep their data (a temporary one)")
     parser.add_argument("--no-files", action="store_true", help="write no JSON and no plot")
@@ -34,9 +41,13 @@ def main() -> None:
     from benchmarks.measures import Figures, Load
     from benchmarks.report import Results, table, write
     from benchmarks.turn import Turn
+    from benchmarks.wheel import refuse_work_tree
     from tools.kafka_peer.broker_process import apache_kafka, ottla, ottla_of
 
     options = arguments()
+    refuse_work_tree()
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     load = Load(1 / 6 if options.quick else 1.0)
     rounds = options.rounds or (1 if options.quick else 3)
     against = options.against
@@ -58,7 +69,7 @@ def main() -> None:
 
             directory = Path(tempfile.mkdtemp(prefix=f"bench-{name}-", dir=options.directory))
             try:
-                Turn(programs[name], directory, load, options.rows).run(report)
+                Turn(programs[name], directory, load, options.rows, options.processes).run(report)
             finally:
                 shutil.rmtree(directory, ignore_errors=True)
     print(table(results))

@@ -141,8 +141,10 @@ def _say(text: str) -> None:
 def main() -> None:
     from benchmarks.report import circumstances, stem_of
     from benchmarks.spark_stage import stage
+    from benchmarks.wheel import refuse_work_tree
 
     options = arguments()
+    refuse_work_tree()
     scale = QUICK if options.quick else 1.0
     rounds = options.rounds or (1 if options.quick else ROUNDS)
     settings = dict(each.split("=", 1) for each in options.conf)

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from tools.installed import IMPORT_PATH
-from tools.kafka_peer.broker_process import BrokerProcess, cpu_seconds, ottla
+from tools.kafka_peer.broker_process import BrokerProcess, cpu_seconds, ottla, process_tree
 from tools.kafka_peer.setup import PROJECT
 from tools.kafka_peer.spark_connector import jars
 
@@ -214,15 +214,7 @@ class Stage:
 
     def spark_cpu(self) -> float:
         """Of the JVM and all Python workers below it, so far."""
-        return sum(cpu_seconds(pid) for pid in _tree(self.jvm))
-
-
-def _tree(root: int) -> list[int]:
-    found = [root]
-    for pid in found:
-        for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
-            found += map(int, tasks.read_text().split())
-    return found
+        return sum(cpu_seconds(pid) for pid in process_tree(self.jvm))
 
 
 def sums_of(frame: "DataFrame") -> Sums:

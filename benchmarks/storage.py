@@ -116,7 +116,10 @@ def main() -> None:
     parser.add_argument("--rows", default="", help="only rows whose name contains this text")
     parser.add_argument("--quick", action="store_true", help="with a sixth of the load")
     parser.add_argument("--no-files", action="store_true", help="write no JSON")
+    from benchmarks.wheel import refuse_work_tree
+
     options = parser.parse_args()
+    refuse_work_tree()
     load = Load(1 / 6 if options.quick else 1.0)
     found = []
     for row, run in ROWS.items():

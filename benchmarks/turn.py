@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from benchmarks import groups
+from benchmarks import groups, light_requests, many
 from benchmarks.cleaner import compact
 from benchmarks.latency import end_to_end
+from benchmarks.machine import machine_of, one_record_requests_to_all
 from benchmarks.measures import (
     BATCHES,
     CREATE,
@@ -24,7 +25,8 @@ from benchmarks.measures import (
     Figures,
     Load,
 )
-from benchmarks.one_record import CONNECTIONS, one_record_requests
+from benchmarks.one_record import PARTITIONS, lone_requests, one_record_requests
+from benchmarks.small_requests import a_core_each
 from benchmarks.throughput import (
     consume_java,
     consume_librdkafka,
@@ -60,17 +62,32 @@ def topic_on(broker: BrokerProcess, name: str, partitions: int = 1) -> Iterator[
 class Turn:
     """The rows of one broker in one round, each reported as soon as it is done."""
 
-    def __init__(self, program: Program, directory: Path, load: Load, wanted: str) -> None:
+    def __init__(
+        self, program: Program, directory: Path, load: Load, wanted: str, processes: int
+    ) -> None:
+        """``wanted`` is a part of the names of rows, or several with ``|`` between them.
+
+        ``processes`` is how many of ours share the machine in the row that says so.
+        """
         self._broker = BrokerProcess(program, directory, SETTINGS)
         self._program = program
         self._directory = directory
         self._load = load
         self._wanted = wanted
+        self._processes = processes
 
     def run(self, report: Report) -> None:
         """All rows whose name contains what was asked for."""
         rows: dict[str, Callable[[], Figures]] = {
-            "one-record requests, 4 connections": self._one_record,
+            "one-record requests, 4 connections": lambda: self._one_record(4),
+            "one-record requests, 32 connections": lambda: self._one_record(32),
+            "one-record requests, 200 connections": lambda: self._one_record(200),
+            "one-record requests, 32 connections, a core each": self._a_core_each,
+            f"one-record requests, 32 connections, {self._processes} processes": self._machine,
+            "lone request, 1 connection": self._lone_request,
+            "Metadata of 6 partitions, 4 connections": self._metadata,
+            "ApiVersions, 4 connections": self._api_versions,
+            "5,000 idle connections": lambda: light_requests.idle_connections(self._broker),
             "end-to-end latency, 100 B": self._latency,
             "create a topic of 1,000 partitions": self._create,
             "offset commits, 4 connections": self._offset_commits,
@@ -80,6 +97,11 @@ class Turn:
             "10,000 groups": self._groups,
             "compaction, 100 B": self._compaction,
         }
+        if self._load.scale >= 1:
+            rows["FindCoordinator, 4 connections"] = self._find_coordinator
+            rows["heartbeats of a member, 4 connections"] = self._heartbeats
+            rows["9,999 partitions"] = lambda: many.partitions(self._of_its_own("partitions"))
+            rows["Metadata of 10,000 topics, 4 connections"] = self._metadata_of_all
         try:
             started = self._start()
             self._warm_up()
@@ -87,11 +109,14 @@ class Turn:
                 for batch_name, batch in BATCHES.items():
                     self._throughput(f"{size_name}, {batch_name}", size, batch, report)
             for name, row in rows.items():
-                if self._wanted in name:
+                if self._is_wanted(name):
                     report(name, row())
             report("process", {**started, **self._loaded_memory()})
         finally:
             self._broker.stop()
+
+    def _is_wanted(self, *names: str) -> bool:
+        return any(part in name for part in self._wanted.split("|") for name in names)
 
     def _start(self) -> Figures:
         """Several starts of an empty broker, and its memory when nobody has asked anything."""
@@ -114,12 +139,15 @@ class Turn:
             records = self._load.records(1_000) // 2
             produce_librdkafka(self._broker, topic, records=records, size=1_000, batch=16 << 10)
             consume_librdkafka(self._broker, topic, records=records, size=1_000)
-        with topic_on(self._broker, "warm-up-small", CONNECTIONS) as topic:
-            one_record_requests(self._broker, topic, seconds=self._load.one_record_seconds / 2)
+        with topic_on(self._broker, "warm-up-small", PARTITIONS) as topic:
+            seconds = self._load.one_record_seconds / 2
+            one_record_requests(self._broker, topic, connections=4, seconds=seconds)
 
     def _throughput(self, name: str, size: int, batch: int, report: Report) -> None:
         """What one client has produced, both clients consume."""
-        if self._wanted not in f"throughput {name}":
+        clients = ("Java", "librdkafka")
+        rows = [f"{kind} {name}, {client}" for kind in ("produce", "consume") for client in clients]
+        if not self._is_wanted(f"throughput {name}", *rows):
             return
         records = self._load.records(size)
         with topic_on(self._broker, f"java-{size}-{batch}") as topic:
@@ -141,9 +169,55 @@ class Turn:
                 produce_librdkafka(self._broker, topic, records=records, size=size, batch=batch),
             )
 
-    def _one_record(self) -> Figures:
-        with topic_on(self._broker, "one-record", CONNECTIONS) as topic:
-            return one_record_requests(self._broker, topic, seconds=self._load.one_record_seconds)
+    def _one_record(self, connections: int) -> Figures:
+        seconds = self._load.one_record_seconds
+        with topic_on(self._broker, f"one-record-{connections}", PARTITIONS) as topic:
+            return one_record_requests(
+                self._broker, topic, connections=connections, seconds=seconds
+            )
+
+    def _a_core_each(self) -> Figures:
+        with a_core_each(self._broker):
+            return self._one_record(32)
+
+    def _machine(self) -> Figures:
+        """Kafka's one process has all cores; ours has one, so that there are several of it."""
+        if self._program.name == "kafka":
+            return self._one_record(32)
+        directory = self._directory / "machine"
+        with machine_of(self._program, directory, SETTINGS, self._processes) as machine:
+            seconds = self._load.one_record_seconds
+            return one_record_requests_to_all(
+                machine, self._processes, connections=32, seconds=seconds
+            )
+
+    def _lone_request(self) -> Figures:
+        with topic_on(self._broker, "lone") as topic:
+            return lone_requests(self._broker, topic, samples=self._load.latency_samples)
+
+    def _metadata(self) -> Figures:
+        with topic_on(self._broker, "six", 6) as topic:
+            seconds = self._load.one_record_seconds
+            return light_requests.metadata(self._broker, topic, seconds=seconds)
+
+    def _api_versions(self) -> Figures:
+        return light_requests.api_versions(self._broker, seconds=self._load.one_record_seconds)
+
+    def _find_coordinator(self) -> Figures:
+        return light_requests.find_coordinator(self._broker, seconds=self._load.one_record_seconds)
+
+    def _heartbeats(self) -> Figures:
+        with topic_on(self._broker, "heartbeats") as topic:
+            seconds = self._load.one_record_seconds
+            return light_requests.heartbeats(self._broker, topic, seconds=seconds)
+
+    def _of_its_own(self, name: str) -> BrokerProcess:
+        """A broker for one row: what the others have left behind must not count."""
+        return BrokerProcess(self._program, self._directory / name, SETTINGS)
+
+    def _metadata_of_all(self) -> Figures:
+        seconds = self._load.one_record_seconds
+        return many.metadata_of_all(self._of_its_own("topics"), seconds=seconds)
 
     def _latency(self) -> Figures:
         with topic_on(self._broker, "latency") as topic:
