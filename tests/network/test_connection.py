@@ -168,6 +168,29 @@ def test_a_connection_with_too_many_unanswered_requests_is_not_read_from() -> No
     assert len(broker.requests) == IN_FLIGHT_LIMIT + 1
 
 
+def test_frames_of_one_read_are_taken_up_to_the_limit_however_many_answers_go_at_once() -> None:
+    promises: list[Promise[Answer]] = []
+
+    def answering(_: bytes) -> Promise[Answer]:
+        promises.append(Promise(TURN))
+        return promises[-1]
+
+    broker = Broker(answering)
+    broker.receive(frame(b"x") * (5 * IN_FLIGHT_LIMIT))
+    for number in range(1, 6):
+        assert len(broker.requests) == number * IN_FLIGHT_LIMIT
+        owed = promises[:]
+        promises.clear()
+
+        def answer_all(owed: list[Promise[Answer]] = owed) -> None:
+            for promise in owed:
+                promise.fulfil(echo(b"x"))
+
+        TURN.run(answer_all)
+        broker.scheduler.run_for(1)
+    assert broker.sent == echo(b"x") * len(broker.requests)
+
+
 def test_a_reader_that_does_not_read_is_not_read_from() -> None:
     broker = Broker(lambda _: frame(bytes(UNSENT_LIMIT // 4)))
     broker.socket.room = 0

@@ -239,6 +239,19 @@ def test_frames_are_small_before_a_login_and_large_after_it() -> None:
     assert server.asked == [(user("alice"), ApiKey.LIST_GROUPS)]
 
 
+@pytest.mark.parametrize("more", [b"", LIST_GROUPS], ids=["last", "followed"])
+def test_a_large_frame_that_comes_with_the_login_is_answered(more: bytes) -> None:
+    server = Server()
+    client = server.dial()
+    large = LIST_GROUPS + bytes(FRAME_BYTES)
+    token = authenticate(plain("alice", "alice-secret"))
+    frames = [handshake("PLAIN"), token, large, *([more] if more else [])]
+    client.send_raw(b"".join(pack(">i", len(each)) + each for each in frames))
+    server.run(0.1)
+    assert not client.is_closed
+    assert server.asked == [(user("alice"), ApiKey.LIST_GROUPS)] * (len(frames) - 2)
+
+
 def test_a_login_that_takes_for_ever_is_cut_however_busy_it_looks() -> None:
     server = Server()
     busy, member = server.dial(), server.dial()

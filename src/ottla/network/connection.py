@@ -193,14 +193,14 @@ class Connection:
     def _take_frames(self, view: memoryview, filled: int) -> None:
         """Answer the frames in ``view``; what must wait for another turn is kept."""
         pos = 0
-        limit = self._frame_limit
         unpack = _LENGTH.unpack_from
         now = self._now
         turn_ends = now() + TURN_SECONDS
         while filled - pos >= 4:
             (size,) = unpack(view, pos)
             end = pos + 4 + size
-            if end > filled or size < 0 or size > limit:
+            # A login in one of these frames raises the limit for those behind it.
+            if end > filled or size < 0 or size > self._frame_limit:
                 break
             self._handle(view[pos + 4 : end])
             if self.closed:
@@ -223,7 +223,8 @@ class Connection:
     def _go_on(self) -> None:
         """Take up what was left of the last read when its turn was over."""
         rest = self._rest
-        if self.closed or self._ending or rest is None:
+        # It was asked for by each answer that went; by now there may be too many again.
+        if self.closed or rest is None or not self._reading_allowed():
             return
         self._rest = None
         self._reading = True
