@@ -1,7 +1,7 @@
 """Produce and Fetch with an authorizer: what is refused, and what is not asked twice."""
 
 import pytest
-from tests.handlers.broker import Broker, Peer
+from tests.handlers.broker import Broker, Peer, topic_id_of
 from tests.handlers.secured import CLUSTER, DESCRIBE, READ, TOPIC, WRITE, Acls, alice, root
 from tests.handlers.test_fetch import asked, at, read, start
 from tests.handlers.transactions import ID, TransactionBroker
@@ -19,9 +19,11 @@ from ottla.protocol.generated.produce import (
     TopicProduceData,
 )
 from ottla.protocol.message import from_bytes, to_bytes
+from ottla.protocol.produce_request import ProduceView
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.requests import hot_access
+from ottla.requests.hot_access import ProduceAccess
 
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 ID_DENIED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -155,6 +157,73 @@ def test_what_is_denied_does_not_become_part_of_the_transaction() -> None:
     assert broker.transactions.describe(ID).partitions
 
 
+def test_a_topic_that_comes_while_a_transaction_is_verified_is_not_written_to_unasked() -> None:
+    broker = TransactionBroker()
+    producer = broker.producer()
+    acls = Acls(broker)
+    acls.add(WRITE, ResourceType.TRANSACTIONAL_ID, ID)
+    acls.add(WRITE, TOPIC, "t")
+    batches = {
+        broker.topic_id: build_batch(
+            [Record(timestamp=1, value=b"v")],
+            transactional=True,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            base_sequence=0,
+        ),
+        topic_id_of("late"): build_batch([Record(timestamp=1, value=b"v")]),
+    }
+    data = [
+        TopicProduceData(
+            topic_id=topic_id,
+            partition_data=[PartitionProduceData(index=0, records=bytes(batch))],
+        )
+        for topic_id, batch in batches.items()
+    ]
+    request = ProduceRequest(acks=1, transactional_id=ID, topic_data=data)
+    frame = memoryview(bytearray(to_bytes(request, 13)))
+    answer = in_turn(produce.answer, frame, 0, 13, 5, broker.services, alice())
+    assert isinstance(answer, Promise)
+    broker.add_topic("late")
+    broker.scheduler.run_for(1)
+    body = answer.result()
+    assert isinstance(body, bytes)
+    response = from_bytes(ProduceResponse, body[9:], 13)
+    codes = {each.topic_id: each.partition_responses[0].error_code for each in response.responses}
+    assert codes == {
+        broker.topic_id: ErrorCode.NONE,
+        topic_id_of("late"): ErrorCode.UNKNOWN_TOPIC_ID,
+    }
+    assert end_of(broker, "late") == 0
+
+
+class CountedName(str):
+    """Counts how often it is compared."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        CountedName.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_what_is_denied_costs_as_much_as_there_is_of_it(broker: Broker) -> None:
+    Acls(broker)
+    topics: list[tuple[str | bytes, list[tuple[int, int, int]]]] = [
+        (CountedName(f"t{number}"), [(0, -1, -1)]) for number in range(300)
+    ]
+    view = ProduceView(None, 1, 1000, topics)
+    CountedName.compared = 0
+    refused = ProduceAccess(broker.services, alice()).take_denied(view, memoryview(b""))
+    assert refused is not None
+    assert len(refused) == 300
+    assert not view.topics
+    assert CountedName.compared <= 300
+
+
 # What is remembered
 
 
@@ -199,6 +268,14 @@ def test_what_a_connection_remembers_is_bounded(
     for number in range(5):
         produced(broker, f"t{number}", peer=peer, version=12)
         assert len(peer.granted) <= 2
+
+
+def test_a_name_that_is_no_topics_is_not_remembered(broker: Broker) -> None:
+    peer = root()
+    Acls(broker)
+    for size in (249, 250, 30_000):
+        produced(broker, "x" * size, peer=peer, version=12)
+    assert [len(name) for _, _, name in peer.granted] == [249]
 
 
 # Fetch

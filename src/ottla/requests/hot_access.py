@@ -18,14 +18,18 @@ from ottla.common.errors import (
     ApiError,
     TopicAuthorizationFailed,
     TransactionalIdAuthorizationFailed,
+    UnknownTopicId,
 )
 from ottla.protocol.produce_request import PartitionRecords, ProduceView
+from ottla.protocol.produce_response import Appended
 from ottla.records.batch import MAGIC, TRANSACTIONAL_BIT
 from ottla.requests.context import Peer, Services
 from ottla.requests.produce_outcomes import Outcomes, Refused
 
 GRANTS_MAX: Final = 10_000
 """What a connection remembers: a client may name topics that there are not."""
+_NAME_MAX: Final = 249
+"""A longer name is no topic's, and is not remembered: it would take as much memory as it likes."""
 _MAGIC: Final = 16
 _ATTRIBUTES: Final = 22
 """Where they stand in a batch; of the attributes, the lower byte."""
@@ -47,6 +51,7 @@ class HotAccess:
         self._granted = {} if peer is None else peer.granted
 
     def _may(self, operation: AclOperation, resource_type: ResourceType, key: str | bytes) -> bool:
+        """UnknownTopicId where nobody can say what is asked for."""
         epoch = self._authorizer.epoch
         granted = self._granted
         asked = (operation, resource_type, key)
@@ -54,12 +59,13 @@ class HotAccess:
             return True
         name = key if isinstance(key, str) else self._name(key)
         if name is None:
-            return True  # refused because nobody knows it
+            raise UnknownTopicId
         if not self._authorizer.allows(self, operation, resource_type, name):
             return False
-        if len(granted) >= GRANTS_MAX:
-            granted.clear()
-        granted[asked] = epoch
+        if len(name) <= _NAME_MAX:
+            if len(granted) >= GRANTS_MAX:
+                granted.clear()
+            granted[asked] = epoch
         return True
 
     def _name(self, topic_id: bytes) -> str | None:
@@ -76,18 +82,33 @@ class ProduceAccess(HotAccess):
         """Take out of a request what is denied; the refusals, or None if there are none."""
         topics = request.topics
         if _is_transactional(request, frame) and not self._may_write_as(request.transactional_id):
-            everything = topics[:]
+            why = TransactionalIdAuthorizationFailed()
+            refused = [_refused(topic, partitions, why) for topic, partitions in topics]
             topics.clear()
-            return _refused(everything, TransactionalIdAuthorizationFailed())
-        denied = [
-            each
-            for each in topics
-            if not self._may(AclOperation.WRITE, ResourceType.TOPIC, each[0])
-        ]
-        if not denied:
+            return refused
+        allowed: list[tuple[str | bytes, list[PartitionRecords]]] = []
+        outcomes: Outcomes = []
+        for each in topics:
+            refusal = self._refusal(each[0])
+            if refusal is None:
+                allowed.append(each)
+            else:
+                outcomes.append(_refused(*each, refusal))
+        if not outcomes:
             return None
-        topics[:] = [each for each in topics if each not in denied]
-        return _refused(denied, TopicAuthorizationFailed())
+        topics[:] = allowed
+        return outcomes
+
+    def _refusal(self, topic: str | bytes) -> ApiError | None:
+        """Why a topic may not be written to.
+
+        One that is not known yet is refused now: it may be known when a transaction is verified.
+        """
+        try:
+            may = self._may(AclOperation.WRITE, ResourceType.TOPIC, topic)
+        except UnknownTopicId as unknown:
+            return unknown
+        return None if may else TopicAuthorizationFailed()
 
     def _may_write_as(self, transactional_id: str | None) -> bool:
         return transactional_id is not None and self._may(
@@ -105,7 +126,10 @@ class FetchAccess(HotAccess):
         return self._may(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def may_read(self, topic: str | bytes) -> bool:
-        return self._may(AclOperation.READ, ResourceType.TOPIC, topic)
+        try:
+            return self._may(AclOperation.READ, ResourceType.TOPIC, topic)
+        except UnknownTopicId:
+            return True  # refused because nobody knows it
 
 
 def _is_transactional(request: ProduceView, frame: memoryview) -> bool:
@@ -121,8 +145,7 @@ def _is_transactional(request: ProduceView, frame: memoryview) -> bool:
     return False
 
 
-def _refused(topics: list[tuple[str | bytes, list[PartitionRecords]]], why: ApiError) -> Outcomes:
-    return [
-        (topic, [Refused(index, why, None) for index, _, _ in partitions])
-        for topic, partitions in topics
-    ]
+def _refused(
+    topic: str | bytes, partitions: list[PartitionRecords], why: ApiError
+) -> tuple[str | bytes, list[Appended | Refused]]:
+    return topic, [Refused(index, why, None) for index, _, _ in partitions]
