@@ -22,6 +22,7 @@ from ottla.handlers import (
     describe_topic_partitions,
     incremental_alter_configs,
     list_groups,
+    list_offsets,
     metadata,
     offset_commit,
     offset_fetch,
@@ -67,6 +68,11 @@ from ottla.protocol.generated.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from ottla.protocol.generated.list_groups import ListGroupsRequest, ListGroupsResponse
+from ottla.protocol.generated.list_offsets import (
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from ottla.protocol.generated.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -434,3 +440,15 @@ def test_a_denial_goes_before_what_the_cluster_allows_by_another_name() -> None:
     answer = broker.ask(metadata, request, 12, MetadataResponse, alice())
     assert [each.error_code for each in answer.topics] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert broker.auto_topics.names == ["new"]
+
+
+def test_the_authorizer_is_asked_once_for_each_resource() -> None:
+    """Each refusal is a line of its log, and counts."""
+    broker = Broker()
+    acls = Acls(broker)
+    acls.add(DESCRIBE, TOPIC, "b")
+    topics = [ListOffsetsTopic(name=name) for name in ("a", "b", "c")]
+    request = ListOffsetsRequest(topics=topics)
+    answer = broker.ask(list_offsets, request, 7, ListOffsetsResponse, alice())
+    assert [topic.name for topic in answer.topics] == ["b", "a", "c"]
+    assert (acls.audit.denied.value, acls.audit.allowed.value) == (2, 1)

@@ -213,32 +213,44 @@ class Handler(Contract, Generic[Q, R, S_contra]):
         for need in self._wholes:
             if not need.is_met(request, context, authorizer):
                 raise need.refusal()
-        in_part = self._is_met_in_part(request, context, services)
-        handle = self._handled_in_part if in_part else self.handle
-        handled = handle(request, context, services)
+        additions, is_left = self._take_denied(request, context, services)
+        handled: R | Encoded | Coroutine[object, None, R | Encoded]
+        if additions or self._hidden:
+            handled = self._handled_in_part(request, context, services, additions, is_left=is_left)
+        else:
+            handled = self.handle(request, context, services)
         if isinstance(handled, (Response, Encoded)):
             return handled
         promise = run(services.scheduler.turn, handled)
         return promise.result() if promise.done else promise
 
-    def _is_met_in_part(self, request: Q, context: RequestContext, services: S_contra) -> bool:
-        if self._hidden or not self._eaches:
-            return bool(self._hidden)
-        authorizer, image = services.authorizer, services.metadata.image
-        return any(not each.is_met(request, context, authorizer, image) for each in self._eaches)
-
-    async def _handled_in_part(
+    def _take_denied(
         self, request: Q, context: RequestContext, services: S_contra
-    ) -> R | Encoded:
-        """What is denied is refused or hidden; the rest is handled, if there is any."""
+    ) -> tuple[list[Callable[[R], None]], bool]:
+        """Take out what is denied: what adds the refusals to a response, and whether any is left.
+
+        The authorizer is asked once for each item: it tells what it denies in its log.
+        """
         authorizer, image = services.authorizer, services.metadata.image
-        additions = []
+        additions: list[Callable[[R], None]] = []
         is_left = True
         for each in self._eaches:
-            if not each.is_met(request, context, authorizer, image):
-                add = each.take_denied(request, context, authorizer, image, self.refuse)
+            add = each.take_denied(request, context, authorizer, image, self.refuse)
+            if add is not None:
                 additions.append(add)
                 is_left = is_left and each.is_left(request)
+        return additions, is_left
+
+    async def _handled_in_part(
+        self,
+        request: Q,
+        context: RequestContext,
+        services: S_contra,
+        additions: Sequence[Callable[[R], None]],
+        *,
+        is_left: bool,
+    ) -> R | Encoded:
+        """What is denied is refused or hidden; the rest is handled, if there is any."""
         response = self.response()
         if is_left:
             try:
@@ -252,7 +264,7 @@ class Handler(Contract, Generic[Q, R, S_contra]):
             except ApiError as refusal:
                 response = self.refuse(request, refusal, context.version)
         for need in self._hidden:
-            need.hide(response, context, authorizer)
+            need.hide(response, context, services.authorizer)
         for add in additions:
             add(response)
         return response

@@ -191,18 +191,6 @@ class Each(Need[Q_contra, R_contra], Generic[Q_contra, R_contra, I, J]):
         name = self._name(item, image)
         return name is not None and not self.allows(name, context, authorizer)
 
-    def is_met(
-        self,
-        request: Q_contra,
-        context: RequestContext,
-        authorizer: Authorizer,
-        image: MetadataImage,
-    ) -> bool:
-        if not self.applies(context):
-            return True
-        items = self._items(request)
-        return not any(self._is_denied(item, context, authorizer, image) for item in items)
-
     def take_denied(
         self,
         request: Q_contra,
@@ -210,14 +198,21 @@ class Each(Need[Q_contra, R_contra], Generic[Q_contra, R_contra, I, J]):
         authorizer: Authorizer,
         image: MetadataImage,
         refuse: Callable[[Q_contra, ApiError, int], R_contra],
-    ) -> Callable[[R_contra], None]:
-        """Take out of ``request`` what is denied; return what adds the refusal to the response."""
+    ) -> Callable[[R_contra], None] | None:
+        """Take out of ``request`` what is denied; return what adds the refusal to the response.
+
+        None when nothing is.
+        """
+        if not authorizer.enforces or not self.applies(context):
+            return None
         items = self._items(request)
         allowed: list[I] = []
         denied: list[I] = []
         for item in items:
             is_denied = self._is_denied(item, context, authorizer, image)
             (denied if is_denied else allowed).append(item)
+        if not denied:
+            return None
         items[:] = denied
         refused = (self._refuse or refuse)(request, self.refusal(), context.version)
         items[:] = allowed
