@@ -17,10 +17,9 @@ from kafka.errors import KafkaError
 from tests.cli.command import Command
 
 from ottla.client.admin import Admin
+from ottla.client.security import security_of
 from ottla.client.system_time import SystemTime
-from ottla.common.chance import Chance
 from ottla.common.errors import SaslAuthenticationFailed
-from ottla.security.sasl_client import client_login
 from ottla.testing.broker import Broker
 
 PLAIN_USERS = (
@@ -167,8 +166,8 @@ def test_aiokafka(broker: Broker, mechanism: str) -> None:
 def test_our_own_client(broker: Broker, mechanism: str) -> None:
     def admin(password: str) -> Admin:
         given = properties(broker, mechanism, password)
-        login = client_login(given, Chance(), SystemTime().wall_ms)
-        return Admin(broker.bootstrap_servers, login=login)
+        security = security_of(given)
+        return Admin(broker.bootstrap_servers, security=security)
 
     with admin(PASSWORD) as ours:
         ours.create_topics({f"ours-{mechanism}": 1})
@@ -199,8 +198,8 @@ def test_sessions_go_on(tmp_path: Path) -> None:
     with Broker(config=secured(**{"connections.max.reauth.ms": "1500"})) as broker:
         given = properties(broker, "PLAIN")
         producer = Producer(given)
-        login = client_login(given, Chance(), SystemTime().wall_ms)
-        with Admin(broker.bootstrap_servers, login=login) as ours:
+        security = security_of(given)
+        with Admin(broker.bootstrap_servers, security=security) as ours:
             clock = SystemTime()
             until = clock.monotonic() + 5
             while clock.monotonic() < until:

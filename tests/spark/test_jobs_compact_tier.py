@@ -81,7 +81,7 @@ def runs_of(tiered: Tiered, topic: str) -> list[TierRun]:
 
 def work_of(tiered: Tiered, topic: str) -> Compaction:
     (run,) = runs_of(tiered, topic)
-    return Compaction(run, tiered.bootstrap_servers, 10_000)
+    return Compaction(run, KafkaSettings(tiered.bootstrap_servers), 10_000)
 
 
 def read(tiered: Tiered, topic: str) -> list[Read]:
@@ -206,7 +206,9 @@ def test_a_crash_after_any_step_leaves_a_log_that_the_next_run_completes(
     steps = 0
     while True:
         (now,) = runs_of(tiered, topic)
-        work = Compaction(now._replace(settings=small.settings), tiered.bootstrap_servers, 10_000)
+        work = Compaction(
+            now._replace(settings=small.settings), KafkaSettings(tiered.bootstrap_servers), 10_000
+        )
         under_way = compact_steps(work)
         done = []
         for step in under_way:

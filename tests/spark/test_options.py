@@ -115,8 +115,10 @@ def test_a_whole_topic_may_be_named_instead_of_its_partitions() -> None:
         ({"kafka.value.deserializer": "x"}, "bytes"),
         ({"kafka.isolation.lvel": "x"}, "did you mean kafka.isolation.level?"),
         ({"kafka.isolation.level": "dirty"}, "read_committed or read_uncommitted"),
-        ({"kafka.sasl.mechanism": "PLAIN"}, "not there yet"),
-        ({"kafka.security.protocol": "SSL"}, "not there yet"),
+        ({"kafka.sasl.mechanis": "PLAIN"}, "did you mean kafka.sasl.mechanism?"),
+        ({"kafka.sasl.kerberos.kinit.cmd": "x"}, "there is no such setting"),
+        ({"kafka.security.protocol": "TLS"}, "TLS is not one of PLAINTEXT, SSL"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "needs sasl.jaas.config"),
         ({"kafka.fetch.max.bytes": "many"}, "expected a number"),
     ],
 )

@@ -32,6 +32,7 @@ def test_all_that_a_file_may_say_is_understood(tmp_path: Path) -> None:
         storage = "s3://bucket/shop"
         libraries = ["transformations/one.sql"]
         bootstrap_servers = "a:1,b:2"
+        client_config = "client.properties"
         trigger = "500 ms"
         refresh = "2 minutes"
         static_refresh = "1.5s"
@@ -47,7 +48,13 @@ def test_all_that_a_file_may_say_is_understood(tmp_path: Path) -> None:
         format = "console"
         truncate = false
     """
+    (tmp_path / "client.properties").write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+        "sasl.username=alice\nsasl.password=hush-hush\n"
+    )
     pipeline = load(project(tmp_path, text))
+    assert dict(pipeline.security.settings)["sasl.password"] == "hush-hush"
+    assert "hush-hush" not in repr(pipeline)
     assert pipeline.storage == "s3://bucket/shop"
     assert pipeline.path("tables", "t") == "s3://bucket/shop/tables/t"
     assert pipeline.state_directory == tmp_path / ".ottla"
@@ -67,6 +74,7 @@ def test_all_that_a_file_may_say_is_understood(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ('client_config = "nowhere"', "nowhere cannot be read"),
         ('nmae = "x"', "nmae is unknown; did you mean name?"),
         ('[tables]\nformt = "delta"', "tables.formt is unknown; did you mean format?"),
         ('[tables]\nformat = "detla"', "did you mean delta?"),

@@ -63,8 +63,10 @@ def test_equal_options_are_equal_wherever_they_are() -> None:
         ),
         ({**HERE, "kafka.key.serializer": "x"}, "set the option keyFormat, or cast keys"),
         ({**HERE, "kafka.transactional.id": "x"}, "exactlyOnce and transactionalIdPrefix"),
-        ({**HERE, "kafka.sasl.mechanism": "PLAIN"}, "not there yet"),
-        ({**HERE, "kafka.security.protocol": "SSL"}, "not there yet"),
+        ({**HERE, "kafka.sasl.mechanis": "PLAIN"}, "did you mean kafka.sasl.mechanism?"),
+        ({**HERE, "kafka.sasl.kerberos.kinit.cmd": "x"}, "there is no such setting"),
+        ({**HERE, "kafka.security.protocol": "TLS"}, "TLS is not one of PLAINTEXT, SSL"),
+        ({**HERE, "kafka.security.protocol": "SASL_SSL"}, "needs sasl.jaas.config"),
         ({**HERE, "kafka.acks": "2"}, "kafka.acks: expected all or"),
         ({**HERE, "exactlyOnce": "yes"}, "expected true or false"),
         (

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ottla.cli.completing import complete_topics
-from ottla.cli.job_runs import Workers, job_options, need_cluster, need_spark
+from ottla.cli.job_runs import Workers, cluster_options, job_options, need_cluster, need_spark
 from ottla.cli.output import Column, Output, output_options
 from ottla.cli.progress import Progress, progress_options
 from ottla.cli.refusals import finish
@@ -114,7 +114,7 @@ def _sink(topic: str, given: "Mapping[str, str]", client: ClientSettings) -> "Si
     from ottla.spark.errors import BadOption
     from ottla.spark.sink.options import SinkOptions
 
-    fixed = {"kafka.bootstrap.servers": client.bootstrap_servers, "topic": topic}
+    fixed = {**cluster_options(client), "topic": topic}
     try:
         return SinkOptions.parse({**given, **fixed})
     except BadOption as error:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ottla.client.cluster import Timing
     from ottla.client.consumer import Consumer
     from ottla.client.producer import Producer
-    from ottla.security.sasl_client import SaslLogin
+    from ottla.client.security import ClientSecurity
 
 KNOWN: Final = frozenset(
     {
@@ -28,15 +28,9 @@ KNOWN: Final = frozenset(
         "max.partition.fetch.bytes",
         "max.request.size",
         "profile",
-        "sasl.jaas.config",
-        "sasl.mechanism",
-        "sasl.mechanisms",
-        "sasl.password",
-        "sasl.username",
-        "security.protocol",
     }
 )
-"""Settings of clients that are understood, and variables that are options."""
+"""Settings of clients that are understood, beside those of security; and variables of options."""
 
 
 def timing(client: ClientSettings) -> "Timing":
@@ -58,7 +52,7 @@ def open_admin(client: ClientSettings) -> "Admin":
         client.bootstrap_servers,
         client_id=client.client_id,
         timing=timing(client),
-        login=login_of(client),
+        security=security(client),
         of_controllers=client.controllers is not None,
     )
 
@@ -79,7 +73,7 @@ def open_producer(
         delivery_timeout_ms=int(client.timeout * 1000),
         client_id=client.client_id,
         timing=timing(client),
-        login=login_of(client),
+        security=security(client),
     )
 
 
@@ -97,7 +91,7 @@ def open_consumer(
         partition_bytes_max=_number(client.properties, "max.partition.fetch.bytes", 1 << 20),
         client_id=client.client_id,
         timing=timing(client),
-        login=login_of(client),
+        security=security(client),
     )
 
 
@@ -108,15 +102,13 @@ def _number(properties: Mapping[str, str], name: str, default: int) -> int:
     return int(text)
 
 
-def login_of(client: ClientSettings) -> "SaslLogin | None":
-    """How to log in, as the settings say; None where nobody does."""
-    from ottla.client.system_time import SystemTime
-    from ottla.common.chance import Chance
+def security(client: ClientSettings) -> "ClientSecurity":
+    """Who we are and how we are encrypted, as the settings say."""
+    from ottla.client.security import security_of
     from ottla.common.errors import InvalidConfig
-    from ottla.security.sasl_client import client_login
 
     try:
-        return client_login(client.properties, Chance(), SystemTime().wall_ms)
+        return security_of(client.properties)
     except InvalidConfig as error:
         raise click.UsageError(error.message) from None
 
@@ -124,11 +116,12 @@ def login_of(client: ClientSettings) -> "SaslLogin | None":
 def _check(client: ClientSettings) -> None:
     """Say what is not understood, and refuse what would not be kept."""
     from ottla.client.cluster import parse_addresses
+    from ottla.client.security import SECURITY_SETTINGS
 
     try:
         parse_addresses(client.bootstrap_servers)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    unknown = sorted(client.properties.keys() - KNOWN)
+    unknown = sorted(client.properties.keys() - KNOWN - SECURITY_SETTINGS)
     if unknown:
         click.echo(f"settings of the client that have no effect: {', '.join(unknown)}", err=True)

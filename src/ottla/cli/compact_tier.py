@@ -8,6 +8,7 @@ from ottla.cli.completing import complete_topics
 from ottla.cli.job_runs import (
     Workers,
     job_options,
+    kafka_settings,
     named_settings,
     need_cluster,
     need_spark,
@@ -66,10 +67,9 @@ def compact_tier(
     need_cluster(client)
     from ottla.spark.jobs.compact_tier import Compaction, compact_partition
     from ottla.spark.jobs.tier_plan import find_runs
-    from ottla.spark.kafka_settings import KafkaSettings
     from ottla.spark.source.broker_reads import connected
 
-    reads = connected(KafkaSettings(client.bootstrap_servers, client.client_id))
+    reads = connected(kafka_settings(client))
     runs = find_runs(reads, remote_store, named_settings(store_settings), topics)
     if dry_run:
         _tell(output, runs)
@@ -81,7 +81,7 @@ def compact_tier(
             "records of a key out of that history for good: if the owner of the topic agrees, "
             "say --accept-compacted-history"
         )
-    work = [Compaction(run, client.bootstrap_servers, keys) for run in runs]
+    work = [Compaction(run, reads.settings, keys) for run in runs]
     done: list[Compacted] = []
     with (
         Progress("compacting", sum(run.size for run in runs), quiet=quiet) as progress,

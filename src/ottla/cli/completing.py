@@ -14,7 +14,7 @@ def complete_topics(
     ctx: click.Context, _: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """The topics whose names begin so."""
-    from ottla.cli.clients import login_of, timing
+    from ottla.cli.clients import security, timing
     from ottla.cli.settings import client_of_options
     from ottla.client.cluster import Cluster
     from ottla.common.errors import ApiError
@@ -22,7 +22,7 @@ def complete_topics(
     try:
         client = client_of_options(ctx.params)._replace(timeout=_SECONDS)
         with Cluster(
-            client.bootstrap_servers, timing=timing(client), login=login_of(client)
+            client.bootstrap_servers, timing=timing(client), security=security(client)
         ) as cluster:
             names = sorted(cluster.refresh(None).topics)
     except (OSError, ApiError, ValueError, click.UsageError):
@@ -52,7 +52,7 @@ def complete_groups(
     ctx: click.Context, _: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """The groups whose ids begin so."""
-    from ottla.cli.clients import login_of, timing
+    from ottla.cli.clients import security, timing
     from ottla.cli.settings import client_of_options
     from ottla.client.cluster import Cluster
     from ottla.client.groups import list_groups
@@ -61,7 +61,7 @@ def complete_groups(
     try:
         client = client_of_options(ctx.params)._replace(timeout=_SECONDS)
         with Cluster(
-            client.bootstrap_servers, timing=timing(client), login=login_of(client)
+            client.bootstrap_servers, timing=timing(client), security=security(client)
         ) as cluster:
             names = [group.group_id for group in list_groups(cluster)]
     except (OSError, ApiError, ValueError, click.UsageError):

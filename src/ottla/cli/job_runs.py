@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ottla.cli.settings import ClientSettings
+    from ottla.spark.kafka_settings import KafkaSettings
     from ottla.spark.source.options import SourceOptions
 
 T = TypeVar("T")
@@ -164,6 +165,23 @@ def reason(text: str) -> str:
     return said[-1] if said else text
 
 
+def kafka_settings(client: "ClientSettings") -> "KafkaSettings":
+    """How tasks reach the cluster that a command was told of."""
+    from ottla.cli.clients import security
+    from ottla.spark.kafka_settings import KafkaSettings
+
+    return KafkaSettings(client.bootstrap_servers, client.client_id, security=security(client))
+
+
+def cluster_options(client: "ClientSettings") -> dict[str, str]:
+    """The same, as options of the Spark source or sink."""
+    from ottla.cli.clients import security
+    from ottla.spark.kafka_settings import security_options
+
+    servers = {"kafka.bootstrap.servers": client.bootstrap_servers}
+    return servers | security_options(security(client))
+
+
 def source_options(
     topic: str, named: tuple[str, ...], client: "ClientSettings", **fixed: str
 ) -> "SourceOptions":
@@ -173,7 +191,7 @@ def source_options(
     from ottla.spark.source.options import SourceOptions
 
     given = parse_assignments(named, "--option")
-    kept = {"kafka.bootstrap.servers": client.bootstrap_servers, "subscribe": topic, **fixed}
+    kept = {**cluster_options(client), "subscribe": topic, **fixed}
     try:
         parsed = SourceOptions.parse({**given, **kept, "includeHeaders": "true"})
         return replace(parsed, formats=parsed.formats.reading())

@@ -16,6 +16,7 @@ from ottla.cli.job_runs import (
     Jobs,
     Workers,
     job_options,
+    kafka_settings,
     named_settings,
     need_cluster,
     need_spark,
@@ -64,11 +65,10 @@ def verify_tier(
     need_spark()
     need_cluster(client)
     from ottla.spark.jobs.verify_tier import Verdict, find_segments, verify_segment
-    from ottla.spark.kafka_settings import KafkaSettings
     from ottla.spark.source.broker_reads import connected
 
     named = named_settings(store_settings)
-    reads = connected(KafkaSettings(client.bootstrap_servers, client.client_id))
+    reads = connected(kafka_settings(client))
     tier = find_segments(reads, remote_store, named, topics)
     total = sum(place.segment.size_in_bytes for place in tier.places)
     if dry_run:

@@ -4,6 +4,7 @@ import json
 import signal
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -61,6 +62,9 @@ def init(*, directory: Path, template: str, in_sql: bool, bootstrap_servers: str
               help="Forget tables and checkpoints, and begin anew; topics stay.")  # fmt: skip
 @click.option("--conf", multiple=True, metavar="NAME=VALUE",
               help="A setting of Spark; may be repeated.")  # fmt: skip
+@click.option("--command-config", "client_config", envvar="OTTLA_CONFIG",
+              type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              help="Who we are at the brokers, instead of what client_config says.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Tell progress as JSON, an object a line.")
 def run(
     *,
@@ -69,6 +73,7 @@ def run(
     once: bool,
     refresh: bool,
     conf: tuple[str, ...],
+    client_config: Path | None,
     as_json: bool,
 ) -> None:
     """Run the pipeline of DIRECTORY until Ctrl-C or `ottla pipeline stop`; then go on from there.
@@ -96,7 +101,7 @@ def run(
 
     try:
         state = runner.run(
-            _load(directory),
+            _load(directory, client_config),
             master=master,
             once=once,
             refresh=refresh,
@@ -174,12 +179,15 @@ def stop(*, directory: Path, timeout: int) -> None:
     Output().talk("stopped")
 
 
-def _load(directory: Path) -> "Pipeline":
+def _load(directory: Path, client_config: Path | None = None) -> "Pipeline":
     from ottla.spark.pipelines.model import PipelineError
-    from ottla.spark.pipelines.project import load
+    from ottla.spark.pipelines.project import client_security, load
 
     try:
-        return load(directory)
+        loaded = load(directory)
+        if client_config is None:
+            return loaded
+        return replace(loaded, security=client_security(client_config))
     except PipelineError as error:
         raise click.ClickException(str(error)) from None
 

@@ -15,6 +15,7 @@ from ottla.cli.files import parse_assignments, process_environment, read_propert
 F = TypeVar("F", bound=Callable[..., Any])
 
 PREFIX: Final = "OTTLA_"
+_KAFKA: Final = "KAFKA_"
 DEFAULTS: Final = {"bootstrap.servers": "localhost:9092", "client.id": "ottla"}
 DEFAULT_FILE: Final = "~/.config/ottla/config.properties"
 _SECONDS: Final = 10.0
@@ -46,7 +47,7 @@ def resolve_settings(
     profile: str | None,
 ) -> dict[str, str]:
     """One dictionary of all that was said, the strongest last."""
-    variables = {
+    variables = _of_kafka(environment) | {
         name.removeprefix(PREFIX).lower().replace("_", "."): value
         for name, value in environment.items()
         if name.startswith(PREFIX)
@@ -62,6 +63,24 @@ def resolve_settings(
         raise click.UsageError(_no_profile(profile, file))
     given = {key: value for key, value in flags.items() if value is not None}
     return {**DEFAULTS, **common, **chosen, **variables, **extras, **given}
+
+
+def _of_kafka(environment: Mapping[str, str]) -> dict[str, str]:
+    """Where the cluster is and who we are, by variables that others have set for Kafka's clients.
+
+    Other variables of that prefix are those of a broker.
+    """
+    named = {
+        name.removeprefix(_KAFKA).lower().replace("_", "."): value
+        for name, value in environment.items()
+        if name.startswith(_KAFKA)
+    }
+    if not named:
+        return {}
+    from ottla.client.security import SECURITY_SETTINGS
+
+    known = SECURITY_SETTINGS | DEFAULTS.keys()
+    return {name: value for name, value in named.items() if name in known}
 
 
 def _no_profile(profile: str, file: Mapping[str, str]) -> str:

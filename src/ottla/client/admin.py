@@ -4,7 +4,6 @@ A method for several items does them all; if some are refused it raises SomeRefu
 refusals by item beside what was done.
 """
 
-import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
@@ -27,6 +26,7 @@ from ottla.client.descriptions import (
 from ottla.client.errors import SomeRefused, refusal
 from ottla.client.leaders import ask_leaders, by_topic
 from ottla.client.offsets import READ_UNCOMMITTED, ListedOffset, list_offsets
+from ottla.client.security import UNSECURED, ClientSecurity
 from ottla.client.system_time import WaitingClock
 from ottla.client.transactions import PartitionProducer, describe_producers
 from ottla.common.errors import ApiError
@@ -47,7 +47,6 @@ from ottla.protocol.generated.describe_log_dirs import (
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
 )
-from ottla.security.sasl_client import SaslLogin
 
 _FENCED_FROM = 2
 
@@ -61,8 +60,7 @@ class Admin:
         *,
         client_id: str = "ottla-admin",
         timing: Timing | None = None,
-        tls: ssl.SSLContext | None = None,
-        login: SaslLogin | None = None,
+        security: ClientSecurity = UNSECURED,
         clock: WaitingClock | None = None,
         of_controllers: bool = False,
     ) -> None:
@@ -71,8 +69,7 @@ class Admin:
             bootstrap_servers,
             client_id=client_id,
             timing=timing,
-            tls=tls,
-            login=login,
+            security=security,
             clock=clock,
             of_controllers=of_controllers,
         )

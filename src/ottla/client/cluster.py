@@ -10,9 +10,11 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self, TypeVar
 
 from ottla.client.connection import Address, Connection
-from ottla.client.errors import BrokerUnavailable, refusal
+from ottla.client.errors import BrokerUnavailable, TlsFailed, refusal
 from ottla.client.metadata import ClusterMetadata, TopicMetadata
+from ottla.client.security import UNSECURED, ClientSecurity
 from ottla.client.system_time import Deadline, SystemTime, WaitingClock
+from ottla.common.chance import Chance
 from ottla.common.errors import RETRIABLE, ApiError, ErrorCode, ProtocolViolation
 from ottla.protocol.generated.describe_cluster import (
     DescribeClusterRequest,
@@ -24,7 +26,7 @@ from ottla.protocol.generated.metadata import (
     MetadataResponse,
 )
 from ottla.protocol.message import Message
-from ottla.security.sasl_client import SaslLogin
+from ottla.security.sasl_client import PROTOCOL
 
 M = TypeVar("M", bound=Message)
 
@@ -45,7 +47,20 @@ def is_retriable(error: ApiError) -> bool:
 def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "timed out"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not accepted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return f"TLS: {error.reason.lower().replace('_', ' ')}"
     return str(error) or type(error).__name__
+
+
+def _is_final(error: Exception) -> bool:
+    """Whether TLS itself has failed, not the connection below it."""
+    if isinstance(error, TlsFailed):
+        return True
+    return isinstance(error, ssl.SSLError) and not isinstance(
+        error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError
+    )
 
 
 class Timing(NamedTuple):
@@ -86,8 +101,7 @@ class Cluster:
         *,
         client_id: str = "ottla",
         timing: Timing | None = None,
-        tls: ssl.SSLContext | None = None,
-        login: SaslLogin | None = None,
+        security: ClientSecurity = UNSECURED,
         response_size_max: int = 128 << 20,
         clock: WaitingClock | None = None,
         of_controllers: bool = False,
@@ -96,13 +110,14 @@ class Cluster:
         self._bootstrap = parse_addresses(bootstrap_servers)
         self.of_controllers = of_controllers
         self._client_id = client_id
-        self._tls = tls
-        self._login = login
+        self.timing = timing or Timing()
+        self.clock: WaitingClock = clock or SystemTime()
+        self._protocol = security.protocol
+        self._tls = security.tls()
+        self._login = security.login(Chance(), self.clock.wall_ms)
         self._sessions: dict[int, Deadline] = {}
         """When those connections must log in again that must at all."""
         self._response_size_max = response_size_max
-        self.timing = timing or Timing()
-        self.clock: WaitingClock = clock or SystemTime()
         self.metadata = ClusterMetadata()
         self._metadata_until = Deadline(self.clock, 0)
         self._connections: dict[int, Connection] = {}
@@ -164,12 +179,17 @@ class Cluster:
                 login=self._login,
             )
         except (OSError, ProtocolViolation) as error:
-            raise BrokerUnavailable(
-                f"cannot connect to {address}", [(str(address), _reason(error))]
-            ) from error
+            kind = TlsFailed if _is_final(error) else BrokerUnavailable
+            tried = [(str(address), self._reason(error))]
+            raise kind(f"cannot connect to {address}", tried) from error
         self._connections[key] = connection
         self._began_session(key, connection)
         return connection
+
+    def _reason(self, error: Exception) -> str:
+        """With what is said most often when the other side wants another protocol."""
+        differs = isinstance(error, ConnectionResetError | ssl.SSLError | TlsFailed)
+        return _reason(error) + (f" ({PROTOCOL} is {self._protocol} here)" if differs else "")
 
     def _began_session(self, key: int, connection: Connection) -> None:
         self._sessions.pop(key, None)
@@ -195,6 +215,8 @@ class Cluster:
         for key, address in known:
             try:
                 return self._connect(key, address, deadline)
+            except TlsFailed:
+                raise
             except BrokerUnavailable as error:
                 tried += error.tried
         raise BrokerUnavailable("no broker is available", tried)
@@ -221,7 +243,7 @@ class Cluster:
         except (OSError, ProtocolViolation) as error:
             raise BrokerUnavailable(
                 f"{connection.address} did not answer",
-                [(str(connection.address), _reason(error))],
+                [(str(connection.address), self._reason(error))],
             ) from error
 
     def ask_again(
@@ -247,6 +269,8 @@ class Cluster:
                     return response
                 if not is_retriable(error):
                     raise error
+            except TlsFailed:
+                raise
             except BrokerUnavailable as unavailable:
                 error = unavailable
             self.expire_metadata()

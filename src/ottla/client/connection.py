@@ -14,7 +14,7 @@ from struct import Struct
 from typing import Final, NamedTuple, TypeVar, cast
 
 from ottla import __version__
-from ottla.client.errors import check
+from ottla.client.errors import TlsFailed, check
 from ottla.common.errors import (
     ErrorCode,
     ProtocolViolation,
@@ -44,6 +44,8 @@ _READ_BUFFER: Final = 64 << 10
 _CORRELATION_ID_MAX: Final = (1 << 31) - 1
 _PIECES_MAX: Final = 256
 """Of one call; systems take at least this many, most of them more."""
+_TLS_ALERT: Final = 0x150303
+"""How TLS begins to say that it was not spoken to in TLS; nobody answers with so many bytes."""
 _HEADER_MAX: Final = 4 << 10
 """Brokers send nothing in the header of an answer but its number; tagged fields may come."""
 
@@ -269,6 +271,8 @@ class Connection:
 
     def _receive_size(self) -> int:
         (size,) = _SIZE.unpack(self._read(_SIZE.size))
+        if size >> 8 == _TLS_ALERT:
+            raise TlsFailed("it speaks TLS", [])
         if not _SIZE.size <= size <= self._response_size_max:
             raise ProtocolViolation(
                 f"{self.address} sent an answer of {size} bytes, "

@@ -5,7 +5,6 @@ all leaders at once, and only partitions of which everything fetched was taken; 
 most is bounded per partition and in all.
 """
 
-import ssl
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Final, NamedTuple, Self
@@ -23,6 +22,7 @@ from ottla.client.offsets import (
     ListedOffset,
     list_offsets,
 )
+from ottla.client.security import UNSECURED, ClientSecurity
 from ottla.client.system_time import Deadline, WaitingClock
 from ottla.common.errors import (
     RETRIABLE,
@@ -41,7 +41,6 @@ from ottla.protocol.generated.fetch import (
 )
 from ottla.records.compression import ACCEPTED_MAX
 from ottla.records.record import Record
-from ottla.security.sasl_client import SaslLogin
 
 ISOLATION_LEVELS: Final = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
 RESETS: Final = {"earliest": EARLIEST, "latest": LATEST}
@@ -71,8 +70,7 @@ class Consumer:
         decompressed_max: int = ACCEPTED_MAX,
         client_id: str = "ottla-consumer",
         timing: Timing | None = None,
-        tls: ssl.SSLContext | None = None,
-        login: SaslLogin | None = None,
+        security: ClientSecurity = UNSECURED,
         clock: WaitingClock | None = None,
     ) -> None:
         """``reset`` says where to go on when a position is gone; None makes that an error."""
@@ -80,8 +78,7 @@ class Consumer:
             bootstrap_servers,
             client_id=client_id,
             timing=timing,
-            tls=tls,
-            login=login,
+            security=security,
             clock=clock,
             response_size_max=fetch_bytes_max + (64 << 20),
         )

@@ -2,6 +2,7 @@
 
 ConnectionError
 BrokerUnavailable       no broker answered; what was tried is in it
+TlsFailed             no broker that is trusted, or none that trusts us; again is the same
 ApiError                  a broker refused; one class per code, as everywhere
 SomeRefused             of several items some were refused; the others are done
 """
@@ -42,6 +43,10 @@ class BrokerUnavailable(ConnectionError):
         listed = "; ".join(f"{address}: {reason}" for address, reason in tried)
         super().__init__(f"{what} ({listed})" if listed else what)
         self.tried = tried
+
+
+class TlsFailed(BrokerUnavailable):
+    """Certificates or versions do not go together: asking again does not help."""
 
 
 class SomeRefused(ApiError):

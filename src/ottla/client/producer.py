@@ -4,7 +4,6 @@
 a partition. With idempotence, which is the default with acks=all, nothing is written twice.
 """
 
-import ssl
 from collections import deque
 from collections.abc import Iterable, Sequence
 from types import TracebackType
@@ -13,6 +12,7 @@ from typing import Final, Self
 from ottla.client.cluster import Cluster, Timing
 from ottla.client.errors import refusal
 from ottla.client.partitioner import StickyPartitioner, partition_of_key
+from ottla.client.security import UNSECURED, ClientSecurity
 from ottla.client.sender import Delivered, PendingBatch, Sender
 from ottla.client.system_time import Deadline, WaitingClock
 from ottla.common.chance import Chance
@@ -24,7 +24,6 @@ from ottla.records.batch import HEADER_SIZE
 from ottla.records.builder import RECORD_OVERHEAD_MAX
 from ottla.records.compression import CODECS
 from ottla.records.record import Header
-from ottla.security.sasl_client import SaslLogin
 
 ACKS: Final = {"0": 0, "1": 1, "all": -1, "-1": -1}
 
@@ -47,8 +46,7 @@ class Producer:
         delivery_timeout_ms: int = 120_000,
         client_id: str = "ottla-producer",
         timing: Timing | None = None,
-        tls: ssl.SSLContext | None = None,
-        login: SaslLogin | None = None,
+        security: ClientSecurity = UNSECURED,
         clock: WaitingClock | None = None,
         chance: Chance | None = None,
     ) -> None:
@@ -60,8 +58,7 @@ class Producer:
             bootstrap_servers,
             client_id=client_id,
             timing=timing,
-            tls=tls,
-            login=login,
+            security=security,
             clock=clock,
         )
         self._sender = Sender(

@@ -57,10 +57,8 @@ def client_login(
     InvalidConfig says what is missing, and shows no secret.
     """
     protocol = properties.get(PROTOCOL, "PLAINTEXT").strip().upper()
-    if protocol == "PLAINTEXT":
+    if not protocol.startswith("SASL_"):
         return None
-    if protocol != "SASL_PLAINTEXT":
-        raise InvalidConfig(f"{PROTOCOL}={protocol} is not served yet: TLS is missing")
     # librdkafka takes the plural for the same thing.
     mechanism = properties.get(MECHANISM) or properties.get("sasl.mechanisms", GSSAPI)
     entry = None

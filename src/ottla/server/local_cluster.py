@@ -17,6 +17,7 @@ from ottla.common.chance import Chance
 from ottla.common.identifiers import random_uuid, uuid_text
 from ottla.config.broker import BrokerConfig
 from ottla.server.format import format_storage
+from ottla.server.local_security import LocalSecurity
 from ottla.storage.checkpoints import META_PROPERTIES, MetaProperties
 from ottla.storage.files import OsFilesystem
 
@@ -76,6 +77,7 @@ class LocalCluster:
         advertised: Mapping[int, int] | None = None,
         settings: Mapping[str, str] | None = None,
         dynamic: bool = False,
+        security: LocalSecurity | None = None,
     ) -> None:
         """``advertised`` are ports that are reached by other ports, which are named here."""
         self.places = places
@@ -84,6 +86,8 @@ class LocalCluster:
         self._advertised = dict(advertised or {})
         self._settings = dict(settings or {})
         self._dynamic = dynamic
+        self._security = security
+        self._protocol = "PLAINTEXT" if security is None else security.protocol
         self._brokers = sum(place.port is not None for place in places)
 
     @property
@@ -104,13 +108,16 @@ class LocalCluster:
         properties = {
             "process.roles": ",".join(role for role, is_one in roles.items() if is_one),
             "node.id": str(place.node_id),
-            "listeners": _listeners(place, place.host or self._bound, {}),
-            "advertised.listeners": _listeners(place, self._reached_at(place), self._advertised),
+            "listeners": _listeners(place, self._protocol, place.host or self._bound, {}),
+            "advertised.listeners": _listeners(
+                place, self._protocol, self._reached_at(place), self._advertised
+            ),
             "controller.listener.names": "CONTROLLER",
             **self._quorum(),
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,"
-            "CONTROLLER:PLAINTEXT",
-            "inter.broker.listener.name": "INTERNAL" if internal else "PLAINTEXT",
+            "listener.security.protocol.map": ",".join(
+                f"{name}:{self._protocol}" for name in (self._protocol, "INTERNAL", "CONTROLLER")
+            ),
+            "inter.broker.listener.name": "INTERNAL" if internal else self._protocol,
             "log.dirs": place.data,
             **replicated_properties(self._brokers),
         }
@@ -118,6 +125,8 @@ class LocalCluster:
             del properties["inter.broker.listener.name"]
         if place.rack is not None:
             properties["broker.rack"] = place.rack
+        if self._security is not None:
+            properties |= self._security.node_settings()
         return {**properties, **self._settings}
 
     def _quorum(self) -> dict[str, str]:
@@ -162,14 +171,15 @@ class LocalCluster:
                 initial_controllers=voters if begins else None,
                 no_initial_controllers=self._dynamic and not begins,
                 ignore_formatted=True,
+                add_scram=() if self._security is None else self._security.scram_users(),
                 chance=chance,
                 now_ms=time.time_ns() // 1_000_000,
             )
 
 
-def _listeners(place: NodePlace, host: str, advertised: Mapping[int, int]) -> str:
+def _listeners(place: NodePlace, protocol: str, host: str, advertised: Mapping[int, int]) -> str:
     named = {
-        "PLAINTEXT": place.port,
+        protocol: place.port,
         "INTERNAL": place.internal_port,
         "CONTROLLER": place.controller_port,
     }

@@ -1,7 +1,7 @@
 """Storage that formats itself: for `ottla dev`, containers and the embedded broker."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ottla.common.chance import Chance
 from ottla.common.identifiers import random_uuid, uuid_text
@@ -11,7 +11,9 @@ from ottla.storage.checkpoints import META_PROPERTIES, MetaProperties
 from ottla.storage.files import OsFilesystem
 
 
-def prepare_storage(config: BrokerConfig, cluster_id: str | None = None) -> None:
+def prepare_storage(
+    config: BrokerConfig, cluster_id: str | None = None, *, add_scram: Iterable[str] = ()
+) -> None:
     """Format the log directories unless they are; a single node becomes its own quorum."""
     filesystem = OsFilesystem()
     if all(filesystem.exists(f"{path}/{META_PROPERTIES}") for path in config.log_dirs):
@@ -23,6 +25,7 @@ def prepare_storage(config: BrokerConfig, cluster_id: str | None = None) -> None
         cluster_id or uuid_text(random_uuid(chance)),
         standalone=config.is_controller and not config.controller_quorum_voters,
         ignore_formatted=True,
+        add_scram=add_scram,
         chance=chance,
         now_ms=time.time_ns() // 1_000_000,
     )

@@ -102,8 +102,7 @@ class DeadLetters:
         """Most tasks never need one."""
         if self._producer is None:
             kafka = self._kafka
-            self._producer = Producer(
-                kafka.bootstrap_servers,
+            self._producer = kafka.producer(
                 client_id=f"{kafka.client_id}-dead-letters",
                 request_bytes_max=64 << 20,
                 timing=kafka.timing,

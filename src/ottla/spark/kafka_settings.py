@@ -9,10 +9,13 @@ import difflib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from ottla.client.cluster import Timing
-from ottla.client.consumer import ISOLATION_LEVELS
+from ottla.client.consumer import ISOLATION_LEVELS, Consumer
+from ottla.client.producer import Producer
+from ottla.client.security import SECURITY_SETTINGS, UNSECURED, ClientSecurity, security_of
+from ottla.common.errors import InvalidConfig
 from ottla.spark.errors import BadOption
 
 PREFIX: Final = "kafka."
@@ -39,7 +42,6 @@ _USED: Final = (
     "request.timeout.ms",
     "retry.backoff.max.ms",
     "retry.backoff.ms",
-    "security.protocol",
     "socket.connection.setup.timeout.ms",
 )
 _PASSED_OVER: Final = (
@@ -94,6 +96,7 @@ class KafkaSettings:
     fetch_wait_ms: int = _FETCH_WAIT_MS
     partition_bytes_max: int = _PARTITION_BYTES
     timing: Timing = PATIENCE
+    security: ClientSecurity = UNSECURED
 
     @staticmethod
     def parse(options: Mapping[str, str]) -> "KafkaSettings":
@@ -107,9 +110,6 @@ class KafkaSettings:
             check_name(name, used=_USED, passed_over=_PASSED_OVER, forbidden=_FORBIDDEN)
         if "bootstrap.servers" not in given:
             raise BadOption("the option kafka.bootstrap.servers must be given")
-        protocol = given.get("security.protocol", "PLAINTEXT").upper()
-        if protocol != "PLAINTEXT":
-            raise BadOption(f"kafka.security.protocol: {protocol} is not there yet, only PLAINTEXT")
         level = given.get("isolation.level", "read_uncommitted").lower()
         if level not in ISOLATION_LEVELS:
             known = " or ".join(sorted(ISOLATION_LEVELS))
@@ -124,8 +124,20 @@ class KafkaSettings:
             isolation_level=ISOLATION_LEVELS[level],
             group_id=given.get("group.id"),
             timing=Timing(**timing),
+            security=parse_security(options),
             **numbers,
         )
+
+    def consumer(self, **more: Any) -> Consumer:
+        """Of this cluster."""
+        return Consumer(
+            self.bootstrap_servers, client_id=self.client_id, security=self.security, **more
+        )
+
+    def producer(self, **more: Any) -> Producer:
+        """Of this cluster."""
+        named = {"client_id": self.client_id, **more}
+        return Producer(self.bootstrap_servers, security=self.security, **named)
 
 
 _NUMBERS: Final = {
@@ -150,14 +162,32 @@ def check_name(
     """Refuse a setting of Kafka's that cannot be, or that is probably another one misspelt."""
     if name in forbidden:
         raise BadOption(f"kafka.{name} cannot be set: {forbidden[name]}")
-    if name in used or name in passed_over:
+    if name in used or name in passed_over or name in SECURITY_SETTINGS:
         return
-    if name.startswith(("sasl.", "ssl.")):
-        raise BadOption(f"kafka.{name}: encryption and authentication are not there yet")
-    close = difflib.get_close_matches(name, (*used, *passed_over), 1, 0.8)
+    close = difflib.get_close_matches(name, (*used, *passed_over, *SECURITY_SETTINGS), 1, 0.8)
     if close:
         raise BadOption(f"kafka.{name} is unknown; did you mean kafka.{close[0]}?")
+    if name.startswith(("sasl.", "ssl.")):
+        raise BadOption(f"kafka.{name}: there is no such setting, and security must not be guessed")
     _log.warning("kafka.%s is unknown and has no effect", name)
+
+
+def parse_security(options: Mapping[str, str]) -> ClientSecurity:
+    """What the options say of encryption and of who we are."""
+    given = {
+        name.removeprefix(PREFIX): value
+        for name, value in options.items()
+        if name.startswith(PREFIX)
+    }
+    try:
+        return security_of(given)
+    except InvalidConfig as error:
+        raise BadOption(f"{PREFIX}{error.message}") from None
+
+
+def security_options(security: ClientSecurity) -> dict[str, str]:
+    """The same as options."""
+    return {f"{PREFIX}{name}": value for name, value in security.settings}
 
 
 def _number(given: Mapping[str, str], name: str) -> int:

@@ -32,8 +32,10 @@ from ottla.client.quorum import describe_quorum
 from ottla.common.errors import ApiError
 from ottla.server.environment import CLOCK_OFFSET_FILE
 from ottla.server.local_cluster import HOST, LocalCluster, NodePlace, free_ports
+from ottla.server.local_security import LocalSecurity
 from ottla.server.node_process import NodeProcess, serve_command
 from ottla.testing.links import Links
+from ottla.testing.secured import Secured
 
 V = TypeVar("V")
 
@@ -79,7 +81,7 @@ class ClusterNode:
         return self.process.output(last)
 
 
-class Cluster:
+class Cluster(Secured):
     """Use it in a ``with`` block, or call :meth:`start_all` and :meth:`close`."""
 
     def __init__(
@@ -96,6 +98,7 @@ class Cluster:
         command: Sequence[str] | None = None,
         hosts: Mapping[int, str] | None = None,
         prefixes: Mapping[int, Sequence[str]] | None = None,
+        security: str | None = None,
     ) -> None:
         """Without ``proxied`` nodes talk directly, and no network can be cut.
 
@@ -103,6 +106,7 @@ class Cluster:
         ``command`` is another program that takes a server.properties file, such as Apache Kafka's.
         ``hosts`` are addresses of nodes by their ids, where they are not all this machine's, and
         ``prefixes`` the words before the command of each, which take it to where it runs.
+        ``security`` is "ssl", "sasl_ssl" or "sasl_plaintext", for clients and between the nodes.
         """
         self._hosts = dict(hosts or {})
         prefixes = prefixes or {}
@@ -111,7 +115,16 @@ class Cluster:
         self._links = Links(self._pids) if proxied else None
         places = self._places(nodes, brokers, controllers, racks)
         advertised = self._open_links(places)
-        self._local = LocalCluster(places, advertised=advertised, settings=config, dynamic=dynamic)
+        self.security = None
+        if security is not None:
+            self.security = LocalSecurity(security, self.directory / "security")
+        self._local = LocalCluster(
+            places,
+            advertised=advertised,
+            settings=config,
+            dynamic=dynamic,
+            security=self.security,
+        )
         self._clocks = {place.node_id: self._clock_file(place) for place in places}
         self._nodes = {
             place.node_id: ClusterNode(
@@ -199,7 +212,10 @@ class Cluster:
 
     def admin(self) -> Admin:
         """A client that gives up after two seconds."""
-        return Admin(self.bootstrap_servers, timing=_TIMING)
+        return self._admin(self.bootstrap_servers, _TIMING)
+
+    def _admin(self, servers: str, timing: Timing) -> Admin:
+        return Admin(servers, timing=timing, security=self.client_security())
 
     def controller(self) -> int:
         """The active controller, by the broker that knows of the highest epoch."""
@@ -227,7 +243,7 @@ class Cluster:
             if node.is_running and not node.process.is_paused:
                 with (
                     contextlib.suppress(OSError, ApiError),
-                    Admin(f"{node.host}:{node.port}", timing=_QUICK) as admin,
+                    self._admin(f"{node.host}:{node.port}", _QUICK) as admin,
                 ):
                     answers.append(ask(admin))
         if not answers:
@@ -364,7 +380,7 @@ class Cluster:
             assert place.controller_port is not None
             socket.create_connection((node.host, place.controller_port), 1).close()
             return True
-        with Admin(f"{node.host}:{place.port}", timing=_TIMING) as admin:
+        with self._admin(f"{node.host}:{place.port}", _TIMING) as admin:
             return any(broker.node_id == node_id for broker in admin.describe_cluster().brokers)
 
     def _all_in_sync(self) -> bool:

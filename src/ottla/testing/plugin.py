@@ -5,7 +5,7 @@
 ``@pytest.mark.ottla(config={"num.partitions": "3"})`` on a test, class or module gives it a broker
 of its own with those settings. ``ottla_cluster`` is a cluster of processes for this test alone, of
 three nodes unless the mark says otherwise (``brokers=5``, ``controllers=3``, ``config``); when the
-test fails, what the nodes wrote is in its report.
+test fails, what the nodes wrote is in its report. ``security="sasl_ssl"`` secures either.
 """
 
 from collections.abc import Generator, Iterator
@@ -25,7 +25,7 @@ _numbers = count(1)
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "ottla(config, brokers, controllers): settings for the broker or cluster of this test",
+        "ottla(config, security, brokers, controllers): the broker or cluster that a test wants",
     )
 
 
@@ -57,7 +57,8 @@ def ottla_broker(request: pytest.FixtureRequest) -> Iterator["Broker"]:
         return
     from ottla.testing.broker import Broker
 
-    with Broker(config=marker.kwargs.get("config")) as broker:
+    wanted = {name: marker.kwargs.get(name) for name in ("config", "security")}
+    with Broker(**wanted) as broker:
         yield broker
 
 
@@ -85,7 +86,8 @@ def ottla_topic(ottla_broker: "Broker") -> Iterator[str]:
     from ottla.common.errors import ApiError
 
     name = f"test-{next(_numbers)}"
-    with Admin(ottla_broker.bootstrap_servers) as admin:
+    servers, security = ottla_broker.bootstrap_servers, ottla_broker.client_security()
+    with Admin(servers, security=security) as admin:
         admin.create_topics({name: 1})
         yield name
         # The test may have deleted it, or stopped its broker.

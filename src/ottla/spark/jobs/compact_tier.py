@@ -18,8 +18,6 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, Self
 
-from ottla.client.consumer import Consumer
-from ottla.client.producer import Producer
 from ottla.client.remote_segments import RemoteSegments
 from ottla.client.system_time import SystemTime
 from ottla.common.chance import Chance
@@ -27,6 +25,7 @@ from ottla.common.errors import ApiError, InvalidRequest
 from ottla.common.identifiers import random_uuid
 from ottla.config.metadata_topic import REMOTE_LOG_METADATA
 from ottla.spark.jobs.tier_plan import TierRun, groups_of
+from ottla.spark.kafka_settings import KafkaSettings
 from ottla.spark.source.segment_files import RemoteSegment
 from ottla.storage import time_index
 from ottla.storage.cleaning.cleaned_segment import cleaned_path, create_cleaned_files
@@ -71,7 +70,7 @@ class Compaction(NamedTuple):
     """The work of one task."""
 
     run: TierRun
-    bootstrap_servers: str
+    kafka: KafkaSettings
     keys_max: int
     timeout_ms: int = 60_000
 
@@ -275,8 +274,8 @@ class Tier:
         self._owner = work.run.owner
         place = work.run.segments[0]
         self.store = open_store(place.url, dict(place.settings))
-        self._consumer = Consumer(work.bootstrap_servers, client_id="ottla-compact-tier")
-        self._producer = Producer(work.bootstrap_servers, client_id="ottla-compact-tier")
+        self._consumer = work.kafka.consumer()
+        self._producer = work.kafka.producer()
         self._remote = RemoteSegments(self._consumer, timeout_ms=work.timeout_ms)
         count = len(self._consumer.partitions(REMOTE_LOG_METADATA))
         self._partition = metadata_partition(self._owner, count)

@@ -61,7 +61,10 @@ def read_mapping(job: Repartition, partition: int) -> Iterator[Placed]:
     """What is committed of the mapping of a source partition, in order of its offsets."""
     where = TopicPartition(job.mapping, partition % job.mapping_partitions)
     with Consumer(
-        job.sink.bootstrap_servers, isolation_level="read_committed", client_id=job.sink.client_id
+        job.sink.bootstrap_servers,
+        isolation_level="read_committed",
+        client_id=job.sink.client_id,
+        security=job.sink.security,
     ) as consumer:
         (last,) = consumer.end_offsets([where]).values()
         consumer.assign({where: EARLIEST})

@@ -21,6 +21,7 @@ from ottla.common.errors import (
 from ottla.common.identifiers import uuid_text
 from ottla.common.topic_partition import TopicPartition
 from ottla.spark.jobs.repartition import PartitionCopy, Repartition
+from ottla.spark.kafka_settings import security_options
 from ottla.spark.sink.options import SinkOptions
 from ottla.spark.source.broker_reads import BrokerReads
 from ottla.spark.source.options import SourceOptions
@@ -137,6 +138,7 @@ def repartition(wanted: Wanted, found: Topics) -> Repartition:
         "kafka.max.request.size": str(largest),
         **wanted.sink,
         "kafka.bootstrap.servers": wanted.options.kafka.bootstrap_servers,
+        **security_options(wanted.options.kafka.security),
     }
     ids = {"source": found.source, "target": found.target, "mapping": found.mapping}
     note = " ".join(f"{name}={uuid_text(topic.topic_id)}" for name, topic in ids.items())

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ottla.client.configs import describe_configs
-from ottla.client.consumer import Consumer
 from ottla.client.descriptions import ConfigResource, ResourceType
 from ottla.client.leader_epochs import leader_epochs
 from ottla.client.metadata import TopicMetadata
@@ -93,7 +92,7 @@ def find_runs(
     settings = {name: tier_settings(reads, name) for name in topics}
     owners = _owners(known)
     kafka = reads.settings
-    with Consumer(kafka.bootstrap_servers, client_id=kafka.client_id) as consumer:
+    with kafka.consumer() as consumer:
         remote = RemoteSegments(consumer, timeout_ms=kafka.timing.call_timeout_ms).read(owners)
     runs = []
     for owner in owners:

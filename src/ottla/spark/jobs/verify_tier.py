@@ -8,7 +8,6 @@ of the manifest; what they hold is sound as ``ottla log verify`` has it, see
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from ottla.client.consumer import Consumer
 from ottla.client.leader_epochs import leader_epochs
 from ottla.client.offsets import EARLIEST, EARLIEST_LOCAL
 from ottla.client.remote_segments import RemoteSegments
@@ -116,7 +115,7 @@ def find_segments(
         for index in topic.partitions
     ]
     kafka = reads.settings
-    with Consumer(kafka.bootstrap_servers, client_id=kafka.client_id) as consumer:
+    with kafka.consumer() as consumer:
         remote = RemoteSegments(consumer, timeout_ms=kafka.timing.call_timeout_ms).read(owners)
     tier = Tier([], [])
     for partition in remote.values():

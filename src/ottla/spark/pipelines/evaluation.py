@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.readwriter import DataFrameReader
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
+from ottla.spark.kafka_settings import security_options
 from ottla.spark.pipelines.failures import brief, text_of
 from ottla.spark.pipelines.graph import Graph
 from ottla.spark.pipelines.model import Dataset, Flow, Kind, Pipeline, PipelineError
@@ -153,8 +154,13 @@ class Evaluation:
         return self._tables.open(dataset).read(self._spark)
 
     def _options(self, dataset: Dataset) -> dict[str, str]:
-        servers = {"kafka.bootstrap.servers": self._pipeline.bootstrap_servers}
-        return {**(servers if dataset.format == "ottla" else {}), **dataset.options}
+        if dataset.format != "ottla":
+            return dict(dataset.options)
+        return {
+            "kafka.bootstrap.servers": self._pipeline.bootstrap_servers,
+            **security_options(self._pipeline.security),
+            **dataset.options,
+        }
 
     def _ensure(self, dataset: Dataset) -> None:
         """Make a table that nothing was written to yet."""

@@ -12,6 +12,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ottla.client.security import UNSECURED, ClientSecurity
+
 
 class PipelineError(ValueError):
     """Something in the files of a pipeline is wrong; says where and what."""
@@ -43,7 +45,7 @@ class Dataset:
     kind: Kind
     place: Place
     format: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
     partition_by: tuple[str, ...] = ()
     schema: Any = None
     """A ``StructType``, or DDL; ``None``: as the query has it."""
@@ -87,6 +89,7 @@ class Pipeline:
     storage: str
     libraries: tuple[Path, ...]
     bootstrap_servers: str = "localhost:9092"
+    security: ClientSecurity = UNSECURED
     trigger_seconds: float = 1.0
     """How often a flow looks for new rows."""
     refresh_seconds: float = 1.0
@@ -96,8 +99,9 @@ class Pipeline:
     keep_seconds: float = 600.0
     """Versions of tables that are no longer the newest stay so long, for their readers."""
     table_format: str = "parquet"
-    table_options: Mapping[str, str] = field(default_factory=dict)
-    spark: Mapping[str, str] = field(default_factory=dict)
+    table_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """They may hold secrets of a store, as those of Spark may."""
+    spark: Mapping[str, str] = field(default_factory=dict, repr=False)
     datasets: tuple[Dataset, ...] = ()
     """Sources and sinks."""
 

@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from ottla.client.security import UNSECURED, ClientSecurity, security_of
+from ottla.common.errors import InvalidConfig
+from ottla.config.properties import located_properties
 from ottla.spark.pipelines.model import (
     Dataset,
     Kind,
@@ -25,6 +28,7 @@ KEYS: Final = (
     "storage",
     "libraries",
     "bootstrap_servers",
+    "client_config",
     "trigger",
     "refresh",
     "static_refresh",
@@ -71,6 +75,7 @@ def parse(content: Mapping[str, Any], file: Path) -> Pipeline:
         storage=_absolute(reader.text(content, "storage", "storage"), directory),
         libraries=_libraries(reader, content, directory),
         bootstrap_servers=reader.text(content, "bootstrap_servers", "localhost:9092"),
+        security=_security(reader, content, directory),
         trigger_seconds=reader.seconds(content, "trigger", "1 second"),
         refresh_seconds=reader.seconds(content, "refresh", "1 second"),
         static_refresh_seconds=reader.seconds(content, "static_refresh", "30 seconds"),
@@ -83,6 +88,24 @@ def parse(content: Mapping[str, Any], file: Path) -> Pipeline:
             *_outside(reader, content, "sinks", Kind.SINK),
         ),
     )
+
+
+def _security(reader: "_Reader", content: Mapping[str, Any], directory: Path) -> ClientSecurity:
+    """By a file of settings that is named, so that secrets need not stand beside the code."""
+    if "client_config" not in content:
+        return UNSECURED
+    return client_security(directory / reader.text(content, "client_config", ""))
+
+
+def client_security(file: Path) -> ClientSecurity:
+    """What a file of a client's settings says of security."""
+    try:
+        found = located_properties(file.read_text(encoding="utf-8"))
+        return security_of({name: value for name, (value, _) in found.items()})
+    except OSError as error:
+        raise PipelineError(f"{file} cannot be read: {error.strerror}") from None
+    except (InvalidConfig, ValueError) as error:
+        raise PipelineError(f"{file}: {error}") from None
 
 
 def _absolute(storage: str, directory: Path) -> str:

@@ -8,6 +8,7 @@ checkpoint: without its checkpoint a query is a new one, whose batches are not t
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from ottla.spark.kafka_settings import security_options
 from ottla.spark.pipelines.evaluation import Evaluation
 from ottla.spark.pipelines.graph import Graph
 from ottla.spark.pipelines.model import Dataset, Flow, Kind, LatestState, Pipeline
@@ -69,6 +70,7 @@ class Queries:
             return dict(target.options)
         return {
             "kafka.bootstrap.servers": self._pipeline.bootstrap_servers,
+            **security_options(self._pipeline.security),
             "exactlyOnce": "true",
             "transactionalIdPrefix": f"ottla-{self._pipeline.name}",
             **target.options,

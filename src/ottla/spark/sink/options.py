@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.client.cluster import Cluster, Timing
+from ottla.client.security import UNSECURED, ClientSecurity
 from ottla.client.system_time import SystemTime
 from ottla.records.compression import CODECS
 from ottla.spark.codec.encoding import Batching
 from ottla.spark.errors import BadOption
 from ottla.spark.format_options import NO_FORMATS, FormatOptions, format_option_names
 from ottla.spark.given_options import GivenOptions
-from ottla.spark.kafka_settings import PATIENCE, PREFIX, TIMING, check_name
+from ottla.spark.kafka_settings import PATIENCE, PREFIX, TIMING, check_name, parse_security
 from ottla.spark.sink.produce import IN_FLIGHT_MAX, Delivery
 
 KNOWN: Final = ("topic", "exactlyOnce", "transactionalIdPrefix")
@@ -41,7 +42,6 @@ _USED: Final = (
     "request.timeout.ms",
     "retry.backoff.max.ms",
     "retry.backoff.ms",
-    "security.protocol",
     "socket.connection.setup.timeout.ms",
     "transaction.timeout.ms",
 )
@@ -96,6 +96,7 @@ class SinkOptions:
     delivery: Delivery = _DELIVERY
     timing: Timing = PATIENCE
     formats: FormatOptions = NO_FORMATS
+    security: ClientSecurity = UNSECURED
 
     @staticmethod
     def parse(options: Mapping[str, str]) -> "SinkOptions":
@@ -111,9 +112,6 @@ class SinkOptions:
         servers = given.text("kafka.bootstrap.servers")
         if servers is None:
             raise BadOption("the option kafka.bootstrap.servers must be given")
-        protocol = (given.text("kafka.security.protocol") or "PLAINTEXT").upper()
-        if protocol != "PLAINTEXT":
-            raise BadOption(f"kafka.security.protocol: {protocol} is not there yet, only PLAINTEXT")
         # Weaker wishes are fulfilled by doing better: every write is idempotent, with acks=all.
         given.word("kafka.acks", _ACKS)
         given.truth("kafka.enable.idempotence", default=True)
@@ -142,6 +140,7 @@ class SinkOptions:
                 )
             ),
             formats=FormatOptions.parse(given.values, writing=True),
+            security=parse_security(given.values),
         )
 
     @property
@@ -154,6 +153,7 @@ class SinkOptions:
             self.bootstrap_servers,
             client_id=self.client_id,
             timing=self.timing,
+            security=self.security,
             clock=self.clock,
         )
 

@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 from ottla.client.admin import Admin
 from ottla.client.connection import Connection, FrameRoom
-from ottla.client.consumer import Consumer
 from ottla.client.errors import BrokerUnavailable, refusal
 from ottla.client.groups import CommittedOffset, alter_group_offsets, group_offsets
 from ottla.client.metadata import TopicMetadata
@@ -62,11 +61,10 @@ class BrokerReads:
             settings.bootstrap_servers,
             client_id=settings.client_id,
             timing=settings.timing,
+            security=settings.security,
         )
         self.cluster = self._admin.cluster
-        self._consumer = Consumer(
-            settings.bootstrap_servers, client_id=settings.client_id, fetch_wait_ms=100
-        )
+        self._consumer = settings.consumer(fetch_wait_ms=100)
         self.remote_segments = RemoteSegments(
             self._consumer, timeout_ms=settings.timing.call_timeout_ms
         )

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from ottla.client.offsets import EARLIEST, LATEST
@@ -94,7 +94,8 @@ class SourceOptions:
     read_from: str
     log_dirs: tuple[str, ...]
     remote_store: str | None
-    store_settings: tuple[tuple[str, str], ...]
+    store_settings: tuple[tuple[str, str], ...] = field(repr=False)
+    """Secrets are among them."""
     commit_group: str | None
     checkpoint_topic_ids: bool
     """Whether the offsets of a stream say of which topics they are."""

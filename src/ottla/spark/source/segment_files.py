@@ -7,7 +7,7 @@ it is read and never mapped, because a mapped file that a follower truncates end
 """
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Final, Protocol
@@ -97,7 +97,8 @@ class RemoteSegment:
     """A segment in the remote store."""
 
     url: str
-    settings: tuple[tuple[str, str], ...]
+    settings: tuple[tuple[str, str], ...] = field(repr=False)
+    """Of the store, secrets among them."""
     segment: RemoteLogSegment
 
     def open(self, topic_id: bytes) -> SegmentBytes:
