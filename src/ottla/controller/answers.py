@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar, cast
 
+from ottla.common.authorization import Client
 from ottla.common.promise import Promise
 from ottla.protocol.message import Message, Request, RequestClass, Response
 
@@ -16,9 +17,20 @@ class Answers:
 
     def to(self, request: RequestClass[Q, R], answer: Callable[[Q], Promise[R]]) -> None:
         """From now on requests of this class are answered so."""
-        self._by_key[request.API_KEY] = answer
+        self._by_key[request.API_KEY] = lambda asked, _client: answer(asked)
 
-    def __call__(self, request: Request[R]) -> Promise[R]:
+    def to_client(
+        self, request: RequestClass[Q, R], answer: Callable[[Q, Client], Promise[R]]
+    ) -> None:
+        """The same, for requests whose answer depends on who asks."""
+
+        def ask(asked: Q, client: Client | None) -> Promise[R]:
+            assert client is not None, "no node asks this for itself"
+            return answer(asked, client)
+
+        self._by_key[request.API_KEY] = ask
+
+    def __call__(self, request: Request[R], client: Client | None) -> Promise[R]:
         """KeyError for a request that no controller is asked."""
         # What `to` has let in under this key takes this request and gives its response.
-        return cast("Promise[R]", self._by_key[request.API_KEY](request))
+        return cast("Promise[R]", self._by_key[request.API_KEY](request, client))

@@ -48,6 +48,7 @@ from ottla.protocol.generated.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.protocol.generated.broker_registration import BrokerRegistrationRequest
 from ottla.protocol.generated.controller_registration import ControllerRegistrationRequest
 from ottla.protocol.generated.create_acls import CreateAclsRequest
+from ottla.protocol.generated.create_delegation_token import CreateDelegationTokenRequest
 from ottla.protocol.generated.create_partitions import CreatePartitionsRequest
 from ottla.protocol.generated.create_topics import CreateTopicsRequest
 from ottla.protocol.generated.delete_acls import DeleteAclsRequest
@@ -57,10 +58,12 @@ from ottla.protocol.generated.describe_quorum import (
     DescribeQuorumResponse,
 )
 from ottla.protocol.generated.elect_leaders import ElectLeadersRequest
+from ottla.protocol.generated.expire_delegation_token import ExpireDelegationTokenRequest
 from ottla.protocol.generated.incremental_alter_configs import IncrementalAlterConfigsRequest
 from ottla.protocol.generated.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
 )
+from ottla.protocol.generated.renew_delegation_token import RenewDelegationTokenRequest
 from ottla.protocol.generated.unregister_broker import UnregisterBrokerRequest
 from ottla.protocol.generated.update_features import (
     UpdateFeaturesRequest,
@@ -334,8 +337,8 @@ class ControllerDriver:
 
     # Requests
 
-    def submit(self, request: Request[R], _client: Client | None = None) -> Promise[R]:
-        return self._answers(request)
+    def submit(self, request: Request[R], client: Client | None = None) -> Promise[R]:
+        return self._answers(request, client)
 
     def _make_answers(self) -> Answers:
         machine, answers = self._machine, Answers()
@@ -361,6 +364,10 @@ class ControllerDriver:
         answers.to(CreateAclsRequest, write(machine.acls.create_acls))
         answers.to(DeleteAclsRequest, write(machine.acls.delete_acls))
         answers.to(ControllerRegistrationRequest, write(machine.brokers.register_controller))
+        write_for = self._writing_for
+        answers.to_client(CreateDelegationTokenRequest, write_for(machine.tokens.create_token))
+        answers.to_client(RenewDelegationTokenRequest, write_for(machine.tokens.renew_token))
+        answers.to_client(ExpireDelegationTokenRequest, write_for(machine.tokens.expire_token))
         return answers
 
     def _writing(self, decide: Callable[[Q], ControllerResult[R]]) -> Callable[[Q], Promise[R]]:
@@ -374,6 +381,17 @@ class ControllerDriver:
         def ask(request: Q) -> Promise[R]:
             now = self._scheduler.monotonic()
             return self._write(lambda: decide(request, now))
+
+        return ask
+
+    def _writing_for(
+        self, decide: Callable[[Q, Client, int], ControllerResult[R]]
+    ) -> Callable[[Q, Client], Promise[R]]:
+        """For what depends on who asks, and on the time of day."""
+
+        def ask(request: Q, client: Client) -> Promise[R]:
+            now_ms = self._scheduler.wall_ms()
+            return self._write(lambda: decide(request, client, now_ms))
 
         return ask
 

@@ -13,6 +13,7 @@ from ottla.controller.acls import AclsManager
 from ottla.controller.bootstrap import activation_records
 from ottla.controller.brokers import BrokersManager
 from ottla.controller.configs import ConfigsManager
+from ottla.controller.delegation_tokens import DelegationTokensManager
 from ottla.controller.features import FeaturesManager
 from ottla.controller.partition_counts import PartitionCountsManager
 from ottla.controller.partitions import PartitionsManager
@@ -42,6 +43,7 @@ class ControllerMachine:
         self.scram = ScramManager(self.state)
         self.producer_ids = ProducerIdsManager(self.state, self.partitions)
         self.acls = AclsManager(self.state)
+        self.tokens = DelegationTokensManager(self.state)
         self._replay = MetadataReplay(EMPTY_IMAGE)
 
     @property

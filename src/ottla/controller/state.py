@@ -15,6 +15,7 @@ from ottla.config.layers import Layers
 from ottla.config.topic import SYNONYMS, TopicConfig
 from ottla.controller.heartbeats import Heartbeats
 from ottla.controller.partition_index import PartitionIndex
+from ottla.controller.token_index import TokenIndex
 from ottla.metadata import versions
 from ottla.metadata.acl_index import AclIndex
 from ottla.metadata.configs import ConfigsImage
@@ -23,6 +24,7 @@ from ottla.metadata.image import MetadataImage
 from ottla.metadata.partition_change import PartitionRules
 from ottla.metadata.replay import Published
 from ottla.metadata.topics import PartitionImage
+from ottla.security.delegation_tokens import token_key
 
 
 class ControllerState:
@@ -33,6 +35,8 @@ class ControllerState:
         "_index",
         "_settings",
         "_settings_of",
+        "_token_key",
+        "_tokens",
         "chance",
         "cluster_id",
         "config",
@@ -47,6 +51,8 @@ class ControllerState:
         self._image = MetadataImage()
         self._index: PartitionIndex | None = None
         self._acls: AclIndex | None = None
+        self._token_key = token_key(config)
+        self._tokens: TokenIndex | None = None
         self.next_offset = 0
         """The offset that the next record gets."""
         self.heartbeats = Heartbeats(config.broker_session_timeout_ms)
@@ -64,6 +70,8 @@ class ControllerState:
             self._index = None
         if image.acls is not self._image.acls:
             self._acls = None
+        if image.delegation_tokens is not self._image.delegation_tokens:
+            self._tokens = None
         self._image = image
 
     def advance(self, published: Published) -> None:
@@ -76,6 +84,8 @@ class ControllerState:
             self._index.advance(delta.topics)
         if self._acls is not None:
             self._acls.apply(delta.acls.changed)
+        if self._tokens is not None:
+            self._tokens.apply(delta.delegation_tokens.changed)
         self._image = image
 
     @property
@@ -92,6 +102,14 @@ class ControllerState:
             self._acls = AclIndex()
             self._acls.apply(self._image.acls)
         return self._acls
+
+    @property
+    def tokens(self) -> TokenIndex | None:
+        """The delegation tokens of the image as it is; None where there is no key for them."""
+        if self._tokens is None and self._token_key is not None:
+            self._tokens = TokenIndex(self._token_key)
+            self._tokens.apply(self._image.delegation_tokens)
+        return self._tokens
 
     @property
     def metadata_version(self) -> int:

@@ -1,8 +1,10 @@
 """What an active controller does unasked: fences silent brokers, moves leaders back to preferred
-replicas, elects unclean leaders where that is allowed, and writes a sign of life.
+replicas, elects unclean leaders where that is allowed, removes expired delegation tokens, and
+writes a sign of life.
 """
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Final, TypeAlias
 
 from ottla.common.environment import Cancellable, Scheduler
@@ -12,11 +14,14 @@ from ottla.controller.result import ControllerResult
 from ottla.metadata.records import MetadataRecord
 from ottla.observability.logging import logger
 from ottla.protocol.generated.metadata_records import NoOpRecord
+from ottla.security.delegation_tokens import token_key
 
 log = logger(__name__)
 
 ELECTIONS_MAX: Final = 1_000
 """Leaders that are moved at once."""
+TOKENS_MAX: Final = 1_000
+"""Expired tokens that are removed at once."""
 SESSION_CHECK_SECONDS: Final = 1.0
 SESSION_SLACK_SECONDS: Final = 0.01
 """Sessions that end so soon after each other may be looked at together."""
@@ -51,6 +56,9 @@ class ControllerTasks:
         if config.auto_leader_rebalance_enable:
             self._every(config.leader_imbalance_check_interval_seconds, self._elect_preferred)
         self._every(config.unclean_leader_election_interval_ms / 1000, self._elect_unclean)
+        if token_key(config) is not None:
+            interval = config.delegation_token_expiry_check_interval_ms / 1000
+            self._every(interval, self._remove_tokens)
 
     def stop(self) -> None:
         for timers in (self._timers, self._more):
@@ -88,22 +96,36 @@ class ControllerTasks:
             self._write(lambda: self._machine.brokers.expire_sessions(now))
 
     def _elect_preferred(self) -> None:
-        self._elect(self._machine.partitions.preferred_elections, self._elect_preferred)
+        elections = self._machine.partitions.preferred_elections
+        self._some(elections, ELECTIONS_MAX, self._elect_preferred)
 
     def _elect_unclean(self) -> None:
-        self._elect(self._machine.partitions.unclean_elections, self._elect_unclean)
+        elections = self._machine.partitions.unclean_elections
+        self._some(elections, ELECTIONS_MAX, self._elect_unclean)
 
-    def _elect(self, elections: Callable[[int], list[MetadataRecord]], task: _Task) -> None:
+    def _remove_tokens(self) -> None:
+        now_ms = self._scheduler.wall_ms()
+        expired = self._machine.tokens.expired
+        removed = self._some(
+            lambda most: list(islice(expired(now_ms), most)), TOKENS_MAX, self._remove_tokens
+        )
+        if removed:
+            log.info("expired delegation tokens removed", tokens=removed)
+
+    def _some(
+        self, records: Callable[[int], list[MetadataRecord]], at_once: int, task: _Task
+    ) -> int:
         """Some now; when there may be more, the rest after what else is to be done."""
         made: list[MetadataRecord] = []
 
         def make() -> ControllerResult[None]:
-            made.extend(elections(ELECTIONS_MAX))
+            made.extend(records(at_once))
             return ControllerResult(None, made, atomic=False)
 
         self._write(make)
-        if len(made) >= ELECTIONS_MAX:
+        if len(made) >= at_once:
             self._more[task] = self._scheduler.call_later(0.0, task)
+        return len(made)
 
     def _write_no_op(self) -> None:
         idle = self._scheduler.monotonic() - self._last_write

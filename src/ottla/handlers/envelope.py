@@ -152,6 +152,7 @@ async def handle(
         of_controller=True,
         request_name=handler.name,
     )
+    inner.is_forwarded = True
     inner.listener_name = context.listener_name
     inner.peer_host = enclosed.client_host
     if not handler.lowest <= enclosed.version <= handler.highest:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
+from ottla.metadata.layered_map import changed_map
 from ottla.protocol.generated.metadata_records import (
     DelegationTokenRecord,
     RemoveDelegationTokenRecord,
@@ -47,20 +48,26 @@ class DelegationTokensDelta:
     def apply(self) -> DelegationTokensImage:
         if not self.changed:
             return self.base
-        merged = {**self.base, **self.changed}
-        return {token_id: token for token_id, token in merged.items() if token is not None}
+        changed = {token_id: token for token_id, token in self.changed.items() if token is not None}
+        gone = {
+            token_id: None
+            for token_id, token in self.changed.items()
+            if token is None and token_id in self.base
+        }
+        return changed_map(self.base, changed, gone)
 
 
 def delegation_tokens_to_records(tokens: DelegationTokensImage) -> list[DelegationTokenRecord]:
-    return [
-        DelegationTokenRecord(
-            owner=token.owner,
-            requester=token.requester,
-            renewers=list(token.renewers),
-            issue_timestamp=token.issue_timestamp,
-            max_timestamp=token.max_timestamp,
-            expiration_timestamp=token.expiration_timestamp,
-            token_id=token_id,
-        )
-        for token_id, token in tokens.items()
-    ]
+    return [delegation_token_to_record(token_id, token) for token_id, token in tokens.items()]
+
+
+def delegation_token_to_record(token_id: str, token: DelegationToken) -> DelegationTokenRecord:
+    return DelegationTokenRecord(
+        owner=token.owner,
+        requester=token.requester,
+        renewers=list(token.renewers),
+        issue_timestamp=token.issue_timestamp,
+        max_timestamp=token.max_timestamp,
+        expiration_timestamp=token.expiration_timestamp,
+        token_id=token_id,
+    )

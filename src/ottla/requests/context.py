@@ -66,6 +66,7 @@ class RequestContext:
     __slots__ = (
         "client_id",
         "correlation_id",
+        "is_forwarded",
         "listener_name",
         "local_host",
         "local_port",
@@ -90,6 +91,8 @@ class RequestContext:
         self.version = version
         self.of_controller = of_controller
         """Whether the client dialled a listener of the controller."""
+        self.is_forwarded = False
+        """Whether a broker has sent it on to the controller, in an envelope."""
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.principal = principal

@@ -108,7 +108,8 @@ class Handler(Contract, Generic[Q, R, S_contra]):
     A coroutine is stepped at once; unless it does wait, it never becomes a task.
     ``refuse`` shapes the answer to a request that is refused as a whole. ``passed_on`` says whether
     a broker leaves it to the controller, as the schema has it unless said otherwise; ``timeout_ms``
-    reads how long the client waits for that. ``unsupported`` is what a client of an unknown version
+    reads how long the client waits for that, and ``at_broker`` answers what the broker refuses by
+    itself, None for what may go on. ``unsupported`` is what a client of an unknown version
     hears in the form of version 0; other APIs end its connection.
     """
 
@@ -127,6 +128,7 @@ class Handler(Contract, Generic[Q, R, S_contra]):
         before_authentication: bool = False,
         passed_on: bool | None = None,
         timeout_ms: Callable[[Q], int] | None = None,
+        at_broker: Callable[[Q, RequestContext, NodeServices], R | None] | None = None,
         unsupported: Callable[[], R] | None = None,
     ) -> None:
         super().__init__(
@@ -144,6 +146,7 @@ class Handler(Contract, Generic[Q, R, S_contra]):
         self.refuse = refuse
         self.is_passed_on = api.forwardable if passed_on is None else passed_on
         self.timeout_ms = timeout_ms
+        self.at_broker = at_broker
         self._unsupported = unsupported
         self._wholes = [need for need in needs if isinstance(need, Whole)]
         self._eaches = [need for need in needs if isinstance(need, Each)]

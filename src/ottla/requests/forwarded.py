@@ -41,6 +41,11 @@ class Forwarded(Generic[Q, R]):
         It is read anew for each turn: what the client may not ask for is taken out of it.
         """
         handler, forwarding = self._handler, services.forwarding
+        if handler.at_broker is not None:
+            request = handler.decode(data, pos, context.version)
+            refused = handler.at_broker(request, context, services)
+            if refused is not None:
+                return handler.frame(refused, context, services)
         refusal: ApiError = NotController()
         for _ in range(_TURNS_MAX):
             local = forwarding.local

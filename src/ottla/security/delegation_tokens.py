@@ -5,11 +5,12 @@ The HMAC is in no record: every node that knows the key computes it.
 
 import base64
 import hmac
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 from ottla.common.authorization import Principal
 from ottla.common.chance import Chance
+from ottla.config.broker import BrokerConfig
 from ottla.security.scram import (
     ITERATIONS_MIN,
     SALT_BYTES,
@@ -35,13 +36,11 @@ class TokenKey:
     def hmac_of(self, token_id: str) -> bytes:
         return hmac.digest(self._secret, token_id.encode(), _HASH)
 
-    def find(self, given: bytes, token_ids: Iterator[str]) -> str | None:
-        """The id whose HMAC was given."""
-        found = None
-        for token_id in token_ids:
-            if hmac.compare_digest(self.hmac_of(token_id), given):
-                found = token_id
-        return found
+
+def token_key(config: BrokerConfig) -> TokenKey | None:
+    """None where the settings have no key, or an empty one: there are no tokens then."""
+    secret = config.delegation_token_secret_key
+    return TokenKey(secret.value) if secret is not None and secret.value else None
 
 
 class Token(Protocol):

@@ -15,7 +15,7 @@ from ottla.metadata.delegation_tokens import DelegationToken
 from ottla.metadata.image import ImageSource
 from ottla.network.connection import AnswerFrame
 from ottla.network.login import SaslListener
-from ottla.security.delegation_tokens import TokenKey, TokenLogins
+from ottla.security.delegation_tokens import TokenLogins, token_key
 from ottla.security.listener_settings import (
     SASL_PROTOCOLS,
     Credentials,
@@ -37,9 +37,8 @@ class Logins:
         self._config = config
         self._metadata = metadata
         self._scheduler = scheduler
-        secret = config.delegation_token_secret_key
         self._tokens = TokenLogins(
-            None if secret is None else TokenKey(secret.value),
+            token_key(config),
             self._token,
             scheduler.wall_ms,
             chance,

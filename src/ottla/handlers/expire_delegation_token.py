@@ -1,0 +1,42 @@
+"""ExpireDelegationToken (key 40): a token holds for a shorter time, or not any longer (KIP-48).
+
+Its owner may ask for it and its renewers, nobody else. v1 is the first that is served; v2 is
+flexible.
+"""
+
+from typing import Final
+
+from ottla.common.errors import ErrorCode
+from ottla.protocol.generated.expire_delegation_token import (
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+)
+from ottla.requests.context import ControllerServices, NodeServices, RequestContext
+from ottla.requests.contract import Handler, by_code
+from ottla.requests.token_clients import may_ask_for_tokens
+
+
+async def handle(
+    request: ExpireDelegationTokenRequest, context: RequestContext, services: ControllerServices
+) -> ExpireDelegationTokenResponse:
+    refused = at_broker(request, context, services)
+    return refused or await services.controller.submit(request, context)
+
+
+def at_broker(
+    _request: ExpireDelegationTokenRequest, context: RequestContext, services: NodeServices
+) -> ExpireDelegationTokenResponse | None:
+    if may_ask_for_tokens(context, services):
+        return None
+    return ExpireDelegationTokenResponse(
+        error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=-1
+    )
+
+
+HANDLER: Final = Handler(
+    ExpireDelegationTokenRequest,
+    handle,
+    refuse=by_code(ExpireDelegationTokenResponse),
+    needs=[],
+    at_broker=at_broker,
+)
