@@ -99,7 +99,8 @@ class Replica:
         """Append one batch; with a gap, as if others before it had been compacted away."""
         epoch = self.partition.leader_epoch
         batch = logs.batch(values, base_offset=self.log.log_end_offset + gap, leader_epoch=epoch)
-        self.partition._appended(self.log.append_as_follower(batch, now_ms=logs.NOW))
+        info = self.log.append_as_follower(batch, now_ms=logs.NOW)
+        self.partition._appended(info.size, info.is_flush_due)
 
     def answer(self, request: FetchRequest) -> FetchAnswer:
         request = from_bytes(FetchRequest, to_bytes(request, FETCH_VERSION), FETCH_VERSION)

@@ -21,33 +21,38 @@ class Promise(Generic[T]):
     They are called by the turn, never by ``fulfil``, ``fail`` or ``when_done`` itself.
     """
 
-    __slots__ = ("_callbacks", "_error", "_turn", "_value", "done")
+    __slots__ = ("_callback", "_callbacks", "_error", "_turn", "_value", "done")
 
     def __init__(self, turn: Turn) -> None:
         self.done = False
         self._turn = turn
         self._value: T | None = None
         self._error: BaseException | None = None
+        self._callback: Callable[[Promise[T]], None] | None = None
         self._callbacks: list[Callable[[Promise[T]], None]] | None = None
+        """Those behind the first; most promises have one."""
 
     def fulfil(self, value: T) -> None:
         assert not self.done
         self.done = True
         self._value = value
-        if self._callbacks is not None:
-            self._enqueue_callbacks(self._callbacks)
+        if self._callback is not None:
+            self._enqueue_callbacks(self._callback)
 
     def fail(self, error: BaseException) -> None:
         assert not self.done
         self.done = True
         self._error = error
-        if self._callbacks is not None:
-            self._enqueue_callbacks(self._callbacks)
+        if self._callback is not None:
+            self._enqueue_callbacks(self._callback)
 
-    def _enqueue_callbacks(self, callbacks: "list[Callable[[Promise[T]], None]]") -> None:
-        self._callbacks = None
-        for callback in callbacks:
-            self._turn.enqueue(callback, self)
+    def _enqueue_callbacks(self, first: "Callable[[Promise[T]], None]") -> None:
+        self._callback = None
+        self._turn.enqueue(first, self)
+        if self._callbacks is not None:
+            callbacks, self._callbacks = self._callbacks, None
+            for callback in callbacks:
+                self._turn.enqueue(callback, self)
 
     def result(self) -> T:
         assert self.done
@@ -58,6 +63,8 @@ class Promise(Generic[T]):
     def when_done(self, callback: Callable[["Promise[T]"], None]) -> None:
         if self.done:
             self._turn.enqueue(callback, self)
+        elif self._callback is None:
+            self._callback = callback
         elif self._callbacks is None:
             self._callbacks = [callback]
         else:
@@ -78,6 +85,14 @@ def settle_by(promise: Promise[T], work: Callable[[], T]) -> None:
         promise.fail(error)
     else:
         promise.fulfil(result)
+
+
+def settle_with(promise: Promise[Any], value: object) -> None:
+    """Settle the promise with a value, or when that is a promise itself, as that one is."""
+    if isinstance(value, Promise):
+        value.when_done(lambda done: settle_by(promise, done.result))
+    else:
+        promise.fulfil(value)
 
 
 def fulfilled(turn: Turn, value: T) -> Promise[T]:

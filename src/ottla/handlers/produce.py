@@ -14,36 +14,19 @@ from typing import Final
 from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.buffers import Answer
 from ottla.common.errors import ApiError
-from ottla.common.promise import Promise
+from ottla.common.promise import Promise, settle_with
 from ottla.protocol.generated.produce import ProduceRequest
 from ottla.protocol.produce_request import ProduceView, read_produce_request
-from ottla.protocol.produce_response import Appended, encode_appended
-from ottla.records.batch import MAGIC, TRANSACTIONAL_BIT
-from ottla.records.validation import ZSTD_FROM_PRODUCE_VERSION, refuse_zstd
-from ottla.requests.acknowledged_produce import (
-    Unacknowledged,
-    finish_when_acknowledged,
-    unacknowledged,
-)
+from ottla.protocol.produce_response import Appended
 from ottla.requests.context import Peer, Services
 from ottla.requests.contract import HotHandler, Quota
-from ottla.requests.current_leaders import Leaders
 from ottla.requests.hot_access import ProduceAccess
+from ottla.requests.joint_produce import JointProduce
 from ottla.requests.needs import ByHandler, Effect
-from ottla.requests.partitions import missing
-from ottla.requests.produce_outcomes import (
-    Outcomes,
-    Refused,
-    finish,
-    is_one_batch,
-    last_of_each,
-    reason,
-)
+from ottla.requests.produce_attempt import ProduceAttempt, is_transactional, told
+from ottla.requests.produce_crowd import CrowdedProduce
+from ottla.requests.produce_outcomes import Outcomes, Refused, last_of_each
 from ottla.requests.transactional_produce import Verified, when_verified
-
-_MAGIC: Final = 16
-_ATTRIBUTES: Final = 22
-"""Where they stand in a batch; of the attributes, the lower byte."""
 
 
 def answer(
@@ -75,13 +58,10 @@ def _append(
     verified: Verified | None,
 ) -> Answer | Promise[Answer] | None:
     """Append what may be, and tell what was ``denied``; without ``verified`` no transaction."""
+    attempt = ProduceAttempt(request, version, correlation_id, services, peer, denied)
     acks = request.acks
     now_ms = services.scheduler.wall_ms()
     replicas = services.replicas
-    outcomes: Outcomes = [] if denied is None else denied
-    unflushed: list[Unacknowledged] | None = None
-    pending: list[Unacknowledged] | None = None
-    refused = denied is not None
     for topic, partitions in request.topics:
         led = replicas.topic(topic)
         results: list[Appended | Refused] = []
@@ -91,47 +71,53 @@ def _append(
             partition = None if led is None else led.get(index)
             if partition is None:
                 partition = replicas.partition(topic, index)
-            is_transactional = (
-                end - start > _ATTRIBUTES
-                and frame[start + _ATTRIBUTES] & TRANSACTIONAL_BIT != 0
-                and frame[start + _MAGIC] == MAGIC
-            )
             try:
-                if (
-                    partition is None
-                    or not -1 <= acks <= 1
-                    or start < 0
-                    or (is_transactional and verified is None)
-                ):
-                    unknown = missing(services, topic, index) if partition is None else None
-                    raise reason(request, unknown, start, version)
-                if version < ZSTD_FROM_PRODUCE_VERSION:
-                    refuse_zstd(frame, start, end, version)
-                if is_transactional and verified is not None:
-                    info = verified.append(partition, frame, start, end, acks, now_ms)
+                tried = attempt.checked(
+                    partition,
+                    topic,
+                    index,
+                    frame,
+                    start,
+                    end,
+                    may_be_transactional=verified is not None,
+                )
+                if verified is not None and is_transactional(frame, start, end):
+                    info = verified.append(tried, frame, start, end, acks, now_ms)
                 else:
-                    info = partition.append(frame, start, end, acks, now_ms)
-                if info.is_flush_due:
-                    unflushed = unflushed or []
-                    unflushed.append(unacknowledged(partition, info, results))
-                elif acks < 0 and partition.log.high_watermark <= info.last_offset:
-                    pending = pending or []
-                    pending.append(unacknowledged(partition, info, results))
-                results.append((index, info.first_offset, info.append_time, info.log_start_offset))
+                    info = tried.append(frame, start, end, acks, now_ms)
+                attempt.took(tried, info, results, len(results))
+                results.append(told(index, info))
             except ApiError as error:
-                refused = True
-                refusal = Refused(index, error, partition)
-                refusal.is_one_batch = is_one_batch(frame, start, end)
-                results.append(refusal)
-        outcomes.append((topic, results))
-    if not refused and acks and unflushed is None and pending is None:
-        return encode_appended(correlation_id, version, outcomes)  # type: ignore[arg-type]
-    finish_it = partial(finish, outcomes, request, version, correlation_id, Leaders(services, peer))
-    if acks and (unflushed is not None or pending is not None):
-        return finish_when_acknowledged(
-            pending or [], unflushed or [], finish_it, services, request, refused=refused
-        )
-    return finish_it(refused=refused)
+                results.append(attempt.refused(index, error, partition, frame, start, end))
+        attempt.outcomes.append((topic, results))
+    return attempt.answer()
+
+
+def answer_together(requests: list[CrowdedProduce], services: Services) -> int:
+    """Answer them in order, and write once to a partition; how many writes that saved."""
+    joint = JointProduce(services)
+    for produce in requests:
+        try:
+            request = read_produce_request(produce.frame, produce.pos, produce.version)
+            if request.transactional_id is None:
+                joint.take(produce, request)
+                continue
+            # It may have to wait, and is for one only; but those before it come before it.
+            joint.append()
+            answered = answer(
+                produce.frame,
+                produce.pos,
+                produce.version,
+                produce.correlation_id,
+                services,
+                produce.peer,
+            )
+        except Exception as error:  # noqa: BLE001 - it belongs to the connection
+            produce.answer.fail(error)
+        else:
+            settle_with(produce.answer, answered)
+    joint.append()
+    return joint.saved
 
 
 HANDLER: Final = HotHandler(
@@ -142,4 +128,5 @@ HANDLER: Final = HotHandler(
         ByHandler(AclOperation.WRITE, ResourceType.TOPIC, Effect.EACH),
     ],
     quota=Quota.PRODUCE,
+    answer_together=answer_together,
 )

@@ -202,6 +202,8 @@ class Connection:
             # A login in one of these frames raises the limit for those behind it.
             if end > filled or size < 0 or size > self._frame_limit:
                 break
+            if end < filled:
+                self._turn.is_crowd = True
             self._handle(view[pos + 4 : end])
             if self.closed:
                 return

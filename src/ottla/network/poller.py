@@ -13,6 +13,8 @@ import select
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from ottla.common.turn import Turn
+
 SOCKETS_MAX: Final = 256
 """That are taken in one turn."""
 TURN_SECONDS: Final = 0.002
@@ -34,19 +36,16 @@ class DescriptorWatching(Protocol):
 
 
 class Poller:
-    """Calls back for the sockets of one node, many in one turn.
-
-    ``run`` is that of the node's turn.
-    """
+    """Calls back for the sockets of one node, many in one turn."""
 
     def __init__(
         self,
         loop: DescriptorWatching,
-        run: Callable[..., object],
+        turn: Turn,
         now: Callable[[], float],
     ) -> None:
         self._loop = loop
-        self._run = run
+        self._turn = turn
         self._now = now
         self._epoll = select.epoll()
         self._readers: dict[int, Callable[[], None]] = {}
@@ -81,7 +80,7 @@ class Poller:
         if not before:
             self._epoll.register(fd, mask)
             if not masks:
-                self._loop.add_reader(self._epoll.fileno(), self._run, self.take_ready)
+                self._loop.add_reader(self._epoll.fileno(), self._turn.run, self.take_ready)
             masks[fd] = mask
         elif mask:
             self._epoll.modify(fd, mask)
@@ -96,6 +95,8 @@ class Poller:
         """Call back for what is ready; one turn."""
         ready = self._left or self._epoll.poll(0, SOCKETS_MAX)
         self._left = []
+        if len(ready) > 1:
+            self._turn.is_crowd = True
         readers, writers, now = self._readers, self._writers, self._now
         ends_at = now() + TURN_SECONDS
         for number, (fd, event) in enumerate(ready, 1):

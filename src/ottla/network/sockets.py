@@ -169,7 +169,7 @@ class LoopNetwork:
         self.send_buffer = send_buffer
         self.receive_buffer = receive_buffer
         self._dialling: set[asyncio.Task[TcpSocket]] = set()
-        self._poller = Poller(loop, turn.run, loop.time) if HAS_EPOLL else None
+        self._poller = Poller(loop, turn, loop.time) if HAS_EPOLL else None
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self.descriptor_limit = sys.maxsize if soft == resource.RLIM_INFINITY else soft
 

@@ -35,6 +35,7 @@ from ottla.replication.leadership import Leadership
 from ottla.replication.outside import PartitionOutside, PartitionState
 from ottla.replication.readers import Readers
 from ottla.replication.verification import VerificationGuard, Verifications
+from ottla.storage.joint_append import Batch, Outcome
 from ottla.storage.log import Log
 from ottla.storage.remote import RemoteData, RemoteLogs
 from ottla.storage.results import AppendInfo
@@ -332,16 +333,32 @@ class Partition:
     # Appending
 
     def append(self, frame: memoryview, start: int, end: int, acks: int, now_ms: int) -> AppendInfo:
-        log = self.log
+        self.check_append(acks)
+        appended = self.log.append_as_leader(
+            frame, start, end, leader_epoch=self.leader_epoch, now_ms=now_ms
+        )
+        self._appended(appended.size, appended.is_flush_due)
+        return appended
+
+    def check_append(self, acks: int) -> None:
+        """Refuse an append of a client that does not belong here, or would not be safe enough."""
         if self.leader != self.node_id:
             raise NotLeaderOrFollower
         if acks == -1 and self.is_under_min_isr:
             raise self._not_enough_replicas()
-        appended = log.append_as_leader(
-            frame, start, end, leader_epoch=self.leader_epoch, now_ms=now_ms
-        )
-        self._appended(appended)
-        return appended
+
+    def append_together(self, batches: list[Batch], now_ms: int) -> list[Outcome]:
+        """What :meth:`append` says of each batch that was checked; they are written together."""
+        outcomes = self.log.append_together(batches, self.leader_epoch, now_ms)
+        size = 0
+        is_flush_due = False
+        for outcome in outcomes:
+            if isinstance(outcome, AppendInfo):
+                size += outcome.size
+                is_flush_due = is_flush_due or outcome.is_flush_due
+        if size:
+            self._appended(size, is_flush_due)
+        return outcomes
 
     def append_transactional(
         self,
@@ -388,7 +405,7 @@ class Partition:
             origin=origin,
             transaction_version=transaction_version,
         )
-        self._appended(info)
+        self._appended(info.size, info.is_flush_due)
         return info.last_offset
 
     def append_verified(self, batch: bytes, now_ms: int, guard: VerificationGuard | None) -> int:
@@ -414,18 +431,18 @@ class Partition:
             f"{self.topic}-{self.index}"
         )
 
-    def _appended(self, info: AppendInfo) -> None:
+    def _appended(self, size: int, is_flush_due: bool) -> None:
         """Records came to this leader: move the high watermark and tell all that wait."""
         log = self.log
-        if info.is_flush_due:
+        if is_flush_due:
             self._flush.begin(log)
         if self.leadership.followers or self._flush.is_under_way:
-            self.readers.appended(info.size)
+            self.readers.appended(size)
             self._advance_high_watermark()
             return
         if log.high_watermark < log.log_end_offset and not self.is_under_min_isr:
             log.set_high_watermark(log.log_end_offset)
-        self.readers.seen_at_once(log, info.size)
+        self.readers.seen_at_once(log, size)
 
     def _advance_high_watermark(self) -> None:
         """Move the high watermark to where the ISR is."""

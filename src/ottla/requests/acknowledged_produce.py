@@ -24,7 +24,6 @@ from ottla.replication.replicas import Replicas
 from ottla.replication.waiting import WaitingRequest
 from ottla.requests.context import Services
 from ottla.requests.produce_outcomes import Refused
-from ottla.storage.results import AppendInfo
 
 
 class Finish(Protocol):
@@ -45,13 +44,6 @@ class Unacknowledged(NamedTuple):
         refused = Refused(self.partition.index, error, self.partition)
         refused.appended = appended
         self.results[self.number] = refused
-
-
-def unacknowledged(
-    partition: Partition, info: AppendInfo, results: list[Appended | Refused]
-) -> Unacknowledged:
-    """An append whose outcome comes next in ``results``."""
-    return Unacknowledged(partition, info.last_offset, results, len(results))
 
 
 class _WaitingProduce:

@@ -28,6 +28,7 @@ from ottla.protocol.message import (
 from ottla.protocol.primitives import ITEMS_MAX, Writer
 from ottla.requests.context import NodeServices, Peer, RequestContext, Services
 from ottla.requests.needs import Each, Hidden, Need, Whole
+from ottla.requests.produce_crowd import AnswerTogether
 
 C = TypeVar("C", bound=CodedResponse)
 Q = TypeVar("Q", bound=Message)
@@ -97,9 +98,12 @@ class HotHandler(Contract):
         needs: Sequence[Need[Q, R]],
         quota: Quota,
         listeners: frozenset[str] | None = None,
+        answer_together: AnswerTogether | None = None,
     ) -> None:
         super().__init__(request.API_KEY, needs, quota, listeners)
         self.answer = answer
+        self.answer_together = answer_together
+        """Answers several at once, where that is cheaper."""
 
 
 class Handler(Contract, Generic[Q, R, S_contra]):

@@ -18,6 +18,7 @@ from ottla.protocol.produce_request import skip_tagged_fields
 from ottla.requests.context import ControllerServices, NodeServices, Peer, RequestContext, Services
 from ottla.requests.contract import Contract, Handler, HotHandler
 from ottla.requests.forwarded import Forwarded
+from ottla.requests.produce_crowd import ProduceCrowd
 from ottla.requests.table import load, served
 
 S = TypeVar("S", bound=NodeServices)
@@ -120,7 +121,10 @@ class BrokerDispatcher(Dispatcher[Services]):
 
     def __init__(self, services: Services) -> None:
         super().__init__(services, of_controller=False)
-        self._produce = _hot(ApiKey.PRODUCE).answer
+        produce = _hot(ApiKey.PRODUCE)
+        assert produce.answer_together is not None
+        self._produce = produce.answer
+        self._crowd = ProduceCrowd(services, produce.answer_together)
         self._fetch = _hot(ApiKey.FETCH).answer
         self.produce_requests = 0
         self.fetch_requests = 0
@@ -129,6 +133,8 @@ class BrokerDispatcher(Dispatcher[Services]):
         if len(frame) < _HEADER_SIZE:
             return super().answer(peer, frame)
         key, version, correlation_id, client_size = _HEADER.unpack_from(frame, 0)
+        if key != _PRODUCE:
+            self._crowd.answer_before(peer)
         if key > _FETCH or client_size < -1:
             return super().answer(peer, frame)
         pos = 10 + client_size if client_size > 0 else 10
@@ -136,6 +142,9 @@ class BrokerDispatcher(Dispatcher[Services]):
             self.produce_requests += 1
             if version >= _PRODUCE_FLEXIBLE:
                 pos = skip_tagged_fields(frame, pos)
+            waits = self._crowd.take(frame, pos, version, correlation_id, peer)
+            if waits is not None:
+                return waits
             return self._produce(frame, pos, version, correlation_id, self._services, peer)
         if (
             key == _FETCH

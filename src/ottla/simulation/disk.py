@@ -20,6 +20,7 @@ SLOW_SECONDS: Final = ((0.2, 3.0), (2.0, 15.0))
 """How slow: within the timeouts of others, or beyond them."""
 OPERATIONS: Final = ("write", "sync", "read", "open", "rename", "sync_directory", "truncate")
 ROOM_BYTES_MAX: Final = 20_000
+METADATA_LOG: Final = "/__cluster_metadata"
 
 
 def fill(node: SimulatedNode, chance: Chance) -> None:
@@ -35,7 +36,7 @@ def fail(node: SimulatedNode, chance: Chance) -> None:
     that the node can do without, mostly all of that one fails.
     """
     operations: tuple[str, ...] = (chance.choose(OPERATIONS),)
-    part = chance.choose(("", "/__cluster_metadata", ".log", ".checkpoint", "/quorum-state"))
+    part = chance.choose(("", METADATA_LOG, ".log", ".checkpoint", "/quorum-state"))
     left = chance.below(20)
     if node.other_directories and chance.below(4):
         operations, part = OPERATIONS, f"{chance.choose(node.other_directories)}/"
@@ -92,10 +93,14 @@ def hang(node: SimulatedNode, chance: Chance) -> None:
 def take_descriptors(node: SimulatedNode, chance: Chance) -> None:
     """Let most files not be kept open, as if connections had taken all descriptors.
 
-    There is a reserve for those that are open for a moment, and for the metadata log.
+    There is a reserve for those that are open for a moment, and for the metadata log. Memory is
+    short as well: some appends to other logs fail, and leave nothing behind.
     """
 
     def failing(asked: str, path: str) -> OSError | None:
+        if asked == "write" and path.endswith(".log") and METADATA_LOG not in path:
+            short = chance.below(8) == 0
+            return OSError(errno.ENOMEM, "Cannot allocate memory", path) if short else None
         if asked != "keep open" or chance.below(4) == 0:
             return None
         return OSError(errno.EMFILE, "Too many open files", path)

@@ -242,6 +242,7 @@ class SimulatedHost:
 
     def _take_crowd(self) -> None:
         crowd, self._crowd = self._crowd, {}
+        self.scheduler.turn.is_crowd = len(crowd) > 1
         for sock in crowd:
             sock.take()
 

@@ -50,6 +50,10 @@ class Index:
         except FileNotFoundError:
             return 0
 
+    def room(self) -> int:
+        """How many more entries it may have, but for the one that closes a segment."""
+        return (self.size_max - self.size) // self._struct.size - 1
+
     def save(self, *, at_once: bool = False) -> None:
         """Write what is in memory, and let go of it.
 

@@ -35,6 +35,7 @@ from ottla.storage.files import is_disks
 from ottla.storage.flush import Flush
 from ottla.storage.flushing import Flushing
 from ottla.storage.index_rebuild import IndexRebuild
+from ottla.storage.joint_append import Batch, JointAppend, Outcome, repeated
 from ottla.storage.leader_epochs import EpochEnd, EpochEntry, LeaderEpochs
 from ottla.storage.listener import LogListener
 from ottla.storage.offset_index import RELATIVE_OFFSET_MAX
@@ -196,7 +197,7 @@ class Log:
         if producer_id >= 0 and origin is CLIENT:
             duplicate = producers.check_client(append)
             if duplicate is not None:
-                return self._duplicate(duplicate, append.end - append.start)
+                return repeated(self, duplicate, append.end - append.start)
         base_offset = self.log_end_offset
         last_offset = base_offset + append.last_offset_delta
         max_timestamp = append.max_timestamp
@@ -207,7 +208,7 @@ class Log:
             if not segment.active:
                 self.segments.activate()
             if segment.should_roll(size, last_offset, max_timestamp, now_ms):
-                segment = self._roll_for(size, base_offset, now_ms)
+                segment = self.roll_for(size, base_offset, now_ms)
             if leader_epoch != self.epochs.latest_epoch:
                 self.epochs.assign(leader_epoch, base_offset)
             view = append.buffer
@@ -231,12 +232,9 @@ class Log:
             info.is_flush_due = True
         return info
 
-    def _duplicate(self, batch: BatchMetadata, size: int) -> AppendInfo:
-        first, last, count = batch.first_offset, batch.last_offset, batch.offset_delta + 1
-        info = AppendInfo(first, last, batch.timestamp, self.log_start_offset, count, size)
-        info.is_duplicate = True
-        info.is_flush_due = last >= self.due_offset
-        return info
+    def append_together(self, batches: list[Batch], epoch: int, now_ms: int) -> list[Outcome]:
+        """What :meth:`append_as_leader` says of each batch of a client; by one write."""
+        return JointAppend(self, self._rules, self._flushing, epoch, now_ms).append(batches)
 
     @on_disk
     def _replay_own(self, batch: memoryview, segment: Segment) -> None:
@@ -275,8 +273,8 @@ class Log:
             self._append_numbered(data[start : start + header.size], [(0, header)], now_ms)
             for start, header in found
         ]
-        first, last = infos[0], infos[-1]
-        first.last_offset = last.last_offset
+        first = infos[0]
+        first.last_offset = infos[-1].last_offset
         first.record_count = sum([info.record_count for info in infos])
         first.size = sum([info.size for info in infos])
         first.is_flush_due = self.is_flush_due
@@ -300,7 +298,7 @@ class Log:
             if segment.should_roll(len(data), last.last_offset, newest, now_ms):
                 overflows = last.last_offset - self.log_end_offset > RELATIVE_OFFSET_MAX
                 base_offset = first.base_offset if overflows else self.log_end_offset
-                segment = self._roll_for(len(data), base_offset, now_ms)
+                segment = self.roll_for(len(data), base_offset, now_ms)
             for _, header in found:
                 if header.partition_leader_epoch > self.epochs.latest_epoch:
                     self.epochs.assign(header.partition_leader_epoch, header.base_offset)
@@ -324,7 +322,8 @@ class Log:
             info.is_flush_due = True
         return info
 
-    def _roll_for(self, size: int, base_offset: int, now_ms: int) -> Segment:
+    def roll_for(self, size: int, base_offset: int, now_ms: int) -> Segment:
+        """Begin a new segment for an append of ``size`` bytes."""
         size_max = self.segments.limits.size_max
         if size > size_max:
             raise RecordListTooLarge(f"{size} bytes are more than a segment of {size_max} holds")

@@ -105,6 +105,17 @@ class ProducerEntry:
         self.batches: list[BatchMetadata] = []
         """The oldest first."""
 
+    def copy(self) -> "ProducerEntry":
+        entry = ProducerEntry(
+            self.producer_id,
+            self.epoch,
+            self.coordinator_epoch,
+            self.last_timestamp,
+            self.transaction_first_offset,
+        )
+        entry.batches = self.batches.copy()
+        return entry
+
     @property
     def last_sequence(self) -> int:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE

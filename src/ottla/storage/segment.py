@@ -84,6 +84,7 @@ class Segment:
         "created_ms",
         "directory",
         "first_timestamp",
+        "index_room",
         "is_damaged",
         "is_dense",
         "max_timestamp",
@@ -114,6 +115,8 @@ class Segment:
         self._index_interval_bytes = min(limits.index_interval_bytes, INDEX_INTERVAL_MAX)
         self._bytes_since_entry = 0
         self._indexes_full = False
+        self.index_room = 0
+        """How many batches may come before the indexes can be full; known while it is active."""
         self._max_known = True
         self.is_dense = False
         """Whether the indexes were made anew: with an entry wherever there can be one."""
@@ -207,6 +210,7 @@ class Segment:
 
     def _check_indexes_full(self) -> None:
         self._indexes_full = self.offset_index.is_full() or self.time_index.is_full()
+        self.index_room = min(self.offset_index.room(), self.time_index.room())
 
     # Appending
 
