@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -10,19 +11,20 @@ from tests.coordinator.coordinator import GROUP, Coordinator
 from tests.coordinator.transaction_cluster import ID, Cluster
 from tests.handlers.transactions import TransactionBroker
 
-from ottla.common.errors import ErrorCode
+from ottla.common.errors import ApiError, ErrorCode
 from ottla.common.promise import run
 from ottla.common.topic_partition import TopicPartition
-from ottla.coordinator.group.expiry import SLICE
 from ottla.coordinator.group.records import GroupRecord
 from ottla.coordinator.group.settings import GroupSettings
 from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.outside import Producer
 from ottla.coordinator.shard import Outcome
+from ottla.coordinator.sweep import SLICE
 from ottla.coordinator.transaction.ending import EndTransaction
 from ottla.coordinator.transaction.initializing import InitProducerId
 from ottla.coordinator.transaction.service import TRANSACTION_STATE_TOPIC
-from ottla.coordinator.transaction.shard import AddPartitions
+from ottla.coordinator.transaction.settings import TransactionSettings
+from ottla.coordinator.transaction.shard import AddPartitions, TransactionShard
 from ottla.coordinator.transaction.state import TransactionState
 from ottla.handlers import txn_offset_commit
 from ottla.protocol.generated.offset_commit import OffsetCommitRequestPartition
@@ -195,6 +197,84 @@ def test_a_walk_that_is_longer_than_the_interval_of_checks_comes_to_its_end() ->
     coordinator.wait(0.3)
     assert coordinator.group() is not None
     assert coordinator.group(last) is None
+
+
+# Many transactional ids
+
+
+ABORTED, EXPIRED = 100.0, 190.0
+"""The moments of the first checks."""
+
+
+def many_transactional_ids() -> Cluster:
+    """Three slices of them, each with an open transaction of its own."""
+    settings = TransactionSettings(
+        timeout_check_interval_ms=int(ABORTED * 1000),
+        expiration_ms=50_000,
+        expiration_check_interval_ms=int(EXPIRED * 1000),
+        topic_partitions=1,
+    )
+    cluster = Cluster(settings)
+    for number in range(3 * SLICE):
+        transactional_id = f"tx-{number}"
+        init = InitProducerId(transactional_id, 60_000, None)
+        producer = cluster.ask(cluster.service.init_producer_id(init))
+        partitions = frozenset({TopicPartition("t", 0)})
+        add = AddPartitions(transactional_id, *producer, partitions, 2)
+        cluster.ask(cluster.service.add_partitions(add))
+    return cluster
+
+
+def largest_change_in_a_turn(
+    cluster: Cluster, count: Callable[[TransactionShard], int], *, first: int, last: int
+) -> int:
+    """Look once in each turn of this moment, as any request might, until there are ``last``."""
+    counts = [first]
+
+    def look() -> None:
+        with suppress(ApiError):  # it is being loaded
+            counts.append(cluster.service.runtime.read(0, count))
+        if counts[-1] != last:
+            cluster.scheduler.call_soon(look)
+
+    look()
+    cluster.scheduler.run_for(0)
+    assert counts[-1] == last
+    return max(abs(before - after) for before, after in pairwise(counts))
+
+
+def in_state(shard: TransactionShard, state: TransactionState) -> int:
+    return sum(each.state is state for each in shard.transactions.values())
+
+
+def test_many_transactions_are_aborted_and_their_ids_expire_slice_by_slice() -> None:
+    cluster = many_transactional_ids()
+    cluster.scheduler.now = ABORTED
+    ongoing = partial(in_state, state=TransactionState.ONGOING)
+    aborted = largest_change_in_a_turn(cluster, ongoing, first=3 * SLICE, last=0)
+    assert aborted <= SLICE
+    cluster.scheduler.run_for(EXPIRED - ABORTED - 1)
+    cluster.scheduler.now = EXPIRED
+    expired = largest_change_in_a_turn(
+        cluster, lambda shard: len(shard.transactions), first=3 * SLICE, last=0
+    )
+    assert expired <= SLICE
+
+
+def test_ends_that_were_decided_are_carried_out_by_a_new_coordinator_slice_by_slice() -> None:
+    cluster = many_transactional_ids()
+    cluster.down = {0}
+    cluster.scheduler.run_for(ABORTED + 1)
+    cluster.service.resigned(0)
+    cluster.service.elected(0, 1)
+    begun = largest_change_in_a_turn(
+        cluster, lambda shard: len(shard.markers), first=0, last=3 * SLICE
+    )
+    assert begun <= SLICE
+    cluster.down = set()
+    cluster.scheduler.run_for(2)
+    done = cluster.service.runtime.read(0, partial(in_state, state=TransactionState.COMPLETE_ABORT))
+    assert done == 3 * SLICE
 
 
 # Transactions whose end is not committed

@@ -100,3 +100,7 @@ def test_committed_and_reverted_states_are_those_of_copies(steps: list[Step]) ->
         assert {key: dictionary.committed(key) for key in "abc"} == {
             key: committed.get(key) for key in "abc"
         }
+        differ = {key for key in "abc" if dictionary.get(key) != committed.get(key)}
+        assert differ <= dictionary.uncommitted()
+        if not any(layer.changes for layer in timeline.layers):
+            assert not dictionary.uncommitted()

@@ -55,7 +55,8 @@ class ProducerIdsInOrder:
 class Cluster:
     """A coordinator whose log may fail, and partitions that are really there."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: TransactionSettings = SETTINGS) -> None:
+        self.settings = settings
         self.scheduler = virtual_time(7)
         self.log = MemoryLog()
         self.producer_ids = ProducerIdsInOrder()
@@ -83,7 +84,7 @@ class Cluster:
 
     def start(self) -> None:
         self.service = TransactionService(
-            SETTINGS,
+            self.settings,
             TransactionOutside(
                 writer=self.log,
                 reader=self.log,
@@ -94,7 +95,7 @@ class Cluster:
                 version=lambda: 2,
             ),
         )
-        self.verification = TransactionVerification(self.service, SETTINGS, self.scheduler)
+        self.verification = TransactionVerification(self.service, self.settings, self.scheduler)
         self.service.elected(0, self.leader_epoch)
         self.scheduler.run_for(0)
 

@@ -123,6 +123,10 @@ class TimelineDict(Generic[K, V]):
                 return None if old is _ABSENT else old
         return self._items.get(key)
 
+    def uncommitted(self) -> set[K]:
+        """The keys that writes have changed which are not committed."""
+        return {key for layer in self._layers for key in layer.changes.get(self, ())}
+
     def committed_items(self) -> list[tuple[K, V]]:
         """All items as of the last committed write."""
         undone = [changes for layer in self._layers if (changes := layer.changes.get(self))]

@@ -6,7 +6,7 @@ is not committed yet; its answer waits for both. Kafka keeps such requests away 
 CONCURRENT_TRANSACTIONS; here that is left for transactions that are being ended.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple, TypeVar
 
 from ottla.common.errors import (
@@ -19,6 +19,7 @@ from ottla.common.errors import (
 from ottla.common.topic_partition import TopicPartition
 from ottla.coordinator.partition import Action
 from ottla.coordinator.shard import Outcome, Stored
+from ottla.coordinator.sweep import SLICE, Sweep
 from ottla.coordinator.timeline import Timeline, TimelineDict
 from ottla.coordinator.timers import Timers
 from ottla.coordinator.transaction import ending, initializing
@@ -65,6 +66,9 @@ class TransactionShard:
         self._version = version
         self.transactions: TimelineDict[str, TransactionMetadata] = TimelineDict(timeline)
         self.markers = MarkersInFlight(timers, send, self._complete)
+        self._prepared_ends = Sweep("prepared", timers, self._slices, self._resume)
+        self._timeouts = Sweep("timeouts", timers, self._slices, self._abort_timed_out)
+        self._expiry = Sweep("expiry", timers, self._slices, self._expire)
 
     # What the runtime asks
 
@@ -81,22 +85,31 @@ class TransactionShard:
         """Nothing is kept but what records say, and what is certain."""
 
     def loaded(self, _now_ms: int) -> None:
-        self._timers.schedule("prepared", 0, lambda _: Outcome([], None, then=self._resume))
-        self._schedule_timeouts()
-        self._schedule_expiry()
+        self._timers.schedule("prepared", 0, lambda _: Outcome([], None, then=self._certain))
+        self._timeouts.every(self._settings.timeout_check_interval_ms)
+        self._expiry.every(self._settings.expiration_check_interval_ms)
 
     def unloaded(self, _now_ms: int) -> None:
         self.markers.clear()
 
-    def _resume(self, error: ApiError | None, _now_ms: int) -> None:
-        """Go on with the ends that were decided, once it is certain that they were."""
+    def _certain(self, error: ApiError | None, _now_ms: int) -> None:
+        """Go on with the ends that were decided: all that was loaded is committed."""
         if error is None:
-            for transactional_id, metadata in self.transactions.committed_items():
-                # Where the end of it is written and not committed yet, all have been told. Its
-                # producer may write again by then: a second marker would end what it has begun.
-                is_ended = self.transactions.get(transactional_id) != metadata
-                if metadata.state.is_prepared and not is_ended:
-                    self.markers.begin(transactional_id, metadata)
+            self._timers.schedule("prepared", 0, self._prepared_ends.begin)
+
+    def _resume(self, transactional_ids: list[str], _now_ms: int) -> Records:
+        """Go on with the ends that were decided, where it is certain that they were."""
+        prepared = [
+            (transactional_id, metadata)
+            for transactional_id in transactional_ids
+            if (metadata := self.transactions.get(transactional_id)) is not None
+            and metadata.state.is_prepared
+        ]
+        uncommitted = self.transactions.uncommitted() if prepared else set()
+        for transactional_id, metadata in prepared:
+            if transactional_id not in uncommitted:
+                self.markers.begin(transactional_id, metadata)
+        return Outcome([], None)
 
     # Requests
 
@@ -185,18 +198,19 @@ class TransactionShard:
 
     # What time does
 
-    def _schedule_timeouts(self) -> None:
-        interval_ms = self._settings.timeout_check_interval_ms
-        self._timers.schedule("timeouts", interval_ms, self.abort_timed_out)
+    def _slices(self) -> Iterator[list[str]]:
+        found = list(self.transactions)
+        for start in range(0, len(found), SLICE):
+            yield found[start : start + SLICE]
 
-    def abort_timed_out(self, now_ms: int) -> Records:
+    def _abort_timed_out(self, transactional_ids: list[str], now_ms: int) -> Records:
         """End what was open for too long; see that what was decided is being carried out."""
-        self._schedule_timeouts()
-        self._resume(None, now_ms)
+        self._resume(transactional_ids, now_ms)
         aborted = [
             (transactional_id, ending.aborted(metadata, self._version(), now_ms))
-            for transactional_id, metadata in self.transactions.items()
-            if metadata.is_over_time(now_ms)
+            for transactional_id in transactional_ids
+            if (metadata := self.transactions.get(transactional_id)) is not None
+            and metadata.is_over_time(now_ms)
         ]
         records = [self._record(*each) for each in aborted]
         return Outcome(records, None, atomic=False, then=self._timed_out(aborted))
@@ -205,22 +219,19 @@ class TransactionShard:
         def stored(error: ApiError | None, now_ms: int) -> None:
             if error is None:
                 log.changes("transaction aborted: timed out", [_told(*each) for each in aborted])
-            self._resume(error, now_ms)
+                self._resume([transactional_id for transactional_id, _ in aborted], now_ms)
 
         return stored if aborted else None
 
-    def _schedule_expiry(self) -> None:
-        interval_ms = self._settings.expiration_check_interval_ms
-        self._timers.schedule("expiry", interval_ms, self.expire)
-
-    def expire(self, now_ms: int) -> Records:
+    def _expire(self, transactional_ids: list[str], now_ms: int) -> Records:
         """Forget transactional ids that nobody has used for long."""
-        self._schedule_expiry()
         before_ms = now_ms - self._settings.expiration_ms
         records = [
             TransactionRecord(transactional_id, None)
-            for transactional_id, metadata in self.transactions.items()
-            if metadata.state.is_idle and metadata.last_update_ms <= before_ms
+            for transactional_id in transactional_ids
+            if (metadata := self.transactions.get(transactional_id)) is not None
+            and metadata.state.is_idle
+            and metadata.last_update_ms <= before_ms
         ]
         return Outcome(records, None, atomic=False)
 
