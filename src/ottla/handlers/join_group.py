@@ -38,4 +38,5 @@ HANDLER: Final = Handler(
     handle,
     refuse=by_code(JoinGroupResponse),
     needs=[Whole(AclOperation.READ, ResourceType.GROUP, group_id)],
+    waits_for_others=True,
 )

@@ -32,4 +32,5 @@ HANDLER: Final = Handler(
     handle,
     refuse=by_code(SyncGroupResponse),
     needs=[Whole(AclOperation.READ, ResourceType.GROUP, group_id)],
+    waits_for_others=True,
 )

@@ -81,6 +81,8 @@ class Contract:
         """Whether it is answered to a client that has not said yet who it is."""
         self.is_passed_on = False
         """Whether a broker leaves it to the controller."""
+        self.is_kept = False
+        """Whether its request counts as memory while its answer waits."""
 
     def answer_unsupported(self, context: RequestContext, _services: NodeServices) -> Answer:
         """The answer to a request in a version that is not served."""
@@ -113,8 +115,10 @@ class Handler(Contract, Generic[Q, R, S_contra]):
     ``refuse`` shapes the answer to a request that is refused as a whole. ``passed_on`` says whether
     a broker leaves it to the controller, as the schema has it unless said otherwise; ``timeout_ms``
     reads how long the client waits for that, and ``at_broker`` answers what the broker refuses by
-    itself, None for what may go on. ``unsupported`` is what a client of an unknown version
-    hears in the form of version 0; other APIs end its connection.
+    itself, None for what may go on. ``waits_for_others`` says that an answer may wait for what
+    other clients do; like one that is passed on, its request counts as memory meanwhile.
+    ``unsupported`` is what a client of an unknown version hears in the form of version 0; other
+    APIs end its connection.
     """
 
     def __init__(
@@ -131,6 +135,7 @@ class Handler(Contract, Generic[Q, R, S_contra]):
         listeners: frozenset[str] | None = None,
         before_authentication: bool = False,
         passed_on: bool | None = None,
+        waits_for_others: bool = False,
         timeout_ms: Callable[[Q], int] | None = None,
         at_broker: Callable[[Q, RequestContext, NodeServices], R | None] | None = None,
         unsupported: Callable[[], R] | None = None,
@@ -149,6 +154,7 @@ class Handler(Contract, Generic[Q, R, S_contra]):
         self.handle = handle
         self.refuse = refuse
         self.is_passed_on = api.forwardable if passed_on is None else passed_on
+        self.is_kept = self.is_passed_on or waits_for_others
         self.timeout_ms = timeout_ms
         self.at_broker = at_broker
         self._unsupported = unsupported
