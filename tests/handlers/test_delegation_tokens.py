@@ -160,9 +160,9 @@ def test_who_may_ask_for_tokens(
         assert getattr(answer, "expiry_timestamp_ms", -1) == -1
 
 
-def forwarded(broker: TokenBroker, request: Message, principal: Principal, response: Any) -> Any:
+def forwarded(broker: TokenBroker, request: Any, principal: Principal, response: Any) -> Any:
     peer = broker.client(principal, "PLAINTEXT")
-    sealed = enclose(request, broker.context(0, peer))  # type: ignore[type-var]
+    sealed = enclose(request, broker.context(0, peer))
     answer = broker.ask(envelope, sealed, 0, EnvelopeResponse)
     assert answer.error_code == ErrorCode.NONE
     assert answer.response_data is not None

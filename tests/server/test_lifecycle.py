@@ -62,7 +62,7 @@ class Controller:
         self._answers.to(BrokerHeartbeatRequest, self._heartbeat)
 
     def submit(self, request: Request[A], _client: Client | None = None) -> Promise[A]:
-        return self._answers(request)
+        return self._answers(request, None)
 
     @property
     def registrations(self) -> int:

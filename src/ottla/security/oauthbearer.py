@@ -1,7 +1,7 @@
 """SASL/OAUTHBEARER (RFC 7628): a bearer token in one message; and tokens without a signature.
 
 The default of Kafka's brokers takes such unsecured tokens, which anybody can write: they are for
-development. Signed ones are checked.
+development. Signed ones are :mod:`ottla.security.signed_tokens`'.
 """
 
 import base64
@@ -125,13 +125,13 @@ def check_unsecured(token: str, rules: UnsecuredRules, now_ms: int) -> Identity:
     parts = token.split(".")
     if len(parts) != _TOKEN_PARTS or parts[2]:
         raise TokenRefused("it is no unsecured token")
-    header, claims = _json(parts[0]), _json(parts[1])
+    header, claims = json_of(parts[0]), json_of(parts[1])
     if header.get("alg") != "none":
         raise TokenRefused("an unsecured token must have the algorithm none")
-    expires = _seconds(claims, "exp")
+    expires = seconds_of(claims, "exp")
     if expires is None:
         raise TokenRefused("it does not say when it expires")
-    issued = _seconds(claims, "iat")
+    issued = seconds_of(claims, "iat")
     if issued is not None:
         if expires <= issued:
             raise TokenRefused("it expires before it was issued")
@@ -164,7 +164,7 @@ def scope_of(value: object) -> set[str]:
     return {word.strip() for word in words}
 
 
-def _seconds(claims: Mapping[str, object], claim: str) -> float | None:
+def seconds_of(claims: Mapping[str, object], claim: str) -> float | None:
     value = claims.get(claim)
     if value is None:
         return None
@@ -173,7 +173,7 @@ def _seconds(claims: Mapping[str, object], claim: str) -> float | None:
     return float(value)
 
 
-def _json(part: str) -> dict[str, object]:
+def json_of(part: str) -> dict[str, object]:
     try:
         data = base64.b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True)
         found = json.loads(data)

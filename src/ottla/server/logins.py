@@ -5,6 +5,7 @@ does not come in again.
 """
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from ottla.common.chance import Chance
 from ottla.common.environment import Scheduler
@@ -27,6 +28,9 @@ from ottla.security.sasl_client import SaslLogin
 from ottla.security.sasl_server import SaslSettings
 from ottla.security.scram import ScramCredential, ScramMechanism
 
+if TYPE_CHECKING:
+    from ottla.server.signing_keys import SigningKeys
+
 
 class Logins:
     """InvalidConfig when the settings of a listener cannot be kept."""
@@ -37,6 +41,7 @@ class Logins:
         self._config = config
         self._metadata = metadata
         self._scheduler = scheduler
+        self._signing_keys: list[SigningKeys] = []
         self._tokens = TokenLogins(
             token_key(config),
             self._token,
@@ -108,5 +113,19 @@ class Logins:
     def _token(self, token_id: str) -> DelegationToken | None:
         return self._metadata.image.delegation_tokens.get(token_id)
 
-    def _signed(self, _settings: SaslOfListener) -> CheckToken:
-        raise InvalidConfig("signed tokens are not served yet")
+    def _signed(self, settings: SaslOfListener) -> CheckToken:
+        try:
+            from ottla.server.signing_keys import signed_tokens_of
+        except ImportError:
+            raise InvalidConfig(
+                "signed tokens are checked by the PyJWT package: pip install 'ottla[security]'"
+            ) from None
+        allowed = self._config.ottla_sasl_oauthbearer_allowed_urls
+        check, keys = signed_tokens_of(settings, allowed, self._scheduler)
+        self._signing_keys.append(keys)
+        return check
+
+    def stop(self) -> None:
+        """Keys are renewed no more."""
+        for keys in self._signing_keys:
+            keys.stop()

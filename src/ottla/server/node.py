@@ -297,6 +297,7 @@ class Node:
         if self._channel is not None:
             self._channel.close()
             self._shared.secured.close()
+            self._shared.logins.stop()
         if self._broker is not None:
             await self._broker.close_logs()
         else:

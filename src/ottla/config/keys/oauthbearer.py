@@ -31,6 +31,11 @@ class OauthbearerKeys(ConfigSet):
     sasl_oauthbearer_jwks_endpoint_url = OptionalString(
         None, "Where the keys that sign tokens are found."
     )
+    ottla_sasl_oauthbearer_allowed_urls = List(
+        (),
+        "The URLs of tokens and keys that may be used at all (Apache Kafka has them in a property "
+        "of its Java process, org.apache.kafka.sasl.oauthbearer.allowed.urls).",
+    )
     sasl_oauthbearer_jwks_endpoint_refresh_ms = Long(
         3_600_000, "Time between refreshes of those keys."
     )
