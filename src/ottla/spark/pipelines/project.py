@@ -94,7 +94,11 @@ def _security(reader: "_Reader", content: Mapping[str, Any], directory: Path) ->
     """By a file of settings that is named, so that secrets need not stand beside the code."""
     if "client_config" not in content:
         return UNSECURED
-    return client_security(directory / reader.text(content, "client_config", ""))
+    name = reader.text(content, "client_config", "")
+    try:
+        return client_security(directory / name)
+    except PipelineError as error:
+        raise PipelineError(f"{reader.file}: client_config: {error}") from None
 
 
 def client_security(file: Path) -> ClientSecurity:
