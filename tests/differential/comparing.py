@@ -29,6 +29,7 @@ _ALWAYS: Final = {
     "logAppendTimeMs": "<time>",
     "replicaDirectoryId": "<directory>",
     "lastTimestamp": "<time>",
+    "transactionStartTimeMs": "<time>",
     "finalizedFeaturesEpoch": "<epoch>",
 }
 # The metadata log is as long as the cluster's history has made it.
@@ -58,6 +59,8 @@ MORE_MESSAGES: Final = "errors-say-more"
 NAMED_ERRORS: Final = "errors-have-names"
 DAMAGE_IN_BATCHES: Final = "compressed-batches-are-read-to-the-end"
 WHOLE_BATCHES: Final = "whole-batches"
+RIGHTS_FIRST: Final = "rights-are-asked-for-first"
+SCRAM_USERS: Final = "scram-users-are-described-everywhere"
 SHARE_STATE: Final = "__share_group_state"
 
 # One line per intended difference. "*" stands for anything.
@@ -70,6 +73,12 @@ ALLOWED: Final[tuple[Allowed, ...]] = (
     Allowed("Fetch", "partition limit *", "*.records", WHOLE_BATCHES),
     Allowed("Fetch", "request limit *", "*.records", WHOLE_BATCHES),
     Allowed("Fetch", "several partitions within *", "*.records", WHOLE_BATCHES),
+    Allowed("CreateTopics", "the metadata, *", "answer.topics*.errorCode", RIGHTS_FIRST),
+    Allowed("CreateTopics", "one twice, *", "answer.topics*.errorCode", RIGHTS_FIRST),
+    Allowed("SyncGroup", "without a protocol, *", "answer.errorCode", RIGHTS_FIRST),
+    Allowed("DescribeConfigs", "of an unknown kind, *", "answer.results*.errorCode", RIGHTS_FIRST),
+    Allowed("DescribeUserScramCredentials", "of two, *", "answer.results", SCRAM_USERS),
+    Allowed("DescribeUserScramCredentials", "*, controller", "answer.errorCode", SCRAM_USERS),
 )
 
 
@@ -141,7 +150,7 @@ class Names:
             seen = [self.normalise(one, name) for one in value if not _is_of_a_later_age(one)]
             return sorted(seen, key=_identity)
         if name in _MESSAGES and not (COMPARE_MESSAGES and name != "documentation"):
-            return None if value is None else "<text>"
+            return "<text>" if value else None
         if name == "records" and isinstance(value, str):
             return _summary(value)
         if name in self._own:
@@ -177,8 +186,9 @@ def _summary(records: str) -> str:
 
 
 _IDENTITY_FIELDS: Final = (
-    "name", "topicName", "resourceName", "topic", "logDir", "partitionIndex", "partition",
-    "index", "apiKey", "nodeId", "brokerId", "replicaId", "key", "timestamp", "batchIndex",
+    "name", "topicName", "resourceName", "topic", "topicId", "groupId", "transactionalId",
+    "memberId", "user", "logDir", "partitionIndex", "partition", "partitionId", "index", "apiKey",
+    "nodeId", "brokerId", "replicaId", "key", "timestamp", "batchIndex",
 )  # fmt: skip
 
 

@@ -92,6 +92,7 @@ from ottla.protocol.generated.offset_fetch import (
     OffsetFetchResponse,
 )
 from ottla.protocol.message import from_bytes, to_bytes
+from ottla.requests.authorized_operations import NOT_ASKED
 from ottla.requests.context import RequestContext
 
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -118,6 +119,24 @@ def test_metadata_tells_what_the_client_may_do_with_each_topic(version: int) -> 
     assert {each.name: each.topic_authorized_operations for each in topics} == {
         "a": bits(READ, DESCRIBE),
         "b": bits(DESCRIBE, AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS),
+    }
+
+
+@pytest.mark.parametrize("version", [8, 13])
+def test_nothing_is_told_of_what_may_be_done_with_a_topic_that_is_denied(version: int) -> None:
+    broker = Broker()
+    for name in ("a", "b"):
+        broker.add_topic(name)
+    Acls(broker).add(READ, TOPIC, "a")
+    request = MetadataRequest(
+        topics=[MetadataRequestTopic(name=name) for name in ("a", "b", "c")],
+        include_topic_authorized_operations=True,
+    )
+    topics = broker.ask(metadata, request, version, MetadataResponse, alice()).topics
+    assert {each.name: each.topic_authorized_operations for each in topics} == {
+        "a": bits(READ, DESCRIBE),
+        "b": NOT_ASKED,
+        "c": NOT_ASKED,
     }
 
 

@@ -34,6 +34,8 @@ from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import Disconnected, SimulatedClient
 
 BROKER, CONTROLLER = 1, 2
+EVERYTHING = 8096
+"""All operations that a cluster has."""
 
 
 @pytest.fixture
@@ -67,6 +69,15 @@ def test_a_listener_tells_of_its_own_kind_only(
     assert found.brokers[0].port == client.port
     other = client.ask(DescribeClusterRequest(endpoint_type=wrong), DescribeClusterResponse, 1)
     assert other.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
+
+
+def test_it_tells_what_may_be_done_with_the_cluster(broker: SimulatedBroker) -> None:
+    client = SimulatedClient(broker, "CONTROLLER")
+    request = DescribeClusterRequest(endpoint_type=CONTROLLER)
+    assert client.ask(request, DescribeClusterResponse, 2).cluster_authorized_operations < 0
+    request.include_cluster_authorized_operations = True
+    answer = client.ask(request, DescribeClusterResponse, 2)
+    assert answer.cluster_authorized_operations == EVERYTHING
 
 
 def test_brokers_do_not_serve_what_is_for_controllers(broker: SimulatedBroker) -> None:

@@ -9,15 +9,23 @@ from tests.handlers.groups import GroupBroker
 from tests.protocol.samples import full_message
 
 from ottla.common.authorization import CLUSTER_NAME, AclOperation, Client, Principal, ResourceType
-from ottla.common.errors import ApiError, ErrorCode, RequestTimedOut
+from ottla.common.errors import (
+    ApiError,
+    ClusterAuthorizationFailed,
+    ErrorCode,
+    GroupAuthorizationFailed,
+    RequestTimedOut,
+)
 from ottla.handlers import (
     create_topics,
     describe_cluster,
     describe_configs,
     describe_groups,
+    fetch_metadata_log,
     find_coordinator,
     heartbeat,
     init_producer_id,
+    join_group,
     list_groups,
     list_offsets,
     metadata,
@@ -42,6 +50,7 @@ from ottla.protocol.generated.describe_configs import (
     DescribeConfigsResponse,
 )
 from ottla.protocol.generated.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from ottla.protocol.generated.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.generated.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -51,6 +60,7 @@ from ottla.protocol.generated.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
+from ottla.protocol.generated.join_group import JoinGroupRequest
 from ottla.protocol.generated.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.protocol.generated.list_offsets import (
     ListOffsetsPartition,
@@ -326,6 +336,44 @@ def test_who_may_do_nothing_hears_so_in_every_version(
         answer = handler.refuse(request, refused.value, version)
         assert handler.frame(answer, context, broker.services)
     assert broker.mistakes.told == []
+
+
+TEXTS = {
+    ResourceType.TOPIC: "Topic authorization failed.",
+    ResourceType.GROUP: "Group authorization failed.",
+    ResourceType.CLUSTER: "Cluster authorization failed.",
+    ResourceType.TRANSACTIONAL_ID: "Transactional Id authorization failed.",
+}
+
+
+def test_a_refusal_says_in_kafkas_words_which_right_is_missing() -> None:
+    needs = [need for _, contract in ALL for need in contract.needs]
+    assert {need.resource_type for need in needs} == set(TEXTS)
+    for need in needs:
+        assert need.refusal().message == TEXTS[need.resource_type]
+
+
+@pytest.mark.parametrize(("version", "told"), [(6, ""), (7, None), (9, None)])
+def test_who_may_not_join_hears_of_no_protocol(version: int, told: str | None) -> None:
+    refused = join_group.HANDLER.refuse(JoinGroupRequest(), GroupAuthorizationFailed(), version)
+    assert refused.protocol_name == told
+
+
+@pytest.mark.parametrize(("version", "named"), [(12, ["__cluster_metadata"]), (13, [])])
+def test_who_may_not_fetch_metadata_hears_so_where_its_version_looks(
+    version: int, named: list[str]
+) -> None:
+    """Before v13 for each partition too, as FetchRequest refuses in Kafka."""
+    partition = FetchPartition(partition=0)
+    request = FetchRequest(topics=[FetchTopic(topic="__cluster_metadata", partitions=[partition])])
+    error = ClusterAuthorizationFailed()
+    refused = fetch_metadata_log.HANDLER.refuse(request, error, version)
+    assert refused.error_code == error.code
+    assert [topic.topic for topic in refused.responses] == named
+    for topic in refused.responses:
+        (told,) = topic.partitions
+        assert (told.partition_index, told.error_code) == (0, error.code)
+        assert (told.high_watermark, told.records) == (-1, b"")
 
 
 def denying(broker: Broker, *denied: tuple[AclOperation, ResourceType, str]) -> Broker:

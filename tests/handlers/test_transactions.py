@@ -175,8 +175,10 @@ def test_a_producer_that_nobody_knows_writes_nothing(
     broker: TransactionBroker, version: int
 ) -> None:
     stranger = Producer(77, 0)
-    code = broker.send(stranger, b"a", transactional_id="other", version=version)
-    assert code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    asked = broker.start_produce(stranger, b"a", transactional_id="other", version=version)
+    told = broker.produced(asked, version)
+    assert told.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert told.log_start_offset == -1, "nothing was looked at"
     assert broker.log_of("t").log_end_offset == 0
 
 

@@ -28,6 +28,7 @@ from ottla.protocol.generated.init_producer_id import (
 )
 from ottla.protocol.generated.produce import (
     PartitionProduceData,
+    PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
@@ -163,9 +164,12 @@ class TransactionBroker(GroupBroker):
         return promise
 
     def read_produce(self, promise: Promise[bytes], version: int = V2) -> ErrorCode:
+        return ErrorCode(self.produced(promise, version).error_code)
+
+    def produced(self, promise: Promise[bytes], version: int = V2) -> PartitionProduceResponse:
         self.scheduler.run_for(1)
         response = from_bytes(ProduceResponse, promise.result()[9:], version)
-        return ErrorCode(response.responses[0].partition_responses[0].error_code)
+        return response.responses[0].partition_responses[0]
 
     def send(
         self,

@@ -40,7 +40,7 @@ def handle(
             f"but we wanted an endpoint of type {_KINDS[request.endpoint_type]}"
         )
     if context.of_controller:
-        return _controllers(context, services)
+        return _controllers(request, context, services)
     image = services.metadata.image
     return DescribeClusterResponse(
         cluster_id=services.cluster_id,
@@ -57,15 +57,20 @@ def handle(
                 image, context, services, fenced=request.include_fenced_brokers
             )
         ],
-        cluster_authorized_operations=(
-            on_cluster(context, services)
-            if request.include_cluster_authorized_operations
-            else NOT_ASKED
-        ),
+        cluster_authorized_operations=_operations(request, context, services),
     )
 
 
-def _controllers(context: RequestContext, services: NodeServices) -> DescribeClusterResponse:
+def _operations(
+    request: DescribeClusterRequest, context: RequestContext, services: NodeServices
+) -> int:
+    asked = request.include_cluster_authorized_operations
+    return on_cluster(context, services) if asked else NOT_ASKED
+
+
+def _controllers(
+    request: DescribeClusterRequest, context: RequestContext, services: NodeServices
+) -> DescribeClusterResponse:
     """What a client of the controllers' listeners sees: the controllers, and which is active."""
     found = []
     for node_id, controller in sorted(services.metadata.image.controllers.items()):
@@ -78,6 +83,7 @@ def _controllers(context: RequestContext, services: NodeServices) -> DescribeClu
         endpoint_type=_CONTROLLER,
         controller_id=services.raft.node.leader_id,
         brokers=found,
+        cluster_authorized_operations=_operations(request, context, services),
     )
 
 

@@ -11,10 +11,11 @@ people; v9 lets a leader skip the assignment (KIP-814). v3 is as v2.
 from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
+from ottla.common.errors import ApiError
 from ottla.protocol.generated.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.requests.callers import caller_of
 from ottla.requests.context import RequestContext, Services
-from ottla.requests.contract import Handler, by_code
+from ottla.requests.contract import Handler
 from ottla.requests.needs import Whole, group_id
 
 _REBALANCE_TIMEOUT_FROM: Final = 1
@@ -33,10 +34,16 @@ async def handle(
     return response
 
 
+def refuse(_request: JoinGroupRequest, error: ApiError, version: int) -> JoinGroupResponse:
+    return JoinGroupResponse(
+        error_code=error.code, protocol_name=None if version >= _NULL_PROTOCOL_NAME_FROM else ""
+    )
+
+
 HANDLER: Final = Handler(
     JoinGroupRequest,
     handle,
-    refuse=by_code(JoinGroupResponse),
+    refuse=refuse,
     needs=[Whole(AclOperation.READ, ResourceType.GROUP, group_id)],
     waits_for_others=True,
 )

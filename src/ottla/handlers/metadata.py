@@ -104,11 +104,11 @@ class _Answer:
             part = self._topics.part(topic)
         else:
             part = encode_topic(topic, version)
-        if self._request.include_topic_authorized_operations and topic.name is not None:
+        if self._request.include_topic_authorized_operations and _may_be_told_of(topic):
             # They are at the end, before the tags if there are any.
             tags = part[-1:] if version >= MetadataResponse.FLEXIBLE_FROM else b""
             operations = authorized_operations(
-                ResourceType.TOPIC, topic.name, self._context, self._services
+                ResourceType.TOPIC, topic.name or "", self._context, self._services
             )
             part = part[: -4 - len(tags)] + _INT32.pack(operations) + tags
         return part
@@ -150,6 +150,12 @@ class _Answer:
             weight=partition_count,
         )
         return self.of([each for each in parts if each])
+
+
+def _may_be_told_of(topic: _Topic) -> bool:
+    if isinstance(topic, TopicImage):
+        return True
+    return topic.name is not None and topic.error_code != _DENIED
 
 
 def _asked_topics(

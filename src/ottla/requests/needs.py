@@ -40,13 +40,14 @@ VERSION_MAX: Final = 32_767
 Other = tuple[AclOperation, ResourceType]
 """What does as well: the cluster's, or with any resource of the type."""
 
-_REFUSALS: Final[dict[ResourceType, type[ApiError]]] = {
-    ResourceType.TOPIC: TopicAuthorizationFailed,
-    ResourceType.GROUP: GroupAuthorizationFailed,
-    ResourceType.CLUSTER: ClusterAuthorizationFailed,
-    ResourceType.TRANSACTIONAL_ID: TransactionalIdAuthorizationFailed,
-    ResourceType.DELEGATION_TOKEN: DelegationTokenAuthorizationFailed,
+_REFUSALS: Final[dict[ResourceType, tuple[type[ApiError], str]]] = {
+    ResourceType.TOPIC: (TopicAuthorizationFailed, "Topic"),
+    ResourceType.GROUP: (GroupAuthorizationFailed, "Group"),
+    ResourceType.CLUSTER: (ClusterAuthorizationFailed, "Cluster"),
+    ResourceType.TRANSACTIONAL_ID: (TransactionalIdAuthorizationFailed, "Transactional Id"),
+    ResourceType.DELEGATION_TOKEN: (DelegationTokenAuthorizationFailed, "Delegation Token"),
 }
+"""And the word for it in what people read, which is Kafka's."""
 
 
 class Effect(Enum):
@@ -81,7 +82,8 @@ class Need(Generic[Q_contra, R_contra]):
         self.at_controller = at_controller
 
     def refusal(self) -> ApiError:
-        return _REFUSALS[self.resource_type]()
+        error, word = _REFUSALS[self.resource_type]
+        return error(f"{word} authorization failed.")
 
     def allows(self, name: str, context: RequestContext, authorizer: Authorizer) -> bool:
         if authorizer.allows(context, self.operation, self.resource_type, name):
