@@ -220,11 +220,11 @@ def test_renewal_and_expiry(both: Both, api: str, field: str) -> None:
                     w, api, v, hmac=name, **{field: p}
                 ),
             )
-        for who, at in ((None, "OPEN"), ("alice", "CONTROLLER"), ("alice", "LOGIN")):
+        for asks, at in ((None, "OPEN"), ("alice", "CONTROLLER"), ("alice", "LOGIN")):
             compare(
                 both,
                 f"an unknown token at {at}",
-                lambda side, v=version, w=who, a=at: side.ask(  # type: ignore[misc]
+                lambda side, v=version, w=asks, a=at: side.ask(  # type: ignore[misc]
                     w, api, v, at=a, hmac="unknown", **{field: 5}
                 ),
             )

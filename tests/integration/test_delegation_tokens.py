@@ -9,10 +9,8 @@ from tests.integration.test_sasl import PASSWORD, SCRAM, properties, secured
 from tools.kafka_peer.peer import run_tool
 
 from ottla.client.admin import Admin
-from ottla.client.system_time import SystemTime
-from ottla.common.chance import Chance
+from ottla.client.security import security_of
 from ottla.common.errors import SaslAuthenticationFailed
-from ottla.security.sasl_client import client_login
 from ottla.testing.broker import Broker
 
 pytestmark = pytest.mark.peer
@@ -69,9 +67,7 @@ def our_admin(broker: Broker, token_id: str, hmac: str) -> Admin:
     }
     for name in ("sasl.username", "sasl.password"):
         del given[name]
-    return Admin(
-        broker.bootstrap_servers, login=client_login(given, Chance(), SystemTime().wall_ms)
-    )
+    return Admin(broker.bootstrap_servers, security=security_of(given))
 
 
 def test_apaches_tool_creates_renews_describes_and_expires(broker: Broker, tmp_path: Path) -> None:

@@ -17,10 +17,9 @@ from kafka.net.compat import KafkaNetClient
 from tests.cli.command import Command
 
 from ottla.client.admin import Admin
+from ottla.client.security import security_of
 from ottla.client.system_time import SystemTime
-from ottla.common.chance import Chance
 from ottla.common.errors import SaslAuthenticationFailed
-from ottla.security.sasl_client import client_login
 from ottla.testing.broker import Broker
 
 PLAIN_USERS = (
@@ -178,8 +177,7 @@ def test_aiokafka(broker: Broker, mechanism: str) -> None:
 def test_our_own_client(broker: Broker, mechanism: str) -> None:
     def admin(password: str) -> Admin:
         given = properties(broker, mechanism, password)
-        login = client_login(given, Chance(), SystemTime().wall_ms)
-        return Admin(broker.bootstrap_servers, login=login)
+        return Admin(broker.bootstrap_servers, security=security_of(given))
 
     with admin(PASSWORD) as ours:
         ours.create_topics({f"ours-{mechanism}": 1})
@@ -210,8 +208,7 @@ def test_sessions_go_on(tmp_path: Path) -> None:
     with Broker(config=secured(**{"connections.max.reauth.ms": "1500"})) as broker:
         given = properties(broker, "PLAIN")
         producer = Producer(given)
-        login = client_login(given, Chance(), SystemTime().wall_ms)
-        with Admin(broker.bootstrap_servers, login=login) as ours:
+        with Admin(broker.bootstrap_servers, security=security_of(given)) as ours:
             clock = SystemTime()
             until = clock.monotonic() + 5
             while clock.monotonic() < until:

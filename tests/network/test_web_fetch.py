@@ -110,7 +110,11 @@ def test_a_document_that_comes_too_slowly(web: Web) -> None:
 def test_a_server_that_says_nothing(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web_fetch, "TIMEOUT_SECONDS", 0.2)
     done = threading.Event()
-    web.answer = lambda _handler: done.wait(10) and None
+
+    def say_nothing(_handler: BaseHTTPRequestHandler) -> None:
+        done.wait(10)
+
+    web.answer = say_nothing
     with pytest.raises(FetchFailed, match="timed out"):
         fetch(web.url, SystemTime())
     done.set()

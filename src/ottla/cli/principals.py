@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 _USER: Final = "User"
 
 
-class PrincipalType(click.ParamType):
+class PrincipalType(click.ParamType):  # type: ignore[type-arg]  # older ones take none
     """A principal; users need not say that they are."""
 
     name = "principal"

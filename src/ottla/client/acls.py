@@ -120,10 +120,11 @@ def delete_acls(cluster: Cluster, acls: Sequence[AclImage]) -> dict[AclImage, No
     done: dict[AclImage, None] = {}
     refused: dict[AclImage, ApiError] = {}
     for acl, result in zip(acls, response.filter_results, strict=True):
-        failed = [result, *result.matching_acls]
-        code = next((each for each in failed if each.error_code), None)
-        if code is not None:
-            refused[acl] = refusal(code.error_code, code.error_message)
+        outcomes = [(result.error_code, result.error_message)]
+        outcomes += [(each.error_code, each.error_message) for each in result.matching_acls]
+        failed = next((outcome for outcome in outcomes if outcome[0]), None)
+        if failed is not None:
+            refused[acl] = refusal(*failed)
         elif result.matching_acls:
             done[acl] = None
     if refused:

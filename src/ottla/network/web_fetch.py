@@ -8,7 +8,7 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from ottla.common.environment import Clock
+from ottla.common.clock import Clock
 
 TIMEOUT_SECONDS: Final = 10.0
 """For each step: to connect, and for each part of the answer."""

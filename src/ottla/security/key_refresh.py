@@ -47,7 +47,7 @@ class KeyRefresh:
     def failed(self) -> float:
         self.under_way = False
         settings = self._settings
-        pause = min(settings.backoff_seconds * 2**self._failures, settings.backoff_max_seconds)
+        pause = min(settings.backoff_seconds * (1 << self._failures), settings.backoff_max_seconds)
         self._failures = min(self._failures + 1, 30)
         return pause
 
