@@ -214,3 +214,51 @@ def test_a_send_asked_for_outside_of_a_turn_gets_one() -> None:
     loop.go_round()
     turn.run(told.append, 3)
     assert told == [1, 3]
+
+
+def test_what_is_to_be_written_is_written_behind_the_queue_and_told_before_anything_is_sent() -> (
+    None
+):
+    turn = Turn(at_once)
+    told: list[str] = []
+
+    def write() -> None:
+        told.append("write")
+        turn.enqueue(told.append, "written")
+
+    def begin() -> None:
+        turn.send_at_end(lambda: told.append("send"))
+        turn.write_at_end(write)
+        turn.write_at_end(write)
+        turn.enqueue(told.append, "queue")
+
+    turn.run(begin)
+    assert told == ["queue", "write", "written", "write", "written", "send"]
+
+
+def test_a_write_asked_for_outside_of_a_turn_gets_one() -> None:
+    loop = Loop()
+    turn = Turn(loop.call_soon)
+    told: list[int] = []
+    turn.write_at_end(lambda: told.append(1))
+    assert not told
+    loop.go_round()
+    assert told == [1]
+    turn.write_at_end(lambda: told.append(2))
+    turn.forget_all()
+    loop.go_round()
+    turn.run(told.append, 3)
+    assert told == [1, 3]
+
+
+def test_a_crowd_is_over_with_its_turn() -> None:
+    turn = Turn(at_once)
+
+    def come() -> None:
+        turn.is_crowd = True
+        turn.enqueue(lambda: seen.append(turn.is_crowd))
+
+    seen: list[bool] = []
+    turn.run(come)
+    assert seen == [True]
+    assert not turn.is_crowd

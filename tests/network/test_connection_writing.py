@@ -34,6 +34,18 @@ def test_answers_of_one_turn_leave_by_one_send_whenever_in_it_they_are_there() -
     assert broker.sent == (echo(b"now") + echo(b"later")) * 10
 
 
+@pytest.mark.parametrize(("frames", "is_crowd"), [(1, False), (2, True), (10, True)])
+def test_frames_that_come_by_one_read_are_a_crowd(frames: int, is_crowd: bool) -> None:
+    seen: list[bool] = []
+
+    def answer(body: bytes) -> bytes:
+        seen.append(TURN.is_crowd)
+        return echo(body)
+
+    Broker(answer).receive(frame(b"x") * frames)
+    assert seen == [is_crowd] * frames
+
+
 def test_answers_leave_behind_all_that_is_done_in_their_turn() -> None:
     broker = Broker()
     sent_before: list[bytes] = []

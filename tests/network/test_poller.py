@@ -101,6 +101,17 @@ def test_all_that_are_ready_are_one_turn_and_one_descriptor_of_the_loop(world: W
     assert world.loop.go_round() == 0
 
 
+@pytest.mark.parametrize(("count", "is_crowd"), [(1, False), (2, True)])
+def test_several_that_are_ready_are_a_crowd(world: World, count: int, is_crowd: bool) -> None:
+    world.connect(count)
+    seen: list[bool] = []
+    for near in world.near:
+        world.poller.watch_reading(near.fileno(), lambda: seen.append(TURN.is_crowd))
+    world.say(*range(count))
+    world.loop.go_round()
+    assert seen == [is_crowd] * count
+
+
 def test_a_turn_is_bounded_in_time_and_what_is_left_comes_before_what_is_newer(
     world: World,
 ) -> None:
