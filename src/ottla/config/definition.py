@@ -3,7 +3,7 @@
 ::
 
     class LogKeys(ConfigSet):
-        log_segment_bytes = Int(1 << 30, "Size at which a new segment begins.", at_least(14))
+        log_segment_bytes = Int(1 << 30, "Size at which a new segment begins.", at_least(1 << 20))
 
 The attribute's name is Kafka's with underscores for dots. On the class it is the :class:`Key`, on
 an instance it is the value, typed: ``config.log_segment_bytes`` is an ``int``. Reading it costs

@@ -1,6 +1,6 @@
 """The newest record of each key of the remote segments of a partition; the others go.
 
-What stays is decided by the broker's own cleaner (``storage.cleaner``), so tombstones, delete
+What stays is decided by the broker's own cleaner (``storage.cleaning``), so tombstones, delete
 horizons, aborted transactions and markers are treated as in a compacted topic: offsets, order and
 bytes of what stays do not change. Segments are read from the store and written to a directory of
 this machine; when all of them are done, they take the place of the old ones, oldest first.
