@@ -30,21 +30,6 @@ def document(*words: str, code: int = 0) -> dict[str, Any]:
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> HandMade:
-    """Three segments: offsets 0 to 4, 5 to 8, 9 to 10."""
-    made = HandMade(tmp_path / "data")
-    made.segment(2, 3)
-    made.segment(4)
-    made.segment(1, 1)
-    return made
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> DirectoryStore:
-    return DirectoryStore(str(tmp_path / "remote"))
-
-
-@pytest.fixture
 def url(tmp_path: Path, store: DirectoryStore) -> str:
     return f"file://{tmp_path}/remote"
 

@@ -35,21 +35,6 @@ def findings(*words: str) -> list[tuple[str, str]]:
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> HandMade:
-    """Three segments: offsets 0 to 4, 5 to 8, 9 to 10."""
-    made = HandMade(tmp_path / "data")
-    made.segment(2, 3)
-    made.segment(4)
-    made.segment(1, 1)
-    return made
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> DirectoryStore:
-    return DirectoryStore(str(tmp_path / "remote"))
-
-
-@pytest.fixture
 def tiered(log: HandMade, store: DirectoryStore, tmp_path: Path) -> tuple[str, ...]:
     """The first segment is remote only, the second is in both tiers: how to verify them."""
     log.upload(store, 0, 5)
