@@ -7,10 +7,14 @@ import click
 if TYPE_CHECKING:
     from ottla.common.authorization import Principal
 
+    _Type = click.ParamType["Principal"]
+else:
+    _Type = click.ParamType
+
 _USER: Final = "User"
 
 
-class PrincipalType(click.ParamType):  # type: ignore[type-arg]  # older ones take none
+class PrincipalType(_Type):
     """A principal; users need not say that they are."""
 
     name = "principal"

@@ -120,11 +120,10 @@ def delete_acls(cluster: Cluster, acls: Sequence[AclImage]) -> dict[AclImage, No
     done: dict[AclImage, None] = {}
     refused: dict[AclImage, ApiError] = {}
     for acl, result in zip(acls, response.filter_results, strict=True):
-        outcomes = [(result.error_code, result.error_message)]
-        outcomes += [(each.error_code, each.error_message) for each in result.matching_acls]
-        failed = next((outcome for outcome in outcomes if outcome[0]), None)
-        if failed is not None:
-            refused[acl] = refusal(*failed)
+        told = [(each.error_code, each.error_message) for each in result.matching_acls]
+        failed = [each for each in ((result.error_code, result.error_message), *told) if each[0]]
+        if failed:
+            refused[acl] = refusal(*failed[0])
         elif result.matching_acls:
             done[acl] = None
     if refused:

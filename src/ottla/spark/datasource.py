@@ -38,6 +38,7 @@ from ottla.spark.codec.schema import Columns
 from ottla.spark.errors import BadOption
 from ottla.spark.format_options import FormatOptions
 from ottla.spark.formats.values import decoded_type
+from ottla.spark.kafka_settings import refuse_shown
 from ottla.spark.source.offsets import OffsetsJson, from_json
 from ottla.spark.source.options import SourceOptions
 from ottla.spark.source.ranges import OffsetRange
@@ -89,6 +90,10 @@ class OttlaDataSource(DataSource):
     @classmethod
     def name(cls) -> str:
         return NAME
+
+    def __init__(self, options: dict[str, str]) -> None:
+        refuse_shown(options)
+        super().__init__(options)
 
     def schema(self) -> StructType:
         headers = self.options.get("includeHeaders", "false").strip().lower() == "true"

@@ -185,6 +185,19 @@ def parse_security(options: Mapping[str, str]) -> ClientSecurity:
         raise BadOption(f"{PREFIX}{error.message}") from None
 
 
+_SHOWN: Final = frozenset({"kafka.ssl.keystore.key", "kafka.ssl.key.pem"})
+"""Private keys: Spark prints options into plans, and knows by their names what is a password."""
+
+
+def refuse_shown(options: Mapping[str, str]) -> None:
+    """Refuse secrets that Spark would show to everybody who looks at a plan."""
+    for name in _SHOWN.intersection(each.lower() for each in options):
+        raise BadOption(
+            f"{name}: Spark would show the key in plans and in its event log; put it into a file "
+            "that the executors have, and name that by kafka.ssl.keystore.location"
+        )
+
+
 def security_options(security: ClientSecurity) -> dict[str, str]:
     """The same as options."""
     return {f"{PREFIX}{name}": value for name, value in security.settings}
