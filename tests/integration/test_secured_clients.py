@@ -1,4 +1,4 @@
-"""All clients get in over SASL_SSL by all mechanisms, with what ``Broker(security=)`` tells them."""
+"""All clients get in over SASL_SSL by all mechanisms, by what ``Broker(security=)`` tells."""
 
 import asyncio
 import ssl
@@ -12,6 +12,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider as AioTokenProvider
 from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer, KafkaProducer
+from kafka.net.sasl.oauth import AbstractTokenProvider as PythonTokenProvider
 from tests.cli.command import Command
 from tools.kafka_peer import peer
 
@@ -25,8 +26,6 @@ from ottla.config.properties import format_properties
 from ottla.security.oauthbearer import unsecured_client
 from ottla.server.local_security import MECHANISMS, PROTOCOLS
 from ottla.testing import Broker, Cluster
-
-PASSWORDS = tuple(each for each in MECHANISMS if each != "OAUTHBEARER")
 
 
 @pytest.fixture(scope="module")
@@ -96,9 +95,16 @@ class AioTokens(AioTokenProvider):
         return token()
 
 
-@pytest.mark.parametrize("mechanism", PASSWORDS)
+class PythonTokens(PythonTokenProvider):
+    def token(self) -> str:
+        return token()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_kafka_python(broker: Broker, mechanism: str) -> None:
     settings, topic = python_settings(broker, mechanism), f"python-{mechanism}"
+    if mechanism == "OAUTHBEARER":
+        settings["sasl_oauth_token_provider"] = PythonTokens()
     producer = KafkaProducer(**settings)
     assert producer.send(topic, b"value").get(20).offset == 0
     producer.close()
@@ -140,9 +146,11 @@ def test_who_does_not_belong_there_is_told_why_at_once(broker: Broker) -> None:
     servers = broker.bootstrap_servers
     with Admin(servers) as admin, pytest.raises(TlsFailed, match="it speaks TLS"):
         admin.list_topics()
-    with Broker(security="ssl") as other, Admin(
-        servers, security=other.client_security()
-    ) as admin, pytest.raises(TlsFailed, match="certificate is not accepted"):
+    with (
+        Broker(security="ssl") as other,
+        Admin(servers, security=other.client_security()) as admin,
+        pytest.raises(TlsFailed, match="certificate is not accepted"),
+    ):
         admin.list_topics()
     from ottla.client.security import security_of
 

@@ -102,6 +102,9 @@ def security_of(properties: Mapping[str, str]) -> ClientSecurity:
 def _stores(settings: dict[str, str], read: ReadFile) -> dict[str, str]:
     """Settings of stores as Kafka has them, made of librdkafka's where those are given."""
     kept: dict[str, str] = {name: settings[name] for name in _SSL if name in settings}
+    # librdkafka's word for what Kafka says by leaving it empty.
+    if kept.get("ssl.endpoint.identification.algorithm", "").lower() == "none":
+        kept["ssl.endpoint.identification.algorithm"] = ""
     authority = _text(settings, "ssl.ca.pem", "ssl.ca.location", read)
     if authority is not None:
         kept["ssl.truststore.type"] = "PEM"
@@ -112,11 +115,11 @@ def _stores(settings: dict[str, str], read: ReadFile) -> dict[str, str]:
         raise InvalidConfig("ssl.certificate.location and ssl.key.location go together")
     if chain is not None and key is not None:
         kept["ssl.keystore.type"] = "PEM"
+        if chain == key and "ssl.key.location" in settings:
+            # One file with both, as Kafka has them.
+            return kept | {"ssl.keystore.location": settings["ssl.key.location"]}
         kept["ssl.keystore.certificate.chain"] = chain
         kept["ssl.keystore.key"] = key
-    # librdkafka's word for what Kafka says by leaving it empty.
-    if kept.get("ssl.endpoint.identification.algorithm", "").lower() == "none":
-        kept["ssl.endpoint.identification.algorithm"] = ""
     return kept
 
 
