@@ -18,6 +18,7 @@ from tests.security import certificates
 from ottla.common.chance import Chance
 from ottla.common.promise import Promise
 from ottla.network.connection import Connection
+from ottla.network.server import descriptors_for_clients
 from ottla.network.sockets import StreamSocket
 from ottla.network.tls import (
     ENCRYPTED_AT_ONCE,
@@ -253,6 +254,41 @@ def test_the_oldest_unfinished_handshake_makes_room() -> None:
     assert not served.closed
 
 
+def test_handshakes_take_no_descriptor_that_is_not_for_clients() -> None:
+    world = World()
+    world.below.descriptor_limit = 1_024
+    limit = descriptors_for_clients(1_024)
+    socks = [MemorySocket(descriptor=number) for number in range(limit - 2, limit + 2)]
+    for sock in socks:
+        world.below.accepted["here"](sock)
+    assert [sock.closed for sock in socks] == [True, True, False, False]
+
+
+def test_a_mistake_of_ours_costs_no_other_handshake() -> None:
+    world = World()
+    let_in: list[StreamSocket] = []
+
+    def accept(sock: StreamSocket) -> None:
+        let_in.append(sock)
+        if len(let_in) == 1:
+            raise ZeroDivisionError
+
+    world.network.listen("there", 0, accept)
+    peers = [Peer.client(MemorySocket()) for _ in range(3)]
+    for peer in peers:
+        world.below.accepted["there"](peer.sock)
+    mistakes = 0
+    for _ in range(6):
+        for peer in peers:
+            peer.pump()
+        try:
+            world.run()
+        except ZeroDivisionError:
+            mistakes += 1
+    assert mistakes == 1
+    assert len(let_in) == 3
+
+
 def test_handshakes_end_with_their_listener_and_open_connections_stay() -> None:
     world = World()
     served = world.arrive()
@@ -360,6 +396,21 @@ def test_the_end_of_the_peer_is_the_end_of_the_connection(orderly: bool) -> None
     assert sock not in world.below.writers
 
 
+def test_the_end_of_the_peer_is_seen_when_it_comes_with_a_request() -> None:
+    world = World()
+    sock = world.arrive()
+    peer = Peer.client(sock)
+    world.talk(peer)
+    peer.tls.write(frame(b"last"))
+    with pytest.raises(ssl.SSLWantReadError):
+        peer.tls.unwrap()
+    peer.post()
+    world.run()
+    assert sock.closed
+    peer.ins.write(bytes(sock.sent))
+    assert peer.tls.read(100) == echo(b"last")
+
+
 def test_a_closed_connection_tells_its_peer_that_nothing_was_cut_off() -> None:
     world = World()
     sock = world.arrive()
@@ -409,6 +460,17 @@ def test_a_server_that_is_not_the_one_that_was_meant_is_left(
 def test_without_endpoint_identification_the_name_is_not_looked_at() -> None:
     world = World({**certificates.settings(), "ssl.endpoint.identification.algorithm": ""})
     assert dial(world, certificates.settings(), "elsewhere").result().send(b"x") == 1
+
+
+def test_a_certificate_is_trusted_whose_issuer_is_not_as_java_does() -> None:
+    """A truststore may have the certificate of a broker itself, or of what stands between."""
+    trusted = {"ssl.truststore.certificates": certificates.server().certificate}
+    world = World({**certificates.settings(), **trusted})
+    assert dial(world, certificates.settings()).result().send(b"x") == 1
+    other = World({**certificates.settings(), **trusted})
+    promise = dial(other, certificates.settings(certificates.client()))
+    with pytest.raises(ssl.SSLCertVerificationError):
+        promise.result()
 
 
 def test_a_server_that_does_not_answer_is_left_in_time() -> None:

@@ -8,7 +8,8 @@ Rules:
 1. Nothing of a peer is handed on, and nothing is sent to it, before the handshake is over.
 2. A handshake costs the processor a millisecond: those that can go on are taken in turn, a few
    milliseconds at a time, so that a crowd of them does not hold up the clients that are served.
-3. A handshake has its time, and there are only so many at once: the oldest makes room.
+3. A handshake has its time, and there are only so many at once: the oldest makes room, and does so
+   too before descriptors are taken that are not for clients.
 4. What is encrypted counts as sent. It goes when the socket takes it, though nobody above waits.
 """
 
@@ -22,6 +23,7 @@ from typing import Any, Final, Protocol
 from ottla.common.buffers import ReadableFile
 from ottla.common.environment import Cancellable, Scheduler
 from ottla.common.promise import Promise
+from ottla.network.server import descriptors_for_clients
 from ottla.network.sockets import MSG_MORE, DiallingNetwork, Listening, StreamSocket
 from ottla.observability.logging import logger
 
@@ -157,17 +159,19 @@ class TlsSocket:
         filled, size = 0, len(buffer)
         while filled < size:
             try:
-                count = self._tls.read(size - filled, buffer[filled:])
+                count = int(self._tls.read(size - filled, buffer[filled:]))
             except ssl.SSLWantReadError:
                 if not self._receive():
                     self._may_have_more = False
                     break
+                continue
             except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+                count = 0
+            if not count:
+                # The end is told by another read, for which nothing more need come.
+                self._may_have_more = True
                 return filled
-            else:
-                if not count:
-                    return filled
-                filled += int(count)
+            filled += count
         else:
             self._may_have_more = True
         if self._outgoing.pending:
@@ -309,7 +313,8 @@ class TlsNetwork:
         accepted: Callable[[StreamSocket], None],
         begun: dict[_Handshake, None],
     ) -> None:
-        if len(self._accepting) >= HANDSHAKES_MAX:
+        is_scarce = raw.fileno() >= descriptors_for_clients(self.descriptor_limit)
+        if self._accepting and (is_scarce or len(self._accepting) >= HANDSHAKES_MAX):
             oldest = next(iter(self._accepting.values()))
             self._end(oldest, ConnectionAbortedError("there are too many handshakes"))
         sock = TlsSocket(raw, self._contexts.server, self._received, self)
@@ -372,12 +377,15 @@ class TlsNetwork:
     def _take_some(self) -> None:
         now = self._scheduler.monotonic
         ends = now() + SHAKING_SECONDS
-        while self._queue:
-            self._go_on(self._queue.popleft())
-            if now() > ends:
-                break
-        if self._queue:
-            self._scheduler.call_soon(self._take_some)
+        try:
+            while self._queue:
+                self._go_on(self._queue.popleft())
+                if now() > ends:
+                    break
+        finally:
+            # A mistake that one of them shows is told, and costs the others nothing.
+            if self._queue:
+                self._scheduler.call_soon(self._take_some)
 
     def _go_on(self, handshake: _Handshake) -> None:
         if handshake.timer is None:

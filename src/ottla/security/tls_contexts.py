@@ -8,7 +8,7 @@ import os
 import ssl
 import tempfile
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.common.errors import InvalidConfig
 from ottla.security.cipher_suites import openssl_ciphers
@@ -28,20 +28,12 @@ def read_file(path: str) -> bytes:
         return file.read()
 
 
-class ListenerContexts:
-    """Of one listener; implements ``TlsContexts``."""
+class Contexts(NamedTuple):
+    """Both sides of a listener, as its stores were when they were read."""
 
-    def __init__(self, settings: Mapping[str, str], read: ReadFile = read_file) -> None:
-        """InvalidConfig says what is wrong with ``settings``, never what a secret is."""
-        self._read = read
-        self.replace(settings)
-
-    def replace(self, settings: Mapping[str, str]) -> None:
-        """Use other stores from now on, or the same files with other contents."""
-        keys = read_key_store(settings, self._read)
-        trusted = read_trust_store(settings, self._read)
-        self.server, self.client = _contexts(settings, keys, trusted)
-        self.has_keys = keys is not None
+    server: ssl.SSLContext
+    client: ssl.SSLContext
+    has_keys: bool
 
     def check_itself(self) -> None:
         """Whether its own truststore accepts its own keystore: it will dial its like."""
@@ -52,6 +44,29 @@ class ListenerContexts:
                 "The keystore of the inter-broker listener is not accepted by its own truststore: "
                 f"{error.reason}"
             ) from None
+
+
+class ListenerContexts:
+    """Of one listener; implements ``TlsContexts``."""
+
+    def __init__(self, settings: Mapping[str, str], read: ReadFile = read_file) -> None:
+        """InvalidConfig says what is wrong with ``settings``, never what a secret is."""
+        self._read = read
+        self.use(self.made_of(settings))
+
+    def made_of(self, settings: Mapping[str, str]) -> Contexts:
+        """Read stores, which may take its time; nothing here changes by it."""
+        keys = read_key_store(settings, self._read)
+        trusted = read_trust_store(settings, self._read)
+        return Contexts(*_contexts(settings, keys, trusted), has_keys=keys is not None)
+
+    def use(self, contexts: Contexts) -> None:
+        """Use other stores from now on, or the same files with other contents."""
+        self._contexts = contexts
+        self.server, self.client, self.has_keys = contexts
+
+    def check_itself(self) -> None:
+        self._contexts.check_itself()
 
 
 def _contexts(
@@ -109,6 +124,8 @@ def _set_trust(context: ssl.SSLContext, trusted: str | None) -> None:
         context.load_verify_locations(cadata=trusted)
     except ssl.SSLError as error:
         raise InvalidConfig(f"a certificate of the truststore cannot be read: {error}") from None
+    # As Java has it: what is in the store is trusted itself, whoever has issued it.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
 
 
 def _set_keys(context: ssl.SSLContext, keys: KeyStore) -> None:

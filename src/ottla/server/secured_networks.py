@@ -1,10 +1,12 @@
 """The network of each listener: plain, or with TLS upon it, as its security protocol says.
 
 A listener's settings are those with its prefix, ``listener.name.<name>.ssl.*``, before the ones
-without. Its stores are read again when the settings change and when their files do.
+without. Its stores are read again when these settings change and when their files do, in the
+background: a disk that hangs holds up no client. Stores that cannot be used change nothing.
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,13 +21,15 @@ from ottla.network.tls import TlsNetwork, TlsSocket
 from ottla.observability.logging import logger
 from ottla.security.distinguished_name import subject_name
 from ottla.security.principal_rules import parse_rules
-from ottla.security.tls_contexts import ListenerContexts
+from ottla.security.tls_contexts import Contexts, ListenerContexts, read_file
+from ottla.security.tls_stores import ReadFile
 
 log = logger(__name__)
 
 TLS_PROTOCOLS: Final = ("SSL", "SASL_SSL")
 LOOK_SECONDS: Final = 10.0
 """How often it is looked whether the files of stores have changed."""
+_LANE: Final = "tls stores"
 _LOCATIONS: Final = ("ssl.keystore.location", "ssl.truststore.location")
 Stamps = dict[str, tuple[int, int]]
 
@@ -38,20 +42,27 @@ class SecuredNetworks:
     """See the module. ``config`` is what the node was started with."""
 
     def __init__(
-        self, network: DiallingNetwork, scheduler: Scheduler, config: BrokerConfig
+        self,
+        network: DiallingNetwork,
+        scheduler: Scheduler,
+        config: BrokerConfig,
+        read: ReadFile = read_file,
     ) -> None:
         self._network = network
         self._scheduler = scheduler
         self._config = config
         self._contexts: dict[str, ListenerContexts] = {}
         self._networks: dict[str, TlsNetwork] = {}
+        self._asked: dict[str, dict[str, str]] = {}
+        """With which settings the stores of each listener were read last."""
         self._stamps: Stamps = {}
         self._timer: Cancellable | None = None
         names = {listener.name for listener in config.listeners}
         names |= {config.inter_broker_listener_name, *self._controllers()}
         for name in sorted(names):
             if self._has_tls(name):
-                contexts = self._contexts[name] = ListenerContexts(self._settings(config, name))
+                settings = self._asked[name] = self._settings(config, name)
+                contexts = self._contexts[name] = ListenerContexts(settings, read)
                 self._networks[name] = TlsNetwork(network, scheduler, contexts)
         for listener in config.listeners:
             if listener.name in self._contexts and not self._contexts[listener.name].has_keys:
@@ -59,9 +70,9 @@ class SecuredNetworks:
                     f"{listener} ({listener.security_protocol}) has no keystore: set "
                     "ssl.keystore.location, or ssl.keystore.key and ssl.keystore.certificate.chain"
                 )
-        inter_broker = self._contexts.get(config.inter_broker_listener_name)
-        if inter_broker is not None and config.is_broker:
-            inter_broker.check_itself()
+        self._inter_broker = config.inter_broker_listener_name if config.is_broker else None
+        if self._inter_broker in self._contexts:
+            self._contexts[self._inter_broker].check_itself()
         if self._contexts:
             self._stamps = _stamps(self._paths())
             self._look_later()
@@ -113,21 +124,38 @@ class SecuredNetworks:
     def reconfigured(self, config: BrokerConfig) -> None:
         """The settings have changed, perhaps those of stores."""
         self._config = config
-        for name, contexts in self._contexts.items():
-            self._replace(name, contexts, self._settings(config, name))
+        found = {name: self._settings(config, name) for name in self._contexts}
+        self._replace({name: each for name, each in found.items() if each != self._asked[name]})
 
-    def _replace(self, name: str, contexts: ListenerContexts, settings: dict[str, str]) -> None:
+    def _replace(self, settings: dict[str, dict[str, str]]) -> None:
+        """Read the stores of listeners, and use them."""
+        self._asked.update(settings)
+        for name, each in settings.items():
+            making = self._scheduler.run_in_background(partial(self._made_of, name, each), _LANE)
+            making.when_done(partial(self._made, name, each))
+
+    def _made_of(self, name: str, settings: dict[str, str]) -> Contexts:
+        made = self._contexts[name].made_of(settings)
+        if name == self._inter_broker:
+            made.check_itself()
+        return made
+
+    def _made(self, name: str, settings: dict[str, str], making: Promise[Contexts]) -> None:
+        if self._asked[name] is not settings:
+            return  # they have changed once more
         try:
-            contexts.replace(settings)
-        except InvalidConfig as error:
+            made = making.result()
+        except (InvalidConfig, OSError) as error:
             log.error("the stores of a listener stay as they were", listener=name, reason=error)
+        else:
+            self._contexts[name].use(made)
 
     def _look_later(self) -> None:
         self._timer = self._scheduler.call_later(LOOK_SECONDS, self._look)
 
     def _look(self) -> None:
         paths = self._paths()
-        looking = self._scheduler.run_in_background(lambda: _stamps(paths), "tls stores")
+        looking = self._scheduler.run_in_background(lambda: _stamps(paths), _LANE)
         looking.when_done(self._looked)
 
     def _paths(self) -> set[str]:
@@ -145,7 +173,7 @@ class SecuredNetworks:
             found = self._stamps
         if found != self._stamps:
             log.info("stores have changed, and are read again", files=sorted(found))
-            self.reconfigured(self._config)
+            self._replace({name: self._settings(self._config, name) for name in self._contexts})
         self._stamps = found
         if self._timer is not None:
             self._look_later()
