@@ -37,6 +37,8 @@ Roles: TypeAlias = Literal["combined", "separate"]
 
 PORT: Final = 9092
 CONTROLLER_PORT: Final = 9093
+LOGIN_PORT: Final = 9094
+"""Of a listener where clients log in; in clusters whose settings say how."""
 START_SECONDS: Final = 60.0
 PROCESS_STEP: Final = 1000
 """How far the ids of two processes of a machine are apart."""
@@ -152,16 +154,19 @@ class SimulatedCluster:
         chance = self.part(f"node {node_id}")
         scheduler = NodeScheduler(self.scheduler, chance, rate=chance.between(*clock_rates))
         host = self.network.add_host(f"node-{node_id}", scheduler)
-        own = self._addresses(node_id, process_roles)
+        has_logins = "sasl.enabled.mechanisms" in settings
+        own = self._addresses(node_id, process_roles, has_logins=has_logins)
         config = BrokerConfig.from_properties({**SETTINGS, **own, **settings})
         node = SimulatedNode(self, config, host, scheduler, chance)
         self.format(node)
         return node
 
-    def _addresses(self, node_id: int, process_roles: str) -> dict[str, str]:
+    def _addresses(self, node_id: int, process_roles: str, *, has_logins: bool) -> dict[str, str]:
         listeners = []
         if "broker" in process_roles:
             listeners.append(f"PLAINTEXT://node-{node_id}:{PORT}")
+            if has_logins:
+                listeners.append(f"LOGIN://node-{node_id}:{LOGIN_PORT}")
         if "controller" in process_roles:
             listeners.append(f"CONTROLLER://node-{node_id}:{CONTROLLER_PORT}")
         own = {

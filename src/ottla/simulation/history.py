@@ -172,6 +172,29 @@ class Copy(Operation):
     transaction: str
 
 
+@dataclass(slots=True, kw_only=True)
+class ChangeToken(Operation):
+    """A delegation token is made, renewed or removed; whoever does so changes no other's."""
+
+    KIND: ClassVar[str] = "token"
+    change: str
+    token_id: str = ""
+    """Empty when nobody has told."""
+    expires_ms: int = -1
+    """As the controller said, if it did."""
+
+
+@dataclass(slots=True, kw_only=True)
+class SeeTokens(Operation):
+    """All delegation tokens and when they expire, asked of a broker when all was quiet again."""
+
+    KIND: ClassVar[str] = "tokens"
+    tokens: list[tuple[str, int]] = field(default_factory=list)
+    wall_ms: int = 0
+    clocks_were_right: bool = True
+    """Whether no node has had another day than the others."""
+
+
 KINDS: Final[dict[str, type[Operation]]] = {
     each.KIND: each
     for each in (
@@ -184,6 +207,8 @@ KINDS: Final[dict[str, type[Operation]]] = {
         CommitOffset,
         FetchOffset,
         Copy,
+        ChangeToken,
+        SeeTokens,
     )
 }
 
@@ -243,7 +268,7 @@ def _operation(kind: type[Operation], fields: dict[str, Any]) -> Operation:
     for name, values in (("isolation", Isolation), ("policy", Policy)):
         if name in fields:
             fields[name] = values(fields[name])
-    for name in ("records", "partitions"):
+    for name in ("records", "partitions", "tokens"):
         if name in fields:
             fields[name] = [tuple(each) for each in fields[name]]
     try:

@@ -19,6 +19,7 @@ from ottla.simulation.workloads.administration import Administration
 from ottla.simulation.workloads.lossy import LossyRecords
 from ottla.simulation.workloads.mix import ALL, KINDS_MAX, SETTINGS
 from ottla.simulation.workloads.records import CompactedRecords, Records
+from ottla.simulation.workloads.tokens import TOKEN_SETTINGS, DelegationTokens
 
 SWARM: Final = "swarm"
 MACHINES: Final = "machines"
@@ -105,6 +106,7 @@ def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) ->
         workloads = (*workloads, Records.NAME)
     tier = draw_tier(seed)
     unclean = _unclean(seed)
+    tokens = _tokens(seed)
     cleaner = {"log.cleaner.enable": "true" if COMPACTED in workloads else "false"}
     return Scenario(
         name=name,
@@ -114,7 +116,7 @@ def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) ->
         processes=processes,
         static_quorum=static,
         clock_rates=(0.99, 1.01) if chance.below(2) else (1.0, 1.0),
-        workloads=(*workloads, *tier.workloads, *unclean),
+        workloads=(*workloads, *tier.workloads, *unclean, *tokens),
         leisure=chance.choose((4.0, 8.0, 16.0)),
         settings={
             **SETTINGS,
@@ -127,6 +129,7 @@ def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) ->
             **_connections(seed),
             **tier.settings,
             **({"unclean.leader.election.interval.ms": "3000"} if unclean else {}),
+            **(TOKEN_SETTINGS if tokens else {}),
         },
         features={"eligible.leader.replicas.version": int(chance.below(4) > 0 or is_lossy)},
         brokers=_brokers(chance, workloads) if processes == 1 else MACHINES_COUNT,
@@ -170,6 +173,12 @@ def _unclean(seed: int) -> tuple[str, ...]:
     """An eighth of all have a topic too whose leaders may be elected uncleanly."""
     chance = Chance(int.from_bytes(f"{seed}/unclean".encode()))
     return (LossyRecords.NAME,) if chance.below(8) == 0 else ()
+
+
+def _tokens(seed: int) -> tuple[str, ...]:
+    """A tenth of all have delegation tokens too."""
+    chance = Chance(int.from_bytes(f"{seed}/tokens".encode()))
+    return (DelegationTokens.NAME,) if chance.below(10) == 0 else ()
 
 
 def _later_faults(seed: int) -> tuple[str, ...]:

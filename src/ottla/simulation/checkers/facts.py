@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ottla.simulation.history import (
     Assign,
+    ChangeToken,
     CommitOffset,
     Copy,
     EndTransaction,
@@ -21,6 +22,7 @@ from ottla.simulation.history import (
     Poll,
     Read,
     ReadAll,
+    SeeTokens,
     Send,
     UseTopic,
 )
@@ -61,6 +63,8 @@ class Facts:
         self.commits: list[CommitOffset] = []
         self.fetches: list[FetchOffset] = []
         self.copies: list[Copy] = []
+        self.token_changes: list[ChangeToken] = []
+        self.tokens_seen: list[SeeTokens] = []
         self.lossy_reads: list[tuple[Place, Read]] = []
         """Of topics with unclean elections, of which nothing more is promised."""
         operations = list(history)
@@ -72,6 +76,10 @@ class Facts:
         for operation in operations:
             if self._lossy and getattr(operation, "topic", None) in self._lossy:
                 self._sort_lossy(operation)
+            elif isinstance(operation, ChangeToken):
+                self.token_changes.append(operation)
+            elif isinstance(operation, SeeTokens):
+                self.tokens_seen += [operation] if operation.is_ok else []
             else:
                 self._sort(operation)
 

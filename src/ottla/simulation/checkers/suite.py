@@ -12,6 +12,7 @@ from ottla.simulation.checkers.groups import (
     offsets_going_back,
 )
 from ottla.simulation.checkers.reads import gapped_polls, nonmonotonic_polls, skipped_polls
+from ottla.simulation.checkers.tokens import token_changes
 from ottla.simulation.checkers.transactions import (
     aborted_reads,
     exactly_once,
@@ -48,6 +49,7 @@ CHECKERS: Final[tuple[Callable[[Facts], Iterator[Anomaly]], ...]] = (
     offsets_from_nowhere,
     compacted_keys,
     early_tombstones,
+    token_changes,
 )
 
 

@@ -12,6 +12,7 @@ from ottla.simulation.workloads.groups import Groups
 from ottla.simulation.workloads.lossy import LossyRecords
 from ottla.simulation.workloads.records import CompactedRecords, ExpiringRecords, Records
 from ottla.simulation.workloads.tiered import TIERED
+from ottla.simulation.workloads.tokens import DelegationTokens
 from ottla.simulation.workloads.transactions import Transactions
 from ottla.simulation.workloads.workload import Workload
 
@@ -53,7 +54,8 @@ class Mix:
         if names is None:
             names = _draw(world.part("mix"))
         world.note(f"workloads: {', '.join(names)}")
-        kinds: dict[str, type[Workload]] = {**ALL, **TIERED, LossyRecords.NAME: LossyRecords}
+        seldom = {each.NAME: each for each in (LossyRecords, DelegationTokens)}
+        kinds: dict[str, type[Workload]] = {**ALL, **TIERED, **seldom}
         self.workloads = [kinds[name](world, history) for name in names]
 
     async def prepare(self) -> None:
