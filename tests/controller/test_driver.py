@@ -1,15 +1,23 @@
 """The controller over its log: answers wait for the commit, images come in order, lives follow."""
 
 import errno
+from typing import NamedTuple
 
 import pytest
 from tests.controller.nodes import Node, formatted
 from tests.raft.quorums import DIRECTORY, LOG_DIR, settings
 
-from ottla.common.errors import BrokerIdNotRegistered, NotController
+from ottla.common.authorization import Principal
+from ottla.common.errors import (
+    BrokerIdNotRegistered,
+    DelegationTokenAuthDisabled,
+    NotController,
+)
+from ottla.controller import tasks
 from ottla.controller.client import ControllerClient
 from ottla.metadata.records import MetadataRecord, decode_record
 from ottla.protocol.generated import metadata_records as r
+from ottla.protocol.generated.create_delegation_token import CreateDelegationTokenRequest
 from ottla.protocol.generated.delete_topics import DeleteTopicsRequest
 from ottla.protocol.generated.describe_quorum import (
     DescribeQuorumRequest,
@@ -360,3 +368,39 @@ def test_a_thousand_partitions_are_one_batch() -> None:
     node.start_broker()
     assert node.wait(node.create("big", 1000)).topics[0].num_partitions == 1000
     assert len(written(filesystem)[-1]) == 1001
+
+
+class Alice(NamedTuple):
+    principal: Principal = Principal("User", "alice")
+    client_id: str | None = None
+    peer_host: str = "10.0.0.9"
+    request_name: str = "CreateDelegationToken"
+
+
+def test_expired_tokens_are_removed_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "TOKENS_MAX", 3)
+    config = settings(
+        delegation_token_secret_key="secret", delegation_token_expiry_check_interval_ms="5000"
+    )
+    filesystem = formatted(config)
+    node = Node(filesystem, config=config).start()
+    for lifetime_ms in (*[1000] * 7, -1):
+        request = CreateDelegationTokenRequest(max_lifetime_ms=lifetime_ms)
+        node.wait(node.driver.submit(request, Alice()))
+    node.scheduler.run_for(4.0)
+    assert len(node.metadata.image.delegation_tokens) == 8
+    node.scheduler.run_for(2.0)
+    (left,) = node.metadata.image.delegation_tokens.values()
+    assert left.owner == "User:alice"
+    removals = [
+        len(batch)
+        for batch in written(filesystem)
+        if isinstance(batch[0], r.RemoveDelegationTokenRecord)
+    ]
+    assert removals == [3, 3, 1]
+
+
+def test_without_a_key_nothing_is_looked_for() -> None:
+    node = Node(formatted()).start()
+    refused = node.wait(node.driver.submit(CreateDelegationTokenRequest(), Alice()))
+    assert refused.error_code == DelegationTokenAuthDisabled.code

@@ -220,11 +220,12 @@ def test_renewal_and_expiry(both: Both, api: str, field: str) -> None:
                     w, api, v, hmac=name, **{field: p}
                 ),
             )
-        for asks, at in ((None, "OPEN"), ("alice", "CONTROLLER"), ("alice", "LOGIN")):
+        strangers = ((None, "OPEN"), ("alice", "CONTROLLER"), ("alice", "LOGIN"))
+        for stranger, at in strangers:
             compare(
                 both,
                 f"an unknown token at {at}",
-                lambda side, v=version, w=asks, a=at: side.ask(  # type: ignore[misc]
+                lambda side, v=version, w=stranger, a=at: side.ask(  # type: ignore[misc]
                     w, api, v, at=a, hmac="unknown", **{field: 5}
                 ),
             )

@@ -146,7 +146,7 @@ ANYONE = [
 def test_who_may_ask_for_tokens(
     request_: Message, response: type[Any], listener: str, principal: Principal, of_controller: bool
 ) -> None:
-    """Only those who have shown who they are, by other means than a token."""
+    """Clients that have shown who they are, by other means than a token."""
     broker = TokenBroker()
     peer = broker.client(principal, listener)
     may = principal is not BY_TOKEN and (

@@ -1,4 +1,4 @@
-"""Somebody who issues tokens: keys of all kinds, their JWKS, and what he signs."""
+"""An issuer of tokens: keys of all kinds, their JWKS, and tokens that are signed with them."""
 
 import base64
 import json

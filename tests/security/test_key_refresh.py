@@ -1,4 +1,4 @@
-"""When keys are asked for; whoever makes up key ids decides little."""
+"""When keys are asked for; made-up key ids change that little."""
 
 import itertools
 

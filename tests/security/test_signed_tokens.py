@@ -1,4 +1,4 @@
-"""Signed tokens: who gets in, and above all who does not (CVE-2026-33557, CVE-2026-110985)."""
+"""Signed tokens: who gets in, and who does not (CVE-2026-33557, CVE-2026-110985)."""
 
 import hashlib
 import hmac

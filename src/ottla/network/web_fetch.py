@@ -1,6 +1,6 @@
 """A document of the web, got by blocking calls on a thread of its own: bounded in time and bytes.
 
-No redirect is followed: whoever may answer for a URL may not send us to another.
+No redirect is followed: the server that was allowed must not send us to another.
 """
 
 import ssl

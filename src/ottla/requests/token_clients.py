@@ -1,4 +1,4 @@
-"""Which clients may ask for delegation tokens: those who have shown who they are, by other means.
+"""Which clients may ask for delegation tokens: they have shown who they are, by other means.
 
 A token must not beget tokens, and where nobody logs in a token would be anybody's.
 """

@@ -1,7 +1,7 @@
 """When the keys of signed tokens are asked for: time and again, sooner after a failure, and for a
 token whose key is not known.
 
-Who sends tokens with made-up key ids must not make us ask as often as he likes.
+Tokens with made-up key ids must not make us ask each time.
 """
 
 from typing import Final, NamedTuple

@@ -207,7 +207,8 @@ class SaslServer:
         if identity is None:
             return answer, None
         before = self._before
-        if before is not None and before.identity.principal != identity.principal:
+        # Whether it showed a token makes nobody another.
+        if before is not None and str(before.identity.principal) != str(identity.principal):
             was, now = before.identity.principal, identity.principal
             raise LoginRefused(
                 "Cannot change principals during re-authentication from "

@@ -1,4 +1,4 @@
-"""The keys of those who sign tokens, from ``sasl.oauthbearer.jwks.endpoint.url``: kept and renewed.
+"""The keys that tokens are signed with, from ``sasl.oauthbearer.jwks.endpoint.url``: kept and renewed.
 
 They are fetched off the loop. While none could be had, nobody gets in; keys that were had stay when
 they cannot be renewed, as in Kafka.

@@ -174,7 +174,7 @@ class Copy(Operation):
 
 @dataclass(slots=True, kw_only=True)
 class ChangeToken(Operation):
-    """A delegation token is made, renewed or removed; whoever does so changes no other's."""
+    """A delegation token is made, renewed or removed; each process has its own."""
 
     KIND: ClassVar[str] = "token"
     change: str

@@ -114,25 +114,9 @@ class DelegationTokens(Workload):
 
     async def _renew(self, user: _User, token_id: str) -> None:
         """Also what was removed: that must not bring it back."""
-        request = RenewDelegationTokenRequest(
-            hmac=user.hmacs[token_id], renew_period_ms=10_000_000 + user.client.chance.below(1000)
-        )
-        await self._change(user, token_id, RENEW, request)
-
-    async def _remove(self, user: _User, token_id: str) -> None:
-        request = ExpireDelegationTokenRequest(hmac=user.hmacs[token_id], expiry_time_period_ms=-1)
-        await self._change(user, token_id, REMOVE, request)
-
-    async def _change(
-        self,
-        user: _User,
-        token_id: str,
-        what: str,
-        request: RenewDelegationTokenRequest | ExpireDelegationTokenRequest,
-    ) -> None:
-        change = self.history.begin(
-            ChangeToken(process=user.client.name, change=what, token_id=token_id)
-        )
+        period_ms = 10_000_000 + user.client.chance.below(1000)
+        request = RenewDelegationTokenRequest(hmac=user.hmacs[token_id], renew_period_ms=period_ms)
+        change = self._begin(user, token_id, RENEW)
         try:
             answer = await user.ask(request)
         except OSError:
@@ -141,26 +125,43 @@ class DelegationTokens(Workload):
         change.expires_ms = answer.expiry_timestamp_ms
         self._end(change, answer.error_code)
 
+    async def _remove(self, user: _User, token_id: str) -> None:
+        request = ExpireDelegationTokenRequest(hmac=user.hmacs[token_id], expiry_time_period_ms=-1)
+        change = self._begin(user, token_id, REMOVE)
+        try:
+            answer = await user.ask(request)
+        except OSError:
+            self.history.end(change, Outcome.UNKNOWN)
+            return
+        self._end(change, answer.error_code)
+
+    def _begin(self, user: _User, token_id: str, what: str) -> ChangeToken:
+        change = ChangeToken(process=user.client.name, change=what, token_id=token_id)
+        return self.history.begin(change)
+
     def _end(self, change: ChangeToken, code: int) -> None:
         outcome = Outcome.FAILED if code in _CERTAIN else Outcome.UNKNOWN
         self.history.end(change, Outcome.OK if code == ErrorCode.NONE else outcome)
 
     async def conclude(self) -> None:
         """Look at what each broker has."""
-        user = self._users[0]
-        for host, connection in user.connections.items():
+        for host in self._users[0].connections:
             seen = self.history.begin(SeeTokens(process=host))
-            while True:
-                try:
-                    answer = await connection.send(DescribeDelegationTokenRequest(owners=None))
-                    break
-                except OSError:
-                    await user.client.back_off()
-            assert answer.error_code == ErrorCode.NONE
-            seen.tokens = [(each.token_id, each.expiry_timestamp) for each in answer.tokens]
+            seen.tokens = await self._see(self._users[0], host)
             seen.wall_ms = self.world.scheduler.wall_ms()
             seen.clocks_were_right = not self.world.clocks_were_skewed
             self.history.end(seen)
+
+    async def _see(self, user: _User, host: str) -> list[tuple[str, int]]:
+        while True:
+            try:
+                request = DescribeDelegationTokenRequest(owners=None)
+                answer = await user.connections[host].send(request)
+            except OSError:
+                await user.client.back_off()
+            else:
+                assert answer.error_code == ErrorCode.NONE
+                return [(each.token_id, each.expiry_timestamp) for each in answer.tokens]
 
     def close(self) -> None:
         super().close()
