@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from tests.hostile.secured import SecuredBroker
 from tests.hostile.witness import Witness
 from tools.kafka_peer.broker_process import (
     BrokerProcess,
@@ -38,6 +39,24 @@ def broker(one_broker: BrokerProcess) -> BrokerProcess:
 def witness(broker: BrokerProcess) -> Iterator[Witness]:
     """Another client, served all the while; judges the broker when the test is over."""
     other = Witness(broker, strict=TARGET == "ottla")
+    other.start()
+    yield other
+    other.judge()
+
+
+@pytest.fixture(scope="session")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    """The broker with listeners of all kinds; ours, since only we promise what is asked of it."""
+    process = SecuredBroker(ottla(), tmp_path_factory.mktemp("secured"))
+    process.start()
+    yield process
+    process.kill()
+
+
+@pytest.fixture(scope="module")
+def bystander(secured: SecuredBroker) -> Iterator[Witness]:
+    """The witness of all that a module does to the secured broker."""
+    other = Witness(secured, strict=True)
     other.start()
     yield other
     other.judge()

@@ -10,11 +10,12 @@ import os
 import secrets
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
@@ -100,6 +101,23 @@ def answers_api_versions(port: int, *, timeout: float = 5) -> bool:
     return len(answer) == 10 and struct.unpack(">ih", answer[4:]) == (1, 0)
 
 
+def answers_over_tls(port: int, *, timeout: float = 5) -> bool:
+    """The same behind TLS; what certificate is shown does not matter."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        with (
+            socket.create_connection(("127.0.0.1", port), timeout) as plain,
+            context.wrap_socket(plain) as connection,
+        ):
+            connection.sendall(API_VERSIONS_V0)
+            answer = connection.recv(10)
+    except OSError:
+        return False
+    return len(answer) == 10 and struct.unpack(">ih", answer[4:]) == (1, 0)
+
+
 @dataclass(slots=True)
 class BrokerProcess:
     """A combined broker and controller in ``directory``; ``settings`` win over the defaults."""
@@ -111,6 +129,8 @@ class BrokerProcess:
     port: int = 0
     controller_port: int = 0
     process: "subprocess.Popen[bytes] | None" = None
+    answers: Callable[[int], bool] = answers_api_versions
+    """Whether the broker at a port is up."""
 
     def __post_init__(self) -> None:
         port, self.controller_port = free_ports(2)
@@ -197,7 +217,7 @@ class BrokerProcess:
                 env=dict(self.program.environment),
                 cwd=self.directory,
             )
-        while not answers_api_versions(self.port):
+        while not self.answers(self.port):
             if self.process.poll() is not None:
                 code, self.process = self.process.returncode, None
                 raise RuntimeError(f"{self.program.name} ended with {code}:\n{self.output()}")

@@ -13,6 +13,7 @@ from tools.kafka_peer.setup import HERE, VERSION, directory, is_present
 
 # The names of Apache's scripts, and the class that each of them starts.
 TOOLS: Final = {
+    "kafka-acls": "org.apache.kafka.tools.AclCommand",
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
     "kafka-configs": "kafka.admin.ConfigCommand",
