@@ -1,0 +1,201 @@
+"""SASL_SSL between all nodes: three of ours, ours among Apache Kafka's, and the way there."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from tests.integration.secured import STORES, librdkafka, logins, secure
+from tests.waiting import eventually
+from tools.kafka_peer.broker_process import (
+    answers_api_versions,
+    answers_over_tls,
+    apache_kafka,
+    free_ports,
+    ottla,
+)
+from tools.kafka_peer.cluster_process import ClusterProcess, running
+
+pytestmark = [pytest.mark.peer, pytest.mark.timeout(500)]
+
+Settings = dict[str, str]
+TOPIC = "kept"
+PATIENT = {"acks": "all", "delivery.timeout.ms": "120000", "linger.ms": "5"}
+
+
+def create(settings: Settings) -> None:
+    admin = AdminClient(settings)
+    for made in admin.create_topics([NewTopic(TOPIC, 3, 3)]).values():
+        made.result(60)
+
+
+def leaders_and_isrs(settings: Settings) -> dict[int, tuple[int, list[int]]]:
+    described = AdminClient(settings).list_topics(TOPIC, timeout=30).topics[TOPIC]
+    return {
+        number: (each.leader, sorted(each.isrs)) for number, each in described.partitions.items()
+    }
+
+
+def has_isr(settings: Settings, *nodes: int) -> bool:
+    return all(isr == list(nodes) for _, isr in leaders_and_isrs(settings).values())
+
+
+class Writer:
+    """Writes numbers with acks=all, and knows which of them were acknowledged."""
+
+    def __init__(self, settings: Settings, begin: int = 0) -> None:
+        self._producer = Producer({**settings, **PATIENT})
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.next = begin
+        self.acknowledged: list[bytes] = []
+        self.refused: list[str] = []
+
+    def _run(self) -> None:
+        pause = threading.Event()
+        while not self._over.is_set():
+            self._producer.produce(TOPIC, str(self.next).encode(), on_delivery=self._told)
+            self.next += 1
+            self._producer.poll(0)
+            pause.wait(0.005)
+
+    def _told(self, error: KafkaError | None, message: Message) -> None:
+        value = message.value()
+        assert value is not None
+        if error is None:
+            self.acknowledged.append(value)
+        else:
+            self.refused.append(str(error))
+
+    def more(self, count: int) -> None:
+        """Until so many more have been acknowledged."""
+        wanted = len(self.acknowledged) + count
+        eventually(lambda: len(self.acknowledged) >= wanted, f"{count} more writes", seconds=120)
+
+    def stop(self) -> None:
+        self._over.set()
+        self._thread.join(30)
+        assert self._producer.flush(60) == 0
+        assert not self.refused
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def written(settings: Settings) -> set[bytes]:
+    """Everything in the topic, up to its ends."""
+    consumer = Consumer({**settings, "group.id": "check", "enable.partition.eof": "true",
+                         "auto.offset.reset": "earliest"})  # fmt: skip
+    consumer.assign([TopicPartition(TOPIC, number, 0) for number in range(3)])
+    found: set[bytes] = set()
+    ended: set[int | None] = set()
+
+    def has_all() -> bool:
+        for message in consumer.consume(5_000, 0.5):
+            error = message.error()
+            if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                ended.add(message.partition())
+            else:
+                found.add(message.value() or b"")
+        return len(ended) == 3
+
+    eventually(has_all, "the end of all partitions", seconds=60)
+    consumer.close()
+    return found
+
+
+@contextmanager
+def started(cluster: ClusterProcess) -> Iterator[ClusterProcess]:
+    with running(cluster) as found:
+        try:
+            yield found
+        except BaseException:
+            print(found.output())
+            raise
+
+
+def test_three_nodes_of_ours_replicate_and_one_takes_over(tmp_path: Path) -> None:
+    with started(secure(ClusterProcess(ottla(), tmp_path))) as cluster:
+        admin = librdkafka(cluster.bootstrap_servers, "admin")
+        create(admin)
+        with Writer(admin) as writer:
+            writer.more(100)
+            for number, broker in cluster.brokers.items():
+                broker.kill()  # each is a leader of one, and one is the active controller
+                writer.more(100)
+                broker.start(timeout=60)
+                eventually(lambda: has_isr(admin, 1, 2, 3), f"node {number} in sync", seconds=60)
+        assert written(admin) >= set(writer.acknowledged)
+
+
+def test_ours_is_a_node_among_apaches(tmp_path: Path) -> None:
+    """Replicas in both directions, requests in envelopes, votes; each program leads for a while."""
+    apache = apache_kafka(heap=("-Xmx256M", "-Xms256M"))
+    cluster = ClusterProcess(apache, tmp_path)
+    cluster.brokers[3].program = ottla()
+    with started(secure(cluster)):
+        admin = librdkafka(cluster.bootstrap_servers, "admin")
+        create(admin)
+        eventually(lambda: has_isr(admin, 1, 2, 3), "all in sync", seconds=60)
+        with Writer(admin) as writer:
+            writer.more(100)
+            for number in (1, 3):
+                cluster.brokers[number].stop()
+                writer.more(100)
+                cluster.brokers[number].start(timeout=120)
+                eventually(lambda: has_isr(admin, 1, 2, 3), "all in sync", seconds=60)
+        ours = librdkafka(cluster.brokers[3].bootstrap_servers, "admin")
+        assert written(ours) >= set(writer.acknowledged)
+
+
+def test_a_cluster_is_secured_node_by_node_without_a_lost_write(tmp_path: Path) -> None:
+    """A listener is added, then brokers speak by it, then the old one goes: three rounds."""
+    cluster = ClusterProcess(ottla(), tmp_path)
+    old = {number: broker.port for number, broker in cluster.brokers.items()}
+    new = dict(zip(cluster.brokers, free_ports(len(cluster.brokers)), strict=True))
+    with started(cluster):
+        plain = {"bootstrap.servers": cluster.bootstrap_servers}
+        servers = ",".join(f"127.0.0.1:{port}" for port in new.values())
+        admin = librdkafka(servers, "admin")
+        create(plain)
+        with Writer(plain) as writer:
+            writer.more(100)
+            for between in ("PLAINTEXT", "SECURE"):
+                for number in cluster.brokers:
+                    listeners = f"PLAINTEXT://127.0.0.1:{old[number]}"
+                    roll(cluster, number, between, f"{listeners},SECURE://127.0.0.1:{new[number]}")
+                    writer.more(50)
+                    eventually(lambda: has_isr(plain, 1, 2, 3), "all in sync", seconds=60)
+        with Writer(admin, writer.next) as secured:
+            for number, broker in cluster.brokers.items():
+                broker.port, broker.answers = new[number], answers_over_tls
+                roll(cluster, number, "SECURE", f"SECURE://127.0.0.1:{new[number]}")
+                secured.more(50)
+                eventually(lambda: has_isr(admin, 1, 2, 3), "all in sync", seconds=60)
+        assert written(admin) >= {*writer.acknowledged, *secured.acknowledged}
+        assert not any(answers_api_versions(port, timeout=1) for port in old.values())
+
+
+def roll(cluster: ClusterProcess, number: int, between: str, listeners: str) -> None:
+    """Start a node again with other listeners."""
+    broker = cluster.brokers[number]
+    broker.stop()
+    broker.settings = {
+        **broker.settings,
+        **STORES,
+        **logins("SECURE"),
+        "listeners": f"{listeners},CONTROLLER://127.0.0.1:{broker.controller_port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECURE:SASL_SSL,"
+        "CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": between,
+    }
+    broker.start(timeout=60)
