@@ -48,6 +48,7 @@ class Acl(NamedTuple):
     principal: str
     operation: int
     permission_type: int
+    host: str = "*"
 
 
 def settings(users: Iterable[str]) -> dict[str, str]:
@@ -140,7 +141,7 @@ class SecuredSide(Side):
     def add(self, acls: Sequence[Acl]) -> None:
         """Make ACLs, and wait until both listeners know of all."""
         for first in range(0, len(acls), ACLS_AT_ONCE):
-            some = [{**each._asdict(), "host": "*"} for each in acls[first : first + ACLS_AT_ONCE]]
+            some = [each._asdict() for each in acls[first : first + ACLS_AT_ONCE]]
             answer = self.as_admin("CreateAcls", 3, creations=some)
             assert {each["errorCode"] for each in answer["results"]} == {0}, answer
         for at in self.ports:

@@ -34,7 +34,10 @@ pytestmark = pytest.mark.timeout(600)
 Json = Any
 AT: Final = {"broker": False, "controller": True}
 SUPER: Final = "super"
-MODES: Final = ("none", "allow", "deny", "prefixed", "wildcard", "elsewhere")
+MODES: Final = (
+    "none", "allow", "deny", "prefixed", "wildcard", "elsewhere", "everything", "from-here",
+    "from-there", "not-described",
+)  # fmt: skip
 
 
 class Cell(NamedTuple):
@@ -76,19 +79,26 @@ class Cell(NamedTuple):
         allow, deny = Permission.ALLOW, Permission.DENY
         is_cluster = need.kind is ResourceType.CLUSTER
 
-        def acl(pattern: PatternType, name: str, permission: Permission = allow) -> Acl:
-            return Acl(need.kind, name, pattern, f"User:{self.user}", need.operation, permission)
-
-        if self.mode in {"allow", "deny"} or self.mode.startswith("without"):
-            yield acl(literal, name)
+        acl = Acl(need.kind, name, literal, f"User:{self.user}", need.operation, allow)
+        short = acl._replace(resource_name=name if is_cluster else name[:2])
+        if self.mode in {"allow", "deny", "not-described"} or self.mode.startswith("without"):
+            yield acl
         if self.mode == "deny":
-            yield acl(prefixed, name if is_cluster else name[:2], deny)
+            yield short._replace(resource_pattern_type=prefixed, permission_type=deny)
         if self.mode == "prefixed":
-            yield acl(prefixed, name if is_cluster else name[:2])
+            yield short._replace(resource_pattern_type=prefixed)
         if self.mode == "wildcard":
-            yield acl(literal, name if is_cluster else "*")
+            yield acl._replace(resource_name=name if is_cluster else "*")
         if self.mode == "elsewhere" and not is_cluster:
-            yield acl(prefixed, f"{name}.")
+            yield acl._replace(resource_name=f"{name}.", resource_pattern_type=prefixed)
+        if self.mode == "everything":
+            yield acl._replace(operation=AclOperation.ALL)
+        if self.mode == "from-here":
+            yield acl._replace(host="127.0.0.1")
+        if self.mode == "from-there":
+            yield acl._replace(host="127.0.0.2")
+        if self.mode == "not-described":
+            yield acl._replace(operation=AclOperation.DESCRIBE, permission_type=deny)
 
 
 def cells() -> Iterator[Cell]:

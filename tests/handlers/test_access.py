@@ -386,6 +386,37 @@ def test_who_may_not_delete_hears_the_name_of_an_id_only_if_it_may() -> None:
     assert len(broker.controller.asked) == 1
 
 
+@pytest.mark.parametrize("version", [1, 5, 6])
+@pytest.mark.parametrize("by_cluster", [False, True])
+def test_who_may_delete_but_not_know_of_a_topic_does_not_delete_it_by_its_name(
+    version: int, by_cluster: bool
+) -> None:
+    """By its id it does, as in Kafka; and who may delete all topics is not asked."""
+    broker = Broker()
+    topic_id = broker.add_topic("a")
+    acls = Acls(broker)
+    if by_cluster:
+        acls.add(AclOperation.DELETE, CLUSTER, CLUSTER_NAME)
+    else:
+        acls.add(AclOperation.DELETE, TOPIC, "a")
+    acls.add(DESCRIBE, TOPIC, "a", Permission.DENY)
+
+    def code(request: DeleteTopicsRequest) -> int:
+        made = DeletableTopicResult(name="a")
+        broker.controller.answers[:] = [DeleteTopicsResponse(responses=[made])]
+        answer = broker.ask(delete_topics, request, version, DeleteTopicsResponse, alice())
+        return answer.responses[0].error_code
+
+    named = DeleteTopicsRequest(timeout_ms=1000)
+    if version < 6:
+        named.topic_names = ["a"]
+    else:
+        named.topics = [DeleteTopicState(name="a")]
+        identified = [DeleteTopicState(name=None, topic_id=topic_id)]
+        assert code(DeleteTopicsRequest(topics=identified, timeout_ms=1000)) == 0
+    assert code(named) == (0 if by_cluster else DENIED)
+
+
 def test_denied_settings_are_told_beside_many_others() -> None:
     """So many that they are described and encoded in turns."""
     broker = Broker()

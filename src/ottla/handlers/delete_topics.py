@@ -18,18 +18,19 @@ from ottla.protocol.generated.delete_topics import (
 from ottla.requests.context import ControllerServices, RequestContext
 from ottla.requests.contract import Handler, Quota, client_timeout_ms
 from ottla.requests.deadlines import within
-from ottla.requests.needs import ByHandler, Each, Effect, its_name_or_id, itself
+from ottla.requests.needs import ByHandler, Each, Effect, Need, its_name_or_id, itself
 
 _DELETION_DISABLED: Final = 3
 _BY_ID: Final = 6
 DENIED_MESSAGE: Final = "Topic authorization failed."
-_BY_ID_OR_NAME: Final = ByHandler(
-    AclOperation.DELETE,
-    ResourceType.TOPIC,
-    Effect.EACH,
-    otherwise=((AclOperation.DELETE, ResourceType.CLUSTER),),
-    since=_BY_ID,
+_ALL: Final = ((AclOperation.DELETE, ResourceType.CLUSTER),)
+_DELETED: Final = ByHandler(
+    AclOperation.DELETE, ResourceType.TOPIC, Effect.EACH, otherwise=_ALL, since=_BY_ID
 )
+_NAMED: Final = ByHandler(
+    AclOperation.DESCRIBE, ResourceType.TOPIC, Effect.EACH, otherwise=_ALL, since=_BY_ID
+)
+"""Of a topic that is named the client must know; not of one whose id it has, as in Kafka."""
 
 
 async def handle(
@@ -59,7 +60,10 @@ def _take_denied(
     denied, allowed = [], []
     for topic in request.topics:
         name = its_name_or_id(topic, image)
-        if name is None or _BY_ID_OR_NAME.allows(name, context, authorizer):
+        if name is None or (
+            _DELETED.allows(name, context, authorizer)
+            and (topic.name is None or _NAMED.allows(name, context, authorizer))
+        ):
             allowed.append(topic)
             continue
         describe, of_topic = AclOperation.DESCRIBE, ResourceType.TOPIC
@@ -94,21 +98,27 @@ def refuse(request: DeleteTopicsRequest, error: ApiError, _version: int) -> Dele
     )
 
 
+def _by_name(operation: AclOperation) -> Need[DeleteTopicsRequest, DeleteTopicsResponse]:
+    return Each(
+        operation,
+        ResourceType.TOPIC,
+        lambda request: request.topic_names,
+        itself,
+        lambda response: response.responses,
+        otherwise=_ALL,
+        until=_BY_ID - 1,
+    )
+
+
 HANDLER: Final = Handler(
     DeleteTopicsRequest,
     handle,
     refuse=refuse,
     needs=[
-        Each(
-            AclOperation.DELETE,
-            ResourceType.TOPIC,
-            lambda request: request.topic_names,
-            itself,
-            lambda response: response.responses,
-            otherwise=((AclOperation.DELETE, ResourceType.CLUSTER),),
-            until=_BY_ID - 1,
-        ),
-        _BY_ID_OR_NAME,
+        _by_name(AclOperation.DELETE),
+        _by_name(AclOperation.DESCRIBE),
+        _DELETED,
+        _NAMED,
         ByHandler(AclOperation.DESCRIBE, ResourceType.TOPIC, Effect.HIDDEN, since=_BY_ID),
     ],
     quota=Quota.CONTROLLER_MUTATION,
