@@ -29,13 +29,13 @@ PATIENT = {"acks": "all", "delivery.timeout.ms": "120000", "linger.ms": "5"}
 
 
 def create(settings: Settings) -> None:
-    admin = AdminClient(settings)
+    admin = AdminClient({**settings})
     for made in admin.create_topics([NewTopic(TOPIC, 3, 3)]).values():
         made.result(60)
 
 
 def leaders_and_isrs(settings: Settings) -> dict[int, tuple[int, list[int]]]:
-    described = AdminClient(settings).list_topics(TOPIC, timeout=30).topics[TOPIC]
+    described = AdminClient({**settings}).list_topics(TOPIC, timeout=30).topics[TOPIC]
     return {
         number: (each.leader, sorted(each.isrs)) for number, each in described.partitions.items()
     }

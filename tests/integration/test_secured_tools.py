@@ -40,11 +40,10 @@ class Tools:
         stdin: str = "",
         fails: bool = False,
     ) -> str:
-        at = ("--bootstrap-server", self._node.bootstrap_servers)
-        if "--bootstrap-controller" in words:
-            at = ()
+        if "--bootstrap-controller" not in words:
+            words = ("--bootstrap-server", self._node.bootstrap_servers, *words)
         file = command_config(self._directory, user, mechanism)
-        done = run_tool(name, *at, "--command-config", file, *words, stdin=stdin)
+        done = run_tool(name, "--command-config", file, *words, stdin=stdin)
         assert (done.returncode != 0) == fails, done.stdout + done.stderr
         return done.stdout + done.stderr
 

@@ -6,6 +6,8 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"log"
 	"os"
@@ -15,6 +17,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
 const patience = 60 * time.Second
@@ -49,8 +53,28 @@ func number(text string) int {
 }
 
 func client(servers string, options ...kgo.Opt) *kgo.Client {
-	found, err := kgo.NewClient(append(options, kgo.SeedBrokers(servers))...)
+	found, err := kgo.NewClient(append(append(options, kgo.SeedBrokers(servers)), security()...)...)
 	check(err)
+	return found
+}
+
+// What the environment says of certificates and logins; nothing where it says nothing.
+func security() []kgo.Opt {
+	var found []kgo.Opt
+	if authority := os.Getenv("GO_CLIENT_AUTHORITY"); authority != "" {
+		trusted := x509.NewCertPool()
+		trusted.AppendCertsFromPEM([]byte(authority))
+		found = append(found, kgo.DialTLSConfig(&tls.Config{RootCAs: trusted}))
+	}
+	user, password := os.Getenv("GO_CLIENT_USER"), os.Getenv("GO_CLIENT_PASSWORD")
+	switch os.Getenv("GO_CLIENT_MECHANISM") {
+	case "PLAIN":
+		found = append(found, kgo.SASL(plain.Auth{User: user, Pass: password}.AsMechanism()))
+	case "SCRAM-SHA-256":
+		found = append(found, kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha256Mechanism()))
+	case "SCRAM-SHA-512":
+		found = append(found, kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha512Mechanism()))
+	}
 	return found
 }
 
@@ -171,7 +195,7 @@ func copyByTransact(ctx context.Context, servers string, args []string) {
 	options := append(
 		member(args[2], args[4], args[0]), kgo.TransactionalID(args[3]), kgo.SeedBrokers(servers),
 	)
-	session, err := kgo.NewGroupTransactSession(options...)
+	session, err := kgo.NewGroupTransactSession(append(options, security()...)...)
 	check(err)
 	defer session.Close()
 	for left := number(args[5]); left > 0; {
