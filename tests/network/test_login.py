@@ -134,6 +134,10 @@ class Client:
     def send_raw(self, data: bytes) -> None:
         self._socket.send(data)
 
+    def close(self) -> None:
+        self._server.network.unwatch_reading(self._socket)
+        self._socket.close()
+
     def code(self) -> int:
         """The error of the last answer, which is an answer of a login."""
         size = int.from_bytes(self.received[:4], "big")

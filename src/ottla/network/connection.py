@@ -71,6 +71,7 @@ class Connection:
         "_is_gathering",
         "_later",
         "_memory",
+        "_memory_after_login",
         "_network",
         "_now",
         "_outgoing",
@@ -107,6 +108,7 @@ class Connection:
         receive_buffer: memoryview,
         frame_limit: int,
         memory: RequestMemory,
+        memory_before_login: RequestMemory | None = None,
         answer_frame: AnswerFrame,
         closed: Callable[["Connection"], None],
         scheduler: Scheduler,
@@ -115,7 +117,8 @@ class Connection:
         self._network = network
         self._receive_view = receive_buffer
         self._frame_limit = frame_limit
-        self._memory = memory
+        self._memory = memory if memory_before_login is None else memory_before_login
+        self._memory_after_login = memory
         self._answer_frame = answer_frame
         self._now = scheduler.monotonic
         self._later = scheduler.call_soon
@@ -295,10 +298,11 @@ class Connection:
             self._expect()
             return
         self._partial = None
+        memory = self._memory  # which is another after a login
         try:
             self._handle(memoryview(partial)[4:])
         finally:
-            self._memory.give_back(wanted - 4)
+            memory.give_back(wanted - 4)
         if not self.closed and not self._reading_allowed():
             self._pause()
 
@@ -488,6 +492,7 @@ class Connection:
         self.granted = {}
         self._answer_frame = answer_frame
         self._frame_limit = frame_limit
+        self._memory = self._memory_after_login
         self.login_by = math.inf
 
     def end(self) -> None:

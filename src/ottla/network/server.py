@@ -11,7 +11,8 @@ Rules:
 2. Other brokers come in by a listener of their own, if there is one, however many clients there
    are.
 3. A connection on which nothing goes in or out is closed after its time, unless it waits for us.
-4. Where clients log in, one that has not done so in its time is closed, whatever it sends.
+4. Where clients log in, one that has not done so in its time is closed, whatever it sends; until
+   then its frames have a memory of their own, so that it takes none of what is for requests.
 """
 
 import sys
@@ -33,6 +34,10 @@ log = logger(__name__)
 DESCRIPTORS_RESERVED_MAX: Final = 1_024
 LOGIN_SECONDS: Final = 60.0
 """How long a login may take; Kafka's own clients wait 30 seconds for it."""
+STRANGERS_BYTES_MAX: Final = 32 << 20
+"""That all frames of clients that have not logged in may have, while they are still coming."""
+STRANGER_BYTES_FREE: Final = 16 << 10
+"""A frame of this size is not counted: no client that logs in as usual waits for strangers."""
 CONNECTIONS_ALWAYS: Final = 32
 """So many are not refused for want of descriptors."""
 
@@ -83,13 +88,17 @@ class _RequestMemory:
     A connection without room waits in a queue.
     """
 
-    def __init__(self, limits: SocketServerLimits) -> None:
-        self._limits = limits
+    def __init__(self, limit: Callable[[], int], free: int = 0) -> None:
+        """``limit`` is -1 where there is none; a frame of ``free`` bytes or less is not counted."""
+        self._limit = limit
+        self._free = free
         self._taken = 0
         self._waiting: deque[Connection] = deque()
 
     def take(self, connection: Connection, size: int) -> bool:
-        limit = self._limits.queued_request_bytes
+        if size <= self._free:
+            return True
+        limit = self._limit()
         # As in Kafka, a frame may begin while there is any room: otherwise one that is larger than
         # the whole limit could never come in.
         if limit > 0 and self._taken >= limit:
@@ -101,16 +110,18 @@ class _RequestMemory:
     def hold(self, connection: Connection, size: int) -> bool:
         """Count a frame that is there already; whether there is room for more."""
         self._taken += size
-        limit = self._limits.queued_request_bytes
+        limit = self._limit()
         if limit > 0 and self._taken >= limit:
             self._waiting.append(connection)
             return False
         return True
 
     def give_back(self, size: int) -> None:
+        if size <= self._free:
+            return
         self._taken -= size
         for _ in range(len(self._waiting)):
-            if self._taken >= self._limits.queued_request_bytes:
+            if self._taken >= self._limit():
                 return
             self._waiting.popleft().memory_is_free()
 
@@ -145,7 +156,8 @@ class SocketServer:
         self.limits = limits
         self._answers: dict[str, AnswerFrame] = {}
         self._logins: dict[str, Login] = {}
-        self._memory = _RequestMemory(limits)
+        self._memory = _RequestMemory(lambda: limits.queued_request_bytes)
+        self._strangers = _RequestMemory(lambda: STRANGERS_BYTES_MAX, STRANGER_BYTES_FREE)
         self._receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
         self._connections: dict[Connection, None] = {}
         self._per_ip: Counter[str] = Counter()
@@ -214,6 +226,7 @@ class SocketServer:
                 receive_buffer=self._receive_buffer,
                 frame_limit=limits.frame_bytes if login is None else login.frame_bytes,
                 memory=self._memory,
+                memory_before_login=None if login is None else self._strangers,
                 answer_frame=self._answers[listener_name] if login is None else login.answer,
                 closed=self._closed,
                 scheduler=self._scheduler,
