@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.security.logins import TOKEN_ID, TOKEN_SECRET, credential, scram_secrets
 
 from ottla.common.chance import Chance
+from ottla.security import scram
 from ottla.security.mechanism import LoginRefused, user
 from ottla.security.scram import ScramMechanism, credential_of, read_client_first
 from ottla.security.scram_client import ScramClient
@@ -248,3 +249,21 @@ def test_secrets_are_not_shown() -> None:
     shown = repr(scram_secrets(SHA_256)) + repr(credential(SHA_256, b"alice-secret"))
     assert "decoy" not in shown
     assert "salt of" not in shown
+
+
+@pytest.mark.parametrize(("more", "is_taken"), [(0, True), (1, False)])
+def test_no_message_is_longer_than_any_can_be(more: int, is_taken: bool) -> None:
+    """On either side: what is longer is not even looked at."""
+    readers = {
+        scram.read_client_first: (b"n,,n=alice,r=", b""),
+        scram.read_client_final: (b"c=biws,r=", b",p=AAAA"),
+        scram.read_server_first: (b"r=", b",s=AAAA,i=4096"),
+        scram.read_server_final: (b"v=AAAA,x=", b""),
+    }
+    for read, (head, tail) in readers.items():
+        message = head + b"x" * (scram.MESSAGE_MAX - len(head) - len(tail) + more) + tail
+        if is_taken:
+            assert read(message)
+        else:
+            with pytest.raises(LoginRefused):
+                read(message)

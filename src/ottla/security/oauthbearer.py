@@ -21,6 +21,8 @@ _FIRST: Final = re.compile(
 )
 _BEARER: Final = re.compile(r"(?P<scheme>\w+) +(?P<token>[-_.a-zA-Z0-9]+)", re.ASCII)
 _TOKEN_PARTS: Final = 3
+MESSAGE_MAX: Final = 1 << 16
+"""Of a message; tokens of many claims have a few kilobytes."""
 INVALID_TOKEN: Final = "invalid_token"  # noqa: S105 - a status
 INSUFFICIENT_SCOPE: Final = "insufficient_scope"
 _PREFIX: Final = "unsecuredLogin"
@@ -49,6 +51,8 @@ class OauthbearerServer:
     def evaluate(self, response: bytes) -> bytes:
         if self._refusal is not None:
             raise LoginRefused(self._refusal if response == b"\x01" else "")
+        if len(response) > MESSAGE_MAX:
+            raise LoginRefused
         try:
             found = _FIRST.fullmatch(response.decode("utf-8"))
         except UnicodeDecodeError:

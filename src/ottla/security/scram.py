@@ -17,6 +17,8 @@ from ottla.security.mechanism import LoginRefused
 
 ITERATIONS_MIN: Final = 4096
 ITERATIONS_MAX: Final = 16384
+MESSAGE_MAX: Final = 4096
+"""Of a message; the longest that a name and a nonce make is far from it."""
 GS2_HEADER: Final = b"n,,"
 TOKEN_AUTH: Final = "tokenauth"  # noqa: S105 - the name of an extension
 """The extension of a login with a delegation token."""
@@ -129,8 +131,12 @@ class ServerFirst(NamedTuple):
     iterations: int
 
 
+def _matched(form: re.Pattern[bytes], message: bytes) -> "re.Match[bytes] | None":
+    return form.fullmatch(message) if len(message) <= MESSAGE_MAX else None
+
+
 def read_client_first(message: bytes) -> ClientFirst:
-    found = _CLIENT_FIRST.fullmatch(message)
+    found = _matched(_CLIENT_FIRST, message)
     if found is None:
         raise LoginRefused
     extensions = {}
@@ -148,7 +154,7 @@ def read_client_first(message: bytes) -> ClientFirst:
 
 
 def read_client_final(message: bytes) -> ClientFinal:
-    found = _CLIENT_FINAL.fullmatch(message)
+    found = _matched(_CLIENT_FINAL, message)
     if found is None:
         raise LoginRefused
     return ClientFinal(
@@ -157,7 +163,7 @@ def read_client_final(message: bytes) -> ClientFinal:
 
 
 def read_server_first(message: bytes) -> ServerFirst:
-    found = _SERVER_FIRST.fullmatch(message)
+    found = _matched(_SERVER_FIRST, message)
     if found is None:
         raise LoginRefused("an answer that is no SCRAM")
     return ServerFirst(found["nonce"], _decoded(found["salt"]), int(found["iterations"]))
@@ -165,7 +171,7 @@ def read_server_first(message: bytes) -> ServerFirst:
 
 def read_server_final(message: bytes) -> bytes:
     """The server's signature."""
-    found = _SERVER_FINAL.fullmatch(message)
+    found = _matched(_SERVER_FINAL, message)
     if found is None or found["error"] is not None:
         raise LoginRefused("the server has refused the proof")
     return _decoded(found["signature"])
