@@ -1,13 +1,22 @@
 """Client quotas: limits by user, client id and address."""
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from ottla.protocol.generated.metadata_records import ClientQuotaRecord, EntityData
 
 QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
 """Pairs of type and name, sorted by type; the name None stands for the default."""
 ClientQuotasImage: TypeAlias = Mapping[QuotaEntity, Mapping[str, float]]
+
+USER: Final = "user"
+CLIENT_ID: Final = "client-id"
+IP: Final = "ip"
+PRODUCER_BYTE_RATE: Final = "producer_byte_rate"
+CONSUMER_BYTE_RATE: Final = "consumer_byte_rate"
+REQUEST_PERCENTAGE: Final = "request_percentage"
+CONTROLLER_MUTATION_RATE: Final = "controller_mutation_rate"
+CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
 
 
 def quota_entity(parts: Mapping[str, str | None]) -> QuotaEntity:

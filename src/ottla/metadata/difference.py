@@ -10,7 +10,7 @@ from ottla.metadata.topics import TopicDelta
 
 
 def difference(base: MetadataImage, target: MetadataImage) -> MetadataDelta:
-    """A delta from ``base``, as far as topics, settings, nodes and ACLs go."""
+    """A delta from ``base``, as far as topics, settings, nodes, ACLs and quotas go."""
     delta = MetadataDelta(base)
     _compare_topics(base, target, delta)
     for resource in {**base.configs, **target.configs}:
@@ -28,6 +28,10 @@ def difference(base: MetadataImage, target: MetadataImage) -> MetadataDelta:
         acl = target.acls.get(acl_id)
         if base.acls.get(acl_id) != acl:
             delta.acls.changed[acl_id] = acl
+    for entity in base.client_quotas.keys() | target.client_quotas.keys():
+        quotas = target.client_quotas.get(entity, {})
+        if base.client_quotas.get(entity, {}) != quotas:
+            delta.client_quotas.changed[entity] = dict(quotas)
     return delta
 
 
