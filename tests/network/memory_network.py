@@ -86,9 +86,14 @@ class MemoryListening:
         self.port = port
         self.started = False
         self.closed = False
+        self.pauses: list[float] = []
+        """For how long it was to accept nobody, each time."""
 
     def start(self) -> None:
         self.started = True
+
+    def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
 
     def close(self) -> None:
         self.closed = True

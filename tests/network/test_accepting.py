@@ -96,3 +96,23 @@ def test_after_its_end_nobody_is_accepted(free: int) -> None:
     backlog.free = 1
     backlog.scheduler.run_for(10.0)
     assert backlog.accepted == []
+
+
+def test_it_pauses_when_it_is_told_to_and_nobody_is_lost() -> None:
+    backlog = Backlog(3)
+    took = backlog.accepted.append
+
+    def take_one(sock: int) -> None:
+        took(sock)
+        backlog.accepting.pause(5.0)
+
+    backlog.unwatch()
+    backlog.accepting = Accepting(backlog, take_one, backlog.scheduler.call_later)
+    backlog.accepting.start()
+    backlog.scheduler.run_for(4.9)
+    assert backlog.accepted == [0]
+    backlog.scheduler.run_for(0.2)
+    assert backlog.accepted == [0, 1]
+    backlog.accepting.stop()
+    backlog.scheduler.run_for(20.0)
+    assert backlog.accepted == [0, 1]

@@ -81,6 +81,13 @@ class Accepting(Generic[S]):
             else:
                 self._failed = False
                 self._accepted(sock)
+                if self._timer is not None:
+                    return
+
+    def pause(self, seconds: float) -> None:
+        """Take nobody for so long, though somebody could be."""
+        self.stop()
+        self._timer = self._later(seconds, self.start)
 
     def _pause(self, error: OSError) -> None:
         if not self._failed:

@@ -21,7 +21,7 @@ from typing import Protocol
 
 from ottla.common.authorization import ANONYMOUS, Granted, Principal
 from ottla.common.buffers import Answer, ReadableFile, Region
-from ottla.common.environment import Scheduler
+from ottla.common.environment import Cancellable, Scheduler
 from ottla.common.errors import ProtocolViolation
 from ottla.common.promise import Promise
 from ottla.network.sockets import MSG_MORE, Network, StreamSocket
@@ -64,6 +64,7 @@ class RequestMemory(Protocol):
 class Connection:
     __slots__ = (
         "_answer_frame",
+        "_call_later",
         "_closed_callback",
         "_ending",
         "_frame_limit",
@@ -72,6 +73,8 @@ class Connection:
         "_later",
         "_memory",
         "_memory_after_login",
+        "_mute_timer",
+        "_muted_until",
         "_network",
         "_now",
         "_outgoing",
@@ -122,6 +125,7 @@ class Connection:
         self._answer_frame = answer_frame
         self._now = scheduler.monotonic
         self._later = scheduler.call_soon
+        self._call_later = scheduler.call_later
         self._turn = scheduler.turn
         self._rest: bytearray | None = None
         """Frames that came in one read and wait for the next turn."""
@@ -133,6 +137,9 @@ class Connection:
         self._partial_size = 0
         self._starved = False
         """Whether there is no memory for more."""
+        self._muted_until = 0.0
+        self._mute_timer: Cancellable | None = None
+        """While it is there, a quota holds up what the client sends."""
         self._slots: deque[Answer | Promise[Answer]] = deque()
         """What is owed, in the order of requests, from the first that is not there yet on."""
         self._outgoing: deque[bytes | memoryview | Region] = deque()
@@ -467,10 +474,30 @@ class Connection:
     def _reading_allowed(self) -> bool:
         return (
             not self._starved
+            and self._mute_timer is None
             and not self._ending
             and len(self._slots) < IN_FLIGHT_LIMIT
             and self._unsent < UNSENT_LIMIT
         )
+
+    def mute(self, seconds: float) -> None:
+        """Read nothing for so long; of several times, the one that ends last holds.
+
+        What was answered is sent, and the connection ends as any other.
+        """
+        self._muted_until = max(self._muted_until, self._now() + seconds)
+        if self._mute_timer is None and not self.closed:
+            self._mute_timer = self._call_later(seconds, self._unmute)
+            self._pause()
+
+    def _unmute(self) -> None:
+        left = self._muted_until - self._now()
+        if left > 0:
+            self._mute_timer = self._call_later(left, self._unmute)
+            return
+        self._mute_timer = None
+        if self._reading_allowed():
+            self._resume()
 
     def _pause(self) -> None:
         if self._reading:
@@ -527,6 +554,8 @@ class Connection:
             return
         self.closed = True
         self._pause()
+        if self._mute_timer is not None:
+            self._mute_timer.cancel()
         if self._is_full:
             self._network.unwatch_writing(self._socket)
         self._outgoing.clear()

@@ -1,6 +1,7 @@
 """Listeners and their connections, and the limits that hold for all of them.
 
-``max.connections``, ``max.connections.per.ip``, ``connections.max.idle.ms``,
+``max.connections``, ``max.connections.per.ip``, ``max.connection.creation.rate``,
+``connections.max.idle.ms``,
 ``socket.request.max.bytes`` and ``queued.max.request.bytes`` are Kafka's, and mean what they
 mean there.
 
@@ -22,10 +23,12 @@ from typing import Final, Protocol
 
 from ottla.common.authorization import Principal
 from ottla.common.buffers import Answer
-from ottla.common.environment import Scheduler
+from ottla.common.environment import Cancellable, Scheduler
 from ottla.common.errors import ApiError
 from ottla.common.promise import Promise
+from ottla.metadata.client_quotas import CONNECTION_CREATION_RATE
 from ottla.network.connection import RECEIVE_BYTES, AnswerFrame, Connection
+from ottla.network.connection_rates import ConnectionRates
 from ottla.network.sockets import Listening, Network, StreamSocket
 from ottla.observability.logging import logger
 
@@ -38,6 +41,8 @@ STRANGERS_BYTES_MAX: Final = 32 << 20
 """That all frames of clients that have not logged in may have, while they are still coming."""
 STRANGER_BYTES_FREE: Final = 16 << 10
 """A frame of this size is not counted: no client that logs in as usual waits for strangers."""
+HELD_MAX: Final = 1_000
+"""Of connections that are not listened to; beyond that they are closed at once."""
 CONNECTIONS_ALWAYS: Final = 32
 """So many are not refused for want of descriptors."""
 
@@ -47,6 +52,7 @@ class SocketServerLimits:
 
     __slots__ = (
         "connections",
+        "connections_at",
         "connections_per_ip",
         "connections_per_ip_overrides",
         "descriptors",
@@ -65,8 +71,11 @@ class SocketServerLimits:
         idle_ms: int,
         queued_request_bytes: int,
         descriptors: int = sys.maxsize,
+        connections_at: dict[str, int] | None = None,
     ) -> None:
         self.connections = connections
+        self.connections_at = connections_at or {}
+        """For some listeners, by their names."""
         self.connections_per_ip = connections_per_ip
         self.connections_per_ip_overrides = connections_per_ip_overrides
         self.frame_bytes = frame_bytes
@@ -148,8 +157,12 @@ class SocketServer:
         scheduler: Scheduler,
         limits: SocketServerLimits,
         protected: frozenset[str] = frozenset(),
+        rates: ConnectionRates | None = None,
     ) -> None:
         """``protected`` are the listeners of other nodes: clients cannot fill them up."""
+        self.rates = rates or ConnectionRates()
+        self._held: dict[StreamSocket, Cancellable] = {}
+        """Of addresses that come too often: not read, and closed when their time is over."""
         self._network = network
         self._protected = protected
         self._scheduler = scheduler
@@ -161,6 +174,7 @@ class SocketServer:
         self._receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
         self._connections: dict[Connection, None] = {}
         self._per_ip: Counter[str] = Counter()
+        self._per_listener: Counter[str] = Counter()
         self._listening: dict[str, Listening] = {}
         self._networks: dict[str, Network] = {}
         self._identify: dict[str, Callable[[StreamSocket], Principal]] = {}
@@ -217,6 +231,15 @@ class SocketServer:
         if limit is not None:
             self._refuse(sock, limit, listener_name, host)
             return
+        now_ms = int(self._scheduler.monotonic() * 1000)
+        held_ms = self.rates.from_address(host, now_ms)
+        if held_ms:
+            self._hold(sock, held_ms / 1000, listener_name, host)
+            return
+        is_protected = listener_name in self._protected
+        wait_ms = self.rates.accepted(listener_name, now_ms, is_protected=is_protected)
+        if wait_ms:
+            self._listening[listener_name].pause(wait_ms / 1000)
         login = self._logins.get(listener_name)
         try:
             connection = Connection(
@@ -244,6 +267,7 @@ class SocketServer:
             connection.login_by = connection.last_active + LOGIN_SECONDS
         self._connections[connection] = None
         self._per_ip[host] += 1
+        self._per_listener[listener_name] += 1
         self.connections_accepted += 1
 
     def _exceeded(self, listener_name: str, host: str, sock: StreamSocket) -> str | None:
@@ -252,11 +276,26 @@ class SocketServer:
         if listener_name not in self._protected:
             if len(self._connections) >= limits.connections:
                 return "max.connections"
+            at_listener = limits.connections_at.get(listener_name, sys.maxsize)
+            if self._per_listener[listener_name] >= at_listener:
+                return f"listener.name.{listener_name.lower()}.max.connections"
             is_scarce = sock.fileno() >= limits.descriptors
             if is_scarce and len(self._connections) >= CONNECTIONS_ALWAYS:
                 return "open files"
         allowed = limits.connections_per_ip_overrides.get(host, limits.connections_per_ip)
         return "max.connections.per.ip" if self._per_ip.get(host, 0) >= allowed else None
+
+    def _hold(self, sock: StreamSocket, seconds: float, listener_name: str, host: str) -> None:
+        """Keep it waiting, so that a client that tries at once is not the busier for it."""
+        if len(self._held) >= HELD_MAX:
+            self._refuse(sock, CONNECTION_CREATION_RATE, listener_name, host)
+            return
+        self._held[sock] = self._scheduler.call_later(seconds, self._let_go, sock)
+        log.debug("connection held", limit=CONNECTION_CREATION_RATE, peer=host)
+
+    def _let_go(self, sock: StreamSocket) -> None:
+        del self._held[sock]
+        sock.close()
 
     def _refuse(self, sock: StreamSocket, limit: str, listener_name: str, host: str) -> None:
         """Close it; the first is told at once, those that follow by number, once in a sweep."""
@@ -273,6 +312,7 @@ class SocketServer:
 
     def _closed(self, connection: Connection) -> None:
         del self._connections[connection]
+        self._per_listener[connection.listener_name] -= 1
         self._per_ip[connection.peer_host] -= 1
         if not self._per_ip[connection.peer_host]:
             del self._per_ip[connection.peer_host]
@@ -310,5 +350,9 @@ class SocketServer:
         for listening in self._listening.values():
             listening.close()
         self._listening.clear()
+        for sock, timer in self._held.items():
+            timer.cancel()
+            sock.close()
+        self._held.clear()
         for connection in list(self._connections):
             connection.close()

@@ -53,6 +53,10 @@ class Listening(Protocol):
         """Accept; until then clients wait in the backlog."""
         ...
 
+    def pause(self, seconds: float) -> None:
+        """Accept nobody for so long; they wait in the backlog too."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -145,6 +149,10 @@ class LoopListening:
     def start(self) -> None:
         for accepting in self._accepting:
             accepting.start()
+
+    def pause(self, seconds: float) -> None:
+        for accepting in self._accepting:
+            accepting.pause(seconds)
 
     def close(self) -> None:
         for accepting in self._accepting:

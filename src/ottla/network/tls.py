@@ -271,6 +271,9 @@ class _TlsListening:
     def start(self) -> None:
         self._below.start()
 
+    def pause(self, seconds: float) -> None:
+        self._below.pause(seconds)
+
     def close(self) -> None:
         self._below.close()
         self._close_handshakes()

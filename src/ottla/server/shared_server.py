@@ -1,6 +1,6 @@
 """What the halves of a node share: its settings, its disk, its time and network, its metadata."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from errno import EADDRINUSE
 
@@ -13,10 +13,12 @@ from ottla.config.listeners import Listener
 from ottla.metadata.cache import MetadataCache
 from ottla.network.broker_channel import BrokerChannel
 from ottla.network.channel import NetworkChannel
+from ottla.network.connection_rates import ConnectionRates
 from ottla.network.node_client import NodeClientLimits
 from ottla.network.server import SocketServer, SocketServerLimits, descriptors_for_clients
 from ottla.network.sockets import DiallingNetwork
 from ottla.observability.metrics import Registry
+from ottla.requests.quotas import ClientQuotas, QuotaWindows
 from ottla.server.logins import Logins
 from ottla.server.secured_networks import SecuredNetworks
 from ottla.storage.files import Filesystem
@@ -82,7 +84,25 @@ class SharedServer:
             queued_request_bytes=config.queued_max_request_bytes,
             descriptors=descriptors_for_clients(self.network.descriptor_limit),
         )
-        return SocketServer(self.network, self.scheduler, limits, names & nodes_only)
+        rates = ConnectionRates(config.quota_window_num, config.quota_window_size_seconds)
+        server = SocketServer(self.network, self.scheduler, limits, names & nodes_only, rates)
+        try:
+            limit_connections(server, config, names)
+        except InvalidConfig as error:
+            raise StartRefused(error.message) from error
+        self.metadata.on_image(rates.changed)
+        return server
+
+    def client_quotas(self) -> ClientQuotas:
+        """Those of one half of the node, which follow the metadata."""
+        config = self.config
+        seconds = config.controller_quota_window_num * config.controller_quota_window_size_seconds
+        quotas = ClientQuotas(
+            self.scheduler.monotonic,
+            QuotaWindows(config.quota_window_num, config.quota_window_size_seconds, seconds),
+        )
+        self.metadata.on_image(quotas.changed)
+        return quotas
 
     def raft_channel(self) -> NetworkChannel:
         """To the other nodes of the quorum, for the quorum itself."""
@@ -119,6 +139,28 @@ class SharedServer:
             ),
             login=self.logins.to_controllers,
         )
+
+
+def limit_connections(server: SocketServer, config: BrokerConfig, names: Iterable[str]) -> None:
+    """How many connections there may be and how fast they may come, as the settings are now."""
+    server.limits.connections = config.max_connections
+    server.limits.connections_per_ip = config.max_connections_per_ip
+    server.limits.connections_per_ip_overrides = dict(config.max_connections_per_ip_overrides)
+    server.limits.connections_at = at_listeners(config, names, "max.connections")
+    server.rates.bound = config.max_connection_creation_rate
+    server.rates.bound_at = at_listeners(config, names, "max.connection.creation.rate")
+
+
+def at_listeners(config: BrokerConfig, names: Iterable[str], setting: str) -> dict[str, int]:
+    """What is said of listeners by their own prefixes; InvalidConfig when it is no number."""
+    found = {}
+    for name in names:
+        text = config.originals.get(f"listener.name.{name.lower()}.{setting}")
+        if text is not None:
+            number = BrokerConfig.keys[setting].parse(text)
+            assert isinstance(number, int)
+            found[name] = number
+    return found
 
 
 def bind(

@@ -47,6 +47,9 @@ class SimulatedListening:
         self.started = True
         self._accepting.start()
 
+    def pause(self, seconds: float) -> None:
+        self._accepting.pause(seconds)
+
     def arrived(self, sock: SimulatedSocket) -> None:
         self.backlog.append(sock)
         if self._on_waiting is None or self._told:

@@ -24,7 +24,9 @@ class QuotaKeys(ConfigSet):
         11, "Samples that the quota for changes of metadata is measured by.", at_least(1)
     )
     controller_quota_window_size_seconds = Int(1, "Length of each of those samples.", at_least(1))
-    client_quota_callback_class = Class(None, "A Java class that decides about client quotas.")
+    client_quota_callback_class = Class(
+        None, "A Java class that decides about client quotas; refused at the start."
+    )
 
 
 class ThrottleKeys(ConfigSet):
