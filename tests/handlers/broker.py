@@ -61,12 +61,17 @@ class Peer:
         self.granted: Granted = {}
         self.principal = ANONYMOUS
         self.held = 0
+        self.muted: list[float] = []
+        """For how long it was not to be read, each time."""
 
     def hold(self, size: int) -> None:
         self.held += size
 
     def let_go(self, size: int) -> None:
         self.held -= size
+
+    def mute(self, seconds: float) -> None:
+        self.muted.append(seconds)
 
 
 class AutoTopicsNoted:
@@ -131,7 +136,10 @@ class ControllerOnOrder:
         self.answers: list[Message | ApiError] = []
         self.waiting: list[Promise[Message]] = []
 
-    def submit(self, request: Message, _client: Client | None = None) -> Promise[Message]:
+    def submit(
+        self, request: Message, _client: Client | None = None, *, charge: object = None
+    ) -> Promise[Message]:
+        del charge
         self.asked.append(request)
         promise: Promise[Message] = Promise(TURN)
         if not self.answers:

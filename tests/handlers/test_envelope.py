@@ -15,7 +15,6 @@ from ottla.common.errors import (
 from ottla.handlers import envelope
 from ottla.handlers.envelope import seal, unseal
 from ottla.protocol.api import ApiKey
-from ottla.protocol.generated.alter_client_quotas import AlterClientQuotasRequest
 from ottla.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.generated.envelope import EnvelopeRequest, EnvelopeResponse
 from ottla.protocol.generated.metadata import MetadataRequest
@@ -68,7 +67,6 @@ def test_what_is_sealed_is_found_again(
     ("message", "version"),
     [
         (MetadataRequest(), 12),
-        (AlterClientQuotasRequest(), 1),  # Kafka's brokers send it on; it is not served
         (EnvelopeRequest(request_principal=b"", client_host_address=bytes(4)), 0),
     ],
 )

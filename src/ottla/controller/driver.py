@@ -25,6 +25,7 @@ from ottla.controller.bootstrap import (
     default_bootstrap,
     registration_request,
 )
+from ottla.controller.charges import Charging, free_of_charge
 from ottla.controller.machine import ControllerMachine
 from ottla.controller.result import ControllerResult
 from ottla.controller.tasks import ControllerTasks
@@ -37,6 +38,7 @@ from ottla.metadata.replay import Published
 from ottla.metadata.snapshot import SnapshotContent, read_records
 from ottla.observability.logging import logger
 from ottla.protocol.generated.allocate_producer_ids import AllocateProducerIdsRequest
+from ottla.protocol.generated.alter_client_quotas import AlterClientQuotasRequest
 from ottla.protocol.generated.alter_configs import AlterConfigsRequest
 from ottla.protocol.generated.alter_partition import AlterPartitionRequest
 from ottla.protocol.generated.alter_partition_reassignments import (
@@ -152,6 +154,8 @@ class ControllerDriver:
         """For the requests of other controllers, and of brokers that follow the log."""
         self.voter_changes = VoterChanges(self.raft, self.quorum)
         self._answers = self._make_answers()
+        self.charge_for: Callable[[Client], Charging] = lambda _client: free_of_charge
+        """What a client pays for that this node asks in its name."""
 
     def start(self, ports: Mapping[str, int] | None = None) -> Promise[None]:
         """Read the metadata log and join the quorum; fulfilled when it is known what is committed.
@@ -337,15 +341,24 @@ class ControllerDriver:
 
     # Requests
 
-    def submit(self, request: Request[R], client: Client | None = None) -> Promise[R]:
-        return self._answers(request, client)
+    def submit(
+        self,
+        request: Request[R],
+        client: Client | None = None,
+        charge: Charging | None = None,
+    ) -> Promise[R]:
+        """``charge`` is what the client pays; without it, what it pays for any request."""
+        if charge is None:
+            charge = free_of_charge if client is None else self.charge_for(client)
+        return self._answers(request, client, charge)
 
     def _make_answers(self) -> Answers:
         machine, answers = self._machine, Answers()
         write, write_at = self._writing, self._writing_at
-        answers.to(CreateTopicsRequest, write(machine.topics.create_topics))
-        answers.to(DeleteTopicsRequest, write(machine.topics.delete_topics))
-        answers.to(CreatePartitionsRequest, write(machine.partition_counts.create_partitions))
+        charge, counts = self._charging, machine.partition_counts
+        answers.to_charged(CreateTopicsRequest, charge(machine.topics.create_topics))
+        answers.to_charged(DeleteTopicsRequest, charge(machine.topics.delete_topics))
+        answers.to_charged(CreatePartitionsRequest, charge(counts.create_partitions))
         answers.to(AlterConfigsRequest, write(machine.configs.alter_configs))
         answers.to(IncrementalAlterConfigsRequest, write(machine.configs.incremental_alter_configs))
         answers.to(UpdateFeaturesRequest, write(self._update_features))
@@ -353,6 +366,7 @@ class ControllerDriver:
         reassignments = machine.reassignments
         answers.to(AlterPartitionReassignmentsRequest, write(reassignments.alter_reassignments))
         answers.to(ListPartitionReassignmentsRequest, write(reassignments.list_reassignments))
+        answers.to(AlterClientQuotasRequest, write(machine.client_quotas.alter_quotas))
         answers.to(AlterUserScramCredentialsRequest, write(machine.scram.alter_credentials))
         answers.to(UnregisterBrokerRequest, write(machine.brokers.unregister_broker))
         answers.to(DescribeQuorumRequest, self._describe_quorum)
@@ -372,6 +386,11 @@ class ControllerDriver:
 
     def _writing(self, decide: Callable[[Q], ControllerResult[R]]) -> Callable[[Q], Promise[R]]:
         return lambda request: self._write(lambda: decide(request))
+
+    def _charging(
+        self, decide: Callable[[Q, Charging], ControllerResult[R]]
+    ) -> Callable[[Q, Charging], Promise[R]]:
+        return lambda request, charge: self._write(lambda: decide(request, charge))
 
     def _writing_at(
         self, decide: Callable[[Q, float], ControllerResult[R]]

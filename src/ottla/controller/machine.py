@@ -12,6 +12,7 @@ from ottla.config.broker import BrokerConfig
 from ottla.controller.acls import AclsManager
 from ottla.controller.bootstrap import activation_records
 from ottla.controller.brokers import BrokersManager
+from ottla.controller.client_quotas import ClientQuotasManager
 from ottla.controller.configs import ConfigsManager
 from ottla.controller.delegation_tokens import DelegationTokensManager
 from ottla.controller.features import FeaturesManager
@@ -41,6 +42,7 @@ class ControllerMachine:
         self.brokers = BrokersManager(self.state, self.partitions)
         self.features = FeaturesManager(self.state, self.configs)
         self.scram = ScramManager(self.state)
+        self.client_quotas = ClientQuotasManager(self.state)
         self.producer_ids = ProducerIdsManager(self.state, self.partitions)
         self.acls = AclsManager(self.state)
         self.tokens = DelegationTokensManager(self.state)

@@ -12,6 +12,7 @@ from ottla.common.errors import (
 )
 from ottla.config.metadata_topic import REMOTE_LOG_METADATA
 from ottla.controller.assignments import check_assignment, first_record, place
+from ottla.controller.charges import Charging, free_of_charge
 from ottla.controller.result import RECORDS_MAX, ControllerResult
 from ottla.controller.state import ControllerState
 from ottla.metadata.records import MetadataRecord
@@ -29,7 +30,7 @@ class PartitionCountsManager:
         self._state = state
 
     def create_partitions(
-        self, request: CreatePartitionsRequest
+        self, request: CreatePartitionsRequest, charge: Charging = free_of_charge
     ) -> ControllerResult[CreatePartitionsResponse]:
         """New partitions go where as many replicas fit as the first partition of the topic has."""
         names = Counter(topic.name for topic in request.topics)
@@ -43,7 +44,7 @@ class PartitionCountsManager:
         records: list[MetadataRecord] = []
         for wanted in single:
             try:
-                records += self._create(wanted)
+                records += self._create(wanted, charge)
             except ApiError as error:
                 results.append(_refused(wanted.name, error))
             else:
@@ -63,7 +64,7 @@ class PartitionCountsManager:
         if total > RECORDS_MAX:
             raise PolicyViolation("Unable to perform excessively large batch operation.")
 
-    def _create(self, wanted: CreatePartitionsTopic) -> list[MetadataRecord]:
+    def _create(self, wanted: CreatePartitionsTopic, charge: Charging) -> list[MetadataRecord]:
         topic = self._state.image.topics.by_name.get(wanted.name)
         if topic is None:
             raise UnknownTopicOrPartition
@@ -82,6 +83,7 @@ class PartitionCountsManager:
             )
         if wanted.count - count > RECORDS_MAX:
             raise PolicyViolation("Excessively large number of partitions per request.")
+        charge(wanted.count - count)
         replication_factor = len(topic.partitions[0].replicas)
         if wanted.assignments is None:
             placed = place(

@@ -25,6 +25,7 @@ from ottla.common.errors import (
 from ottla.common.identifiers import METADATA_TOPIC, ZERO_UUID, random_uuid
 from ottla.controller import topic_names
 from ottla.controller.assignments import check_assignment, first_record, place
+from ottla.controller.charges import Charging, free_of_charge
 from ottla.controller.configs import ConfigsManager
 from ottla.controller.result import RECORDS_MAX, ControllerResult, check_records
 from ottla.controller.state import ControllerState
@@ -61,7 +62,9 @@ class TopicsManager:
 
     # CreateTopics
 
-    def create_topics(self, request: CreateTopicsRequest) -> ControllerResult[CreateTopicsResponse]:
+    def create_topics(
+        self, request: CreateTopicsRequest, charge: Charging = free_of_charge
+    ) -> ControllerResult[CreateTopicsResponse]:
         default = self._state.effective_config().num_partitions
         count = sum(_partition_count(topic, default) for topic in request.topics)
         if count > RECORDS_MAX:
@@ -76,7 +79,7 @@ class TopicsManager:
             if names[topic.name] > 1:
                 continue
             try:
-                result, made = self._create_topic(topic, taken, described)
+                result, made = self._create_topic(topic, taken, described, charge)
             except ApiError as error:
                 results.append(_refused(topic.name, error))
             else:
@@ -103,12 +106,14 @@ class TopicsManager:
         topic: CreatableTopic,
         taken: dict[str, str],
         described: Callable[[Settings], list[CreatableTopicConfigs]],
+        charge: Charging,
     ) -> tuple[CreatableTopicResult, list[MetadataRecord]]:
         self._check_name(topic.name, taken)
         configs = {config.name: config.value for config in topic.configs}
         config_records = self._configs.new_topic_records(topic.name, configs)
         topic_id = self._new_topic_id()
         partitions = self._new_partitions(topic, topic_id)
+        charge(len(partitions))
         records: list[MetadataRecord] = [TopicRecord(name=topic.name, topic_id=topic_id)]
         records += config_records
         records += partitions
@@ -218,7 +223,9 @@ class TopicsManager:
 
     # DeleteTopics
 
-    def delete_topics(self, request: DeleteTopicsRequest) -> ControllerResult[DeleteTopicsResponse]:
+    def delete_topics(
+        self, request: DeleteTopicsRequest, charge: Charging = free_of_charge
+    ) -> ControllerResult[DeleteTopicsResponse]:
         """Topics are named, by their names or their ids; never both for one."""
         if not self._state.config.delete_topic_enable:
             raise TopicDeletionDisabled("This cluster has disabled topic deletion.")
@@ -233,8 +240,7 @@ class TopicsManager:
             if isinstance(topic, ApiError):
                 results.append(_not_deleted(wanted, topic))
             elif times[topic.topic_id] == 1:
-                records.append(RemoveTopicRecord(topic_id=topic.topic_id))
-                results.append(DeletableTopicResult(name=topic.name, topic_id=topic.topic_id))
+                results.append(self._delete(topic, records, charge))
             elif wanted.name is not None:
                 # By its name and by its id: a request that is so unclear shall not delete it.
                 both = DeleteTopicState(name=topic.name, topic_id=topic.topic_id)
@@ -243,6 +249,18 @@ class TopicsManager:
         results += [_not_deleted(wanted, error) for wanted, error in duplicates.values()]
         check_records(records)
         return ControllerResult(DeleteTopicsResponse(responses=results), records)
+
+    def _delete(
+        self, topic: TopicImage, records: list[MetadataRecord], charge: Charging
+    ) -> DeletableTopicResult:
+        result = DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
+        try:
+            charge(len(topic.partitions))
+        except ApiError as error:
+            result.error_code, result.error_message = error.code, error.message
+        else:
+            records.append(RemoveTopicRecord(topic_id=topic.topic_id))
+        return result
 
     def _find(self, wanted: DeleteTopicState) -> TopicImage | ApiError:
         topics = self._state.image.topics

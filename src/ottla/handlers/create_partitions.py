@@ -17,15 +17,21 @@ from ottla.requests.contract import Handler, Quota, client_timeout_ms
 from ottla.requests.deadlines import within
 from ottla.requests.needs import Each, its_name
 
+_STRICT: Final = 3
+"""Older clients do not know THROTTLING_QUOTA_EXCEEDED."""
+
 
 async def handle(
-    request: CreatePartitionsRequest, _context: RequestContext, services: ControllerServices
+    request: CreatePartitionsRequest, context: RequestContext, services: ControllerServices
 ) -> CreatePartitionsResponse:
-    return await within(
+    charge = services.quotas.charge(context, strict=context.version >= _STRICT)
+    response = await within(
         services.scheduler,
         request.timeout_ms,
-        lambda: services.controller.submit(request),
+        lambda: services.controller.submit(request, charge=charge),
     )
+    response.throttle_time_ms = charge.throttle_ms
+    return response
 
 
 def refuse(

@@ -22,15 +22,20 @@ from ottla.requests.contract import Handler, Quota, client_timeout_ms
 from ottla.requests.deadlines import within
 from ottla.requests.needs import ByHandler, Each, Effect, its_name
 
+_STRICT: Final = 6
+"""Older clients do not know THROTTLING_QUOTA_EXCEEDED."""
+
 
 async def handle(
     request: CreateTopicsRequest, context: RequestContext, services: ControllerServices
 ) -> CreateTopicsResponse:
+    charge = services.quotas.charge(context, strict=context.version >= _STRICT)
     response = await within(
         services.scheduler,
         request.timeout_ms,
-        lambda: services.controller.submit(request),
+        lambda: services.controller.submit(request, charge=charge),
     )
+    response.throttle_time_ms = charge.throttle_ms
     for topic in response.topics:
         topic.error_message = topic.error_message or None
         if topic.error_code == ErrorCode.NONE and not _may_describe(topic.name, context, services):

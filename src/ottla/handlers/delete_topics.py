@@ -21,6 +21,8 @@ from ottla.requests.deadlines import within
 from ottla.requests.needs import ByHandler, Each, Effect, Need, its_name_or_id, itself
 
 _DELETION_DISABLED: Final = 3
+_STRICT: Final = 5
+"""Older clients do not know THROTTLING_QUOTA_EXCEEDED."""
 _BY_ID: Final = 6
 DENIED_MESSAGE: Final = "Topic authorization failed."
 _ALL: Final = ((AclOperation.DELETE, ResourceType.CLUSTER),)
@@ -42,12 +44,14 @@ async def handle(
         raise TopicDeletionDisabled("Topic deletion is disabled.")
     denied = _take_denied(request, context, services)
     response = DeleteTopicsResponse()
+    charge = services.quotas.charge(context, strict=context.version >= _STRICT)
     if not denied or request.topics:
         response = await within(
             services.scheduler,
             request.timeout_ms,
-            lambda: services.controller.submit(request),
+            lambda: services.controller.submit(request, charge=charge),
         )
+        response.throttle_time_ms = charge.throttle_ms
     response.responses += denied
     return response
 

@@ -35,8 +35,13 @@ from ottla.common.errors import (
 )
 from ottla.common.promise import Promise, run, settle_by
 from ottla.protocol.api import BROKER
-from ottla.protocol.fetch_response import FetchedPartition, NodeEndpoint, encode_fetch_response
-from ottla.protocol.generated.fetch import FetchRequest
+from ottla.protocol.fetch_response import (
+    FetchedPartition,
+    NodeEndpoint,
+    encode_fetch_response,
+    fetch_response_size,
+)
+from ottla.protocol.generated.fetch import FetchRequest, FetchResponse
 from ottla.protocol.message import from_buffer
 from ottla.protocol.primitives import ITEMS_MAX
 from ottla.replication.fetch_sessions import FetchContext, FetchedFrom, TopicKey
@@ -47,6 +52,7 @@ from ottla.requests.contract import HotHandler, Quota
 from ottla.requests.current_leaders import Leaders
 from ottla.requests.deadlines import until
 from ottla.requests.hot_access import FetchAccess
+from ottla.requests.metering import RequestMeter
 from ottla.requests.needs import ByHandler, Effect
 from ottla.requests.partitions import missing
 from ottla.requests.replica_selection import preferred_read_replica
@@ -70,14 +76,17 @@ def answer(
     request, _ = from_buffer(FetchRequest, bytes(frame), pos, version, ITEMS_MAX)
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         return _refuse(request, version, correlation_id)
+    meter = None
+    if services.quotas.enforces and peer is not None and _replica(request, version)[0] < 0:
+        meter = RequestMeter(services.quotas, peer, frame)
     session = services.replicas.fetch_sessions.get(request.session_id)
     if session is None:
-        return _answer(request, version, correlation_id, services, peer)
+        return _answer(request, version, correlation_id, services, peer, meter)
     before = None if session.unanswered is None else session.unanswered_of(peer)
     if before is None:
-        answered = _answer(request, version, correlation_id, services, peer)
+        answered = _answer(request, version, correlation_id, services, peer, meter)
     else:
-        answer_it = partial(_answer, request, version, correlation_id, services, peer)
+        answer_it = partial(_answer, request, version, correlation_id, services, peer, meter)
         answered = run(services.scheduler.turn, _after(before, answer_it))
         answered.when_done(session.answered)
     if isinstance(answered, Promise) and not answered.done:
@@ -101,6 +110,7 @@ def _answer(
     correlation_id: int,
     services: Services,
     peer: Peer | None,
+    meter: RequestMeter | None,
 ) -> Answer | Promise[Answer]:
     sessions = services.replicas.fetch_sessions
     access = FetchAccess(services, peer) if services.authorizer.enforces else None
@@ -118,7 +128,9 @@ def _answer(
         )
     except ApiError as refusal:
         return encode_fetch_response(correlation_id, version, [], error_code=int(refusal.code))
-    fetch = _Fetch(request, context, version, correlation_id, services, peer, access)
+    if meter is not None:
+        _limit(request, meter, services)
+    fetch = _Fetch(request, context, version, correlation_id, services, peer, access, meter)
     fetched, size, refused = fetch.read()
     if fetch.remote:
         remote = run(services.scheduler.turn, fetch.wait_for_remote(fetched))
@@ -127,6 +139,8 @@ def _answer(
         return remote
     if size >= request.min_bytes or refused or request.max_wait_ms <= 0 or not context.partitions:
         return fetch.encode(fetched)
+    if meter is not None:
+        meter.pause()
     waits: Promise[Answer] = Promise(services.scheduler.turn)
     services.replicas.waiting.add(
         request.min_bytes - size,
@@ -147,6 +161,7 @@ class _Fetch:
         "_correlation_id",
         "_is_new",
         "_leaders",
+        "_meter",
         "_peer",
         "_replica_id",
         "_request",
@@ -164,11 +179,14 @@ class _Fetch:
         services: Services,
         peer: Peer | None,
         access: FetchAccess | None,
+        meter: RequestMeter | None,
     ) -> None:
         self._request = request
         self._replica_id, self._broker_epoch = _replica(request, version)
         self._access = access
         """What a consumer may read; None where all may be read."""
+        self._meter = meter
+        """What the client takes; None where nobody is limited."""
         self._is_new = True
         self._context = context
         self._version = version
@@ -207,6 +225,8 @@ class _Fetch:
             self._context.session.answered(waits)
 
     def _answer_late(self) -> Answer:
+        if self._meter is not None:
+            self._meter.resume()
         return self._overtaken() or self.encode(self.read_again())
 
     def _overtaken(self) -> Answer | None:
@@ -366,6 +386,8 @@ class _Fetch:
     async def wait_for_remote(self, fetched: Fetched) -> Answer:
         """The answer with what the remote store gives within the time that it has."""
         scheduler = self._services.scheduler
+        if self._meter is not None:
+            self._meter.pause()
         wait_ms = self._services.config.remote_fetch_max_wait_ms
         waits = [(place, until(scheduler, wait_ms, read)) for place, read in self.remote]
         for place, read in waits:
@@ -377,9 +399,36 @@ class _Fetch:
             except ApiError as error:
                 refusal = self._refusal(asked, self._partition(asked), error)
                 fetched[place] = asked, refusal
+        if self._meter is not None:
+            self._meter.resume()
         return self._overtaken() or self.encode(fetched)
 
+    def _throttled(self, fetched: Fetched, meter: RequestMeter) -> Answer | None:
+        """The answer to a client that must wait first: nothing, and its session as it was."""
+        context, version = self._context, self._version
+        told: list[tuple[TopicKey, list[FetchedPartition]]] = []
+        for asked, read in fetched:
+            if context.incremental and not asked.is_news(read):
+                continue
+            if not told or told[-1][0] != asked.topic:
+                told.append((asked.topic, []))
+            told[-1][1].append(read)
+        waits_ms = meter.fetched(fetch_response_size(version, told))
+        if not waits_ms:
+            return None
+        if context.session is not None and not context.incremental:
+            # It has not heard of the session, and begins another one.
+            self._services.replicas.fetch_sessions.withdraw(context.session)
+            context.session = None
+        nothing = encode_fetch_response(
+            self._correlation_id, version, [], session_id=context.session_id
+        )
+        return meter.throttled(nothing, FetchResponse, waits_ms)
+
     def encode(self, fetched: Fetched) -> Answer:
+        throttled = None if self._meter is None else self._throttled(fetched, self._meter)
+        if throttled is not None:
+            return throttled
         context = self._context
         session = context.session
         topics: list[tuple[TopicKey, list[FetchedPartition]]] = []
@@ -405,6 +454,15 @@ class _Fetch:
             session_id=context.session_id,
             endpoints=[NodeEndpoint(at.node_id, at.host, at.port, at.rack) for at in endpoints],
         )
+
+
+def _limit(request: FetchRequest, meter: RequestMeter, services: Services) -> None:
+    """Let the client ask for no more than it may get at once."""
+    meter.resume()
+    most = meter.most_fetched()
+    if most is not None:
+        request.max_bytes = min(request.max_bytes, services.config.fetch_max_bytes, int(most))
+        request.min_bytes = min(request.min_bytes, request.max_bytes)
 
 
 def _replica(request: FetchRequest, version: int) -> tuple[int, int]:

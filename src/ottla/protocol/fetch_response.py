@@ -106,6 +106,16 @@ def encode_fetch_response(
     return writer.finish(correlation_id)
 
 
+def fetch_response_size(
+    version: int, topics: Sequence[tuple[str | bytes, Sequence[FetchedPartition]]]
+) -> int:
+    """What counts as the size of an answer: its body, and a length in front of it."""
+    answer = encode_fetch_response(0, version, topics)
+    parts = [answer] if isinstance(answer, bytes) else answer
+    size = sum(len(part) if isinstance(part, bytes) else part.size for part in parts)
+    return size - (5 if version >= _FLEXIBLE else 4)
+
+
 class _Writer:
     def __init__(self, version: int) -> None:
         self.version = version

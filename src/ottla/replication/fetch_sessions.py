@@ -65,6 +65,17 @@ class FetchedFrom:
         self.high_watermark = -1
         self.log_start_offset = -1
 
+    def is_news(self, fetched: FetchedPartition) -> bool:
+        """What :meth:`has_news` would say, before anything is remembered."""
+        return (
+            fetched.size > 0
+            or fetched.high_watermark != self.high_watermark
+            or fetched.log_start_offset != self.log_start_offset
+            or fetched.error_code != 0
+            or fetched.preferred_read_replica != -1
+            or fetched.diverging_epoch is not None
+        )
+
     def has_news(self, fetched: FetchedPartition) -> bool:
         """Whether an incremental answer must speak of this partition; remember what it says."""
         news = fetched.size > 0
@@ -262,6 +273,11 @@ class FetchSessions:
         self._sessions[session_id] = session
         self._evictable.add(session)
         return session
+
+    def withdraw(self, session: FetchSession) -> None:
+        """End a session that the client was not told of."""
+        if not session.is_over:
+            self._end(session)
 
     def _end(self, session: FetchSession) -> None:
         del self._sessions[session.session_id]

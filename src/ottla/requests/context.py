@@ -9,6 +9,7 @@ from ottla.config.changes import Resource
 from ottla.config.layers import Layers
 from ottla.metadata.image import MetadataImage
 from ottla.protocol.encoded import Encoded
+from ottla.requests.quotas import ClientQuotas
 
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
@@ -57,6 +58,10 @@ class Peer(Protocol):
 
     def let_go(self, size: int) -> None:
         """Those bytes are kept no more."""
+        ...
+
+    def mute(self, seconds: float) -> None:
+        """Read nothing for so long; of several times, the one that ends last holds."""
         ...
 
 
@@ -162,6 +167,7 @@ class NodeServices:
         "metadata",
         "mistakes",
         "node_id",
+        "quotas",
         "raft",
         "scheduler",
         "settings_of_file",
@@ -179,6 +185,7 @@ class NodeServices:
         scheduler: Scheduler,
         authorizer: Authorizer,
         mistakes: Mistakes,
+        quotas: ClientQuotas | None = None,
     ) -> None:
         self.node_id = node_id
         self.cluster_id = cluster_id
@@ -193,6 +200,8 @@ class NodeServices:
         self.scheduler = scheduler
         self.authorizer = authorizer
         self.mistakes = mistakes
+        self.quotas = quotas or ClientQuotas(scheduler.monotonic)
+        """What clients may take; without any that are set, as much as they like."""
         self.api_versions: dict[tuple[int, bool], tuple[object, Encoded]] = {}
         """The last answer of each version, with what it was made of; a controller's apart."""
 
@@ -256,6 +265,7 @@ class Services(NodeServices):
         authorizer: Authorizer,
         mistakes: Mistakes,
         remote_logs: "RemoteLogs | None" = None,
+        quotas: ClientQuotas | None = None,
     ) -> None:
         super().__init__(
             node_id=node_id,
@@ -267,6 +277,7 @@ class Services(NodeServices):
             scheduler=scheduler,
             authorizer=authorizer,
             mistakes=mistakes,
+            quotas=quotas,
         )
         self.metadata_parts = metadata_parts
         """What was encoded of the image already."""

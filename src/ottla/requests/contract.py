@@ -62,6 +62,7 @@ class Contract:
     def __init__(
         self,
         key: int,
+        response: type[Response],
         needs: Sequence[Need[Never, Never]],
         quota: Quota,
         listeners: frozenset[str] | None,
@@ -69,6 +70,7 @@ class Contract:
         before_authentication: bool = False,
     ) -> None:
         api = APIS[key]
+        self.response: type[Response] = response
         self.key: ApiKey = api.key
         self.name = api.name
         self.lowest, self.highest = api.lowest_version, api.highest_stable_version
@@ -102,7 +104,7 @@ class HotHandler(Contract):
         listeners: frozenset[str] | None = None,
         answer_together: AnswerTogether | None = None,
     ) -> None:
-        super().__init__(request.API_KEY, needs, quota, listeners)
+        super().__init__(request.API_KEY, request.RESPONSE, needs, quota, listeners)
         self.answer = answer
         self.answer_together = answer_together
         """Answers several at once, where that is cheaper."""
@@ -142,6 +144,7 @@ class Handler(Contract, Generic[Q, R, S_contra]):
     ) -> None:
         super().__init__(
             request.API_KEY,
+            request.RESPONSE,
             needs,
             quota,
             listeners,
@@ -150,7 +153,7 @@ class Handler(Contract, Generic[Q, R, S_contra]):
         api = APIS[request.API_KEY]
         # As RequestClass has it, the class makes Q; that it is a class, no protocol can say.
         self.request = cast("type[Q]", request)
-        self.response = request.RESPONSE
+        self._response = request.RESPONSE
         self.handle = handle
         self.refuse = refuse
         self.is_passed_on = api.forwardable if passed_on is None else passed_on
@@ -264,7 +267,7 @@ class Handler(Contract, Generic[Q, R, S_contra]):
         is_left: bool,
     ) -> R | Encoded:
         """What is denied is refused or hidden; the rest is handled, if there is any."""
-        response = self.response()
+        response = self._response()
         if is_left:
             try:
                 handled = self.handle(request, context, services)

@@ -18,6 +18,7 @@ from ottla.protocol.produce_request import skip_tagged_fields
 from ottla.requests.context import ControllerServices, NodeServices, Peer, RequestContext, Services
 from ottla.requests.contract import Contract, Handler, HotHandler
 from ottla.requests.forwarded import Forwarded
+from ottla.requests.metering import metered
 from ottla.requests.produce_crowd import ProduceCrowd
 from ottla.requests.table import load, served
 
@@ -52,10 +53,21 @@ class Dispatcher(ABC, Generic[S]):
         self._services = services
         self._of_controller = of_controller
         self._served = served(of_controller=of_controller)
+        self._quotas = services.quotas
         self._found: dict[int, tuple[Contract, Answering[S]]] = {}
         """What was asked for already."""
 
     def answer(self, peer: Peer, frame: memoryview) -> "Answer | Promise[Answer] | None":
+        if self._quotas.enforces and len(frame) >= _HEADER_SIZE:
+            return metered(peer, frame, self._services, self._answer, self._contract)
+        return self._answer(peer, frame)
+
+    def _contract(self, key: int) -> Contract:
+        """Of a request that was answered."""
+        found = self._found.get(key)
+        return self._find(ApiKey(key))[0] if found is None else found[0]
+
+    def _answer(self, peer: Peer, frame: memoryview) -> "Answer | Promise[Answer] | None":
         try:
             key, version, correlation_id, client_size = _HEADER.unpack_from(frame, 0)
         except StructError:
@@ -129,22 +141,23 @@ class BrokerDispatcher(Dispatcher[Services]):
         self.produce_requests = 0
         self.fetch_requests = 0
 
-    def answer(self, peer: Peer, frame: memoryview) -> "Answer | Promise[Answer] | None":
+    def _answer(self, peer: Peer, frame: memoryview) -> "Answer | Promise[Answer] | None":
         if len(frame) < _HEADER_SIZE:
-            return super().answer(peer, frame)
+            return super()._answer(peer, frame)
         key, version, correlation_id, client_size = _HEADER.unpack_from(frame, 0)
-        if key != _PRODUCE:
+        if key != _PRODUCE or self._quotas.enforces:
             self._crowd.answer_before(peer)
         if key > _FETCH or client_size < -1:
-            return super().answer(peer, frame)
+            return super()._answer(peer, frame)
         pos = 10 + client_size if client_size > 0 else 10
         if key == _PRODUCE and _PRODUCE_FROM <= version <= _PRODUCE_TO and pos <= len(frame):
             self.produce_requests += 1
             if version >= _PRODUCE_FLEXIBLE:
                 pos = skip_tagged_fields(frame, pos)
-            waits = self._crowd.take(frame, pos, version, correlation_id, peer)
-            if waits is not None:
-                return waits
+            if not self._quotas.enforces:  # with quotas, one is counted before the next is read
+                waits = self._crowd.take(frame, pos, version, correlation_id, peer)
+                if waits is not None:
+                    return waits
             return self._produce(frame, pos, version, correlation_id, self._services, peer)
         if (
             key == _FETCH
@@ -155,7 +168,7 @@ class BrokerDispatcher(Dispatcher[Services]):
             if version >= _FETCH_FLEXIBLE:
                 pos = skip_tagged_fields(frame, pos)
             return self._fetch(frame, pos, version, correlation_id, self._services, peer)
-        return super().answer(peer, frame)
+        return super()._answer(peer, frame)
 
     def _find(self, key: ApiKey) -> tuple[Contract, Answering[Services]]:
         found = load(key, of_controller=False)

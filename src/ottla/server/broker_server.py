@@ -44,7 +44,7 @@ from ottla.server.registration import registration_request
 from ottla.server.remote_controller import RemoteController
 from ottla.server.replica_fetchers import ReplicaFetchers
 from ottla.server.settings import Settings
-from ottla.server.shared_server import SharedServer, StartRefused, bind
+from ottla.server.shared_server import SharedServer, StartRefused, bind, limit_connections
 from ottla.server.transaction_coordinators import ClusterCoordinators
 from ottla.server.transaction_markers import ClusterMarkers, LedMarkers
 from ottla.storage.cleaning.driver import CleanerDriver, CleanerSettings
@@ -274,6 +274,7 @@ class BrokerServer:
             scheduler=self._scheduler,
             authorizer=self._shared.authorizer,
             mistakes=log,
+            quotas=self._shared.client_quotas(),
         )
 
     def _is_alone(self) -> bool:
@@ -403,8 +404,7 @@ class BrokerServer:
             self._storage.cleaner.configure(CleanerSettings.of(config))
         if self.remote_logs is not None:
             self.remote_logs.reconfigured(config)
-        self._server.limits.connections = config.max_connections
-        self._server.limits.connections_per_ip = config.max_connections_per_ip
+        limit_connections(self._server, config, self.ports)
         if config.cordoned_log_dirs != cordoned:
             self._lifecycle.cordon_changed()
         log.info("settings changed", node=config.node_id)

@@ -58,7 +58,10 @@ class ControllerServer:
             scheduler=shared.scheduler,
             authorizer=shared.authorizer,
             mistakes=log,
+            quotas=shared.client_quotas(),
         )
+        quotas = self.services.quotas
+        self.driver.charge_for = lambda client: quotas.charge(client, strict=True)
         self._channel = shared.controller_channel("registration", REGISTRATION_TIMEOUT_MS / 1000)
         self._active = RemoteController(
             raft=self.driver.raft,

@@ -185,6 +185,11 @@ class Node:
                     f"{listener} asks for {listener.security_protocol}, which is not served: "
                     f"only {', '.join(SERVED_PROTOCOLS)} are"
                 )
+        if self.config.client_quota_callback_class is not None:
+            raise StartRefused(
+                f"client.quota.callback.class={self.config.client_quota_callback_class} names a "
+                "Java class, and there is no Java here: limit clients by quotas, or remove it"
+            )
 
     def _make_authorizer(self) -> StandardAuthorizer | None:
         """It hears of each image before all others: nothing is decided by ACLs of before."""
