@@ -61,12 +61,14 @@ DAMAGE_IN_BATCHES: Final = "compressed-batches-are-read-to-the-end"
 WHOLE_BATCHES: Final = "whole-batches"
 RIGHTS_FIRST: Final = "rights-are-asked-for-first"
 SCRAM_USERS: Final = "scram-users-are-described-everywhere"
+QUOTAS_ONCE: Final = "refused-quotas-are-not-set"
 SHARE_STATE: Final = "__share_group_state"
 
 # One line per intended difference. "*" stands for anything.
 ALLOWED: Final[tuple[Allowed, ...]] = (
     Allowed("ApiVersions", "*", "answer.apiKeys*", "apis-not-served-are-not-advertised"),
     Allowed("FindCoordinator", "a share group", "*", "share-groups-are-not-served"),
+    Allowed("DescribeClientQuotas", "after twice", "answer.entries*", QUOTAS_ONCE),
     Allowed("DescribeConfigs", "*", "*.configs?ottla.*", "settings-of-our-own"),
     Allowed("Produce", "null", "*", "null-records-are-answered"),
     Allowed("Fetch", "what lies in bad-a-wrong-offset-delta", "*", DAMAGE_IN_BATCHES),
@@ -188,7 +190,7 @@ def _summary(records: str) -> str:
 _IDENTITY_FIELDS: Final = (
     "name", "topicName", "resourceName", "topic", "topicId", "groupId", "transactionalId",
     "memberId", "user", "logDir", "partitionIndex", "partition", "partitionId", "index", "apiKey",
-    "nodeId", "brokerId", "replicaId", "key", "timestamp", "batchIndex",
+    "nodeId", "brokerId", "replicaId", "key", "timestamp", "batchIndex", "entityType",
 )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from ottla.simulation.tier import draw_tier
 from ottla.simulation.workloads.administration import Administration
 from ottla.simulation.workloads.lossy import LossyRecords
 from ottla.simulation.workloads.mix import ALL, KINDS_MAX, SETTINGS
+from ottla.simulation.workloads.quotas import Quotas
 from ottla.simulation.workloads.records import CompactedRecords, Records
 from ottla.simulation.workloads.tokens import TOKEN_SETTINGS, DelegationTokens
 
@@ -116,7 +117,7 @@ def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) ->
         processes=processes,
         static_quorum=static,
         clock_rates=(0.99, 1.01) if chance.below(2) else (1.0, 1.0),
-        workloads=(*workloads, *tier.workloads, *unclean, *tokens),
+        workloads=(*workloads, *tier.workloads, *unclean, *tokens, *_quotas(seed)),
         leisure=chance.choose((4.0, 8.0, 16.0)),
         settings={
             **SETTINGS,
@@ -179,6 +180,12 @@ def _tokens(seed: int) -> tuple[str, ...]:
     """A tenth of all have delegation tokens too."""
     chance = Chance(int.from_bytes(f"{seed}/tokens".encode()))
     return (DelegationTokens.NAME,) if chance.below(10) == 0 else ()
+
+
+def _quotas(seed: int) -> tuple[str, ...]:
+    """In an eighth of all, clients are limited by quotas that come and go."""
+    chance = Chance(int.from_bytes(f"{seed}/quotas".encode()))
+    return (Quotas.NAME,) if chance.below(8) == 0 else ()
 
 
 def _later_faults(seed: int) -> tuple[str, ...]:

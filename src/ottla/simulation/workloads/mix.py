@@ -10,6 +10,7 @@ from ottla.simulation.workloads.administration import Administration
 from ottla.simulation.workloads.copies import Copies
 from ottla.simulation.workloads.groups import Groups
 from ottla.simulation.workloads.lossy import LossyRecords
+from ottla.simulation.workloads.quotas import Quotas
 from ottla.simulation.workloads.records import CompactedRecords, ExpiringRecords, Records
 from ottla.simulation.workloads.tiered import TIERED
 from ottla.simulation.workloads.tokens import DelegationTokens
@@ -54,8 +55,8 @@ class Mix:
         if names is None:
             names = _draw(world.part("mix"))
         world.note(f"workloads: {', '.join(names)}")
-        seldom = {each.NAME: each for each in (LossyRecords, DelegationTokens)}
-        kinds: dict[str, type[Workload]] = {**ALL, **TIERED, **seldom}
+        beside: tuple[type[Workload], ...] = (LossyRecords, DelegationTokens, Quotas)
+        kinds = {**ALL, **TIERED, **{kind.NAME: kind for kind in beside}}
         self.workloads = [kinds[name](world, history) for name in names]
 
     async def prepare(self) -> None:
