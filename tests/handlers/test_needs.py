@@ -346,6 +346,8 @@ TEXTS = {
     ResourceType.GROUP: "Group authorization failed.",
     ResourceType.CLUSTER: "Cluster authorization failed.",
     ResourceType.TRANSACTIONAL_ID: "Transactional Id authorization failed.",
+    ResourceType.DELEGATION_TOKEN: "Delegation Token authorization failed.",
+    ResourceType.USER: "Delegation Token authorization failed.",
 }
 
 

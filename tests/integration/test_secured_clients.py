@@ -20,6 +20,7 @@ from ottla.client import consumer as ours_reading
 from ottla.client import producer as ours_writing
 from ottla.client.admin import Admin
 from ottla.client.errors import TlsFailed
+from ottla.client.offsets import EARLIEST
 from ottla.common.errors import SaslAuthenticationFailed
 from ottla.common.topic_partition import TopicPartition
 from ottla.config.properties import format_properties
@@ -90,12 +91,12 @@ def token() -> str:
     return first.split("Bearer ", 1)[1].split("\x01", 1)[0]
 
 
-class AioTokens(AioTokenProvider):
+class AioTokens(AioTokenProvider):  # type: ignore[misc]
     async def token(self) -> str:
         return token()
 
 
-class PythonTokens(PythonTokenProvider):
+class PythonTokens(PythonTokenProvider):  # type: ignore[misc]
     def token(self) -> str:
         return token()
 
@@ -137,7 +138,7 @@ def test_our_own_client(broker: Broker, mechanism: str) -> None:
         producer.send(topic, b"value")
     with ours_reading.Consumer(broker.bootstrap_servers, security=security) as consumer:
         where = TopicPartition(topic, 0)
-        consumer.assign({where: ours_reading.EARLIEST})
+        consumer.assign({where: EARLIEST})
         assert [record.value for record in consumer.poll(20_000)[where]] == [b"value"]
 
 

@@ -19,6 +19,7 @@ from ottla.common.errors import (
 )
 from ottla.common.promise import Promise, fulfilled, run
 from ottla.controller.answers import Answers
+from ottla.controller.charges import free_of_charge
 from ottla.metadata.features import FeaturesImage
 from ottla.metadata.image import MetadataImage
 from ottla.protocol.generated.broker_heartbeat import (
@@ -62,7 +63,7 @@ class Controller:
         self._answers.to(BrokerHeartbeatRequest, self._heartbeat)
 
     def submit(self, request: Request[A], _client: Client | None = None) -> Promise[A]:
-        return self._answers(request, None)
+        return self._answers(request, None, free_of_charge)
 
     @property
     def registrations(self) -> int:

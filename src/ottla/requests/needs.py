@@ -46,6 +46,7 @@ _REFUSALS: Final[dict[ResourceType, tuple[type[ApiError], str]]] = {
     ResourceType.CLUSTER: (ClusterAuthorizationFailed, "Cluster"),
     ResourceType.TRANSACTIONAL_ID: (TransactionalIdAuthorizationFailed, "Transactional Id"),
     ResourceType.DELEGATION_TOKEN: (DelegationTokenAuthorizationFailed, "Delegation Token"),
+    ResourceType.USER: (DelegationTokenAuthorizationFailed, "Delegation Token"),
 }
 """And the word for it in what people read, which is Kafka's."""
 

@@ -1,7 +1,7 @@
 """Batches of several requests that a leader appends together: one write for all of them.
 
 Each is checked and numbered behind the one before it, as if that were in the log already; then all
-are written by one call. Only then the log ends behind them: whoever asks finds all of it or
+are written by one call. Only then the log ends behind them: each reader finds all of it or
 nothing. A write that fails refuses every batch in it, and takes back what was noted of producers.
 
 A batch that is refused by itself costs the others nothing. A segment that ends between two batches
