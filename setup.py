@@ -15,6 +15,7 @@ from setuptools.errors import BaseError, CCompilerError
 HOT = [
     "src/ottla/common/promise.py",
     "src/ottla/common/turn.py",
+    "src/ottla/handlers/fetch.py",
     "src/ottla/handlers/produce.py",
     "src/ottla/requests/dispatch.py",
     "src/ottla/requests/joint_produce.py",
@@ -44,8 +45,10 @@ HOT = [
     "src/ottla/replication/leadership.py",
     "src/ottla/replication/partition.py",
     "src/ottla/replication/readers.py",
+    "src/ottla/replication/waiting.py",
     "src/ottla/storage/cleaning/compaction.py",
     "src/ottla/storage/cleaning/offset_map.py",
+    "src/ottla/storage/file_records.py",
     "src/ottla/storage/flushing.py",
     "src/ottla/storage/joint_append.py",
     "src/ottla/storage/log.py",
