@@ -16,13 +16,16 @@ VENV41 := .venv-spark41
 READY41 := $(VENV41)/.ready
 VENV_DOCS := .venv-docs
 READY_DOCS := $(VENV_DOCS)/.ready
-JOBS ?= 2
+# One more than the cores: many tests wait, for processes, clocks and Spark.
+JOBS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 # One order of tests for one commit, so that a green run stays green; `make test SEED=7` shuffles anew.
 SEED ?= 1
-PYTEST_OPTIONS := -n $(JOBS) --dist loadgroup --randomly-seed=$(SEED)
-PYTEST := $(BIN)/pytest $(PYTEST_OPTIONS)
+# Plugins by name alone: pytest rewrites the assertions of every package that brings one, and ours does.
+NAMED := PYTEST_DISABLE_PLUGIN_AUTOLOAD=1
+PYTEST_OPTIONS := -p xdist -p timeout -p randomly -p hypothesispytest -p ottla.testing.plugin -n $(JOBS) --dist loadgroup --randomly-seed=$(SEED)
+PYTEST := $(NAMED) $(BIN)/pytest $(PYTEST_OPTIONS)
 # What ships is what is tested: the compiled wheel.
-PYTEST_WHEEL = WHEEL_UNDER_TEST="$(WHEEL)" $(WHEEL_BIN)/python -m pytest $(PYTEST_OPTIONS)
+PYTEST_WHEEL = $(NAMED) WHEEL_UNDER_TEST="$(WHEEL)" $(WHEEL_BIN)/python -m pytest $(PYTEST_OPTIONS)
 # All of it but planted bugs: they change rules of ours, which compiled code does not let them.
 INTERPRETED := tests/simulation/test_planted.py
 

@@ -17,6 +17,9 @@ from ottla.cli.version import compiled_modules
 WHEEL = "WHEEL_UNDER_TEST"
 """The wheel that must be what is imported; set by ``make test``."""
 
+NAMED_PLUGINS = "PYTEST_DISABLE_PLUGIN_AUTOLOAD"
+"""Set by ``make test``, which names the plugins."""
+
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
@@ -28,6 +31,8 @@ with warnings.catch_warnings():
 def pytest_configure(config: pytest.Config) -> None:
     if os.environ.get(WHEEL) and not compiled_modules():
         raise pytest.UsageError(f"{WHEEL} is set, but this is {description()}")
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        os.environ.pop(NAMED_PLUGINS, None)  # a pytest that a test starts looks for its plugins
 
 
 def pytest_report_header(config: pytest.Config) -> str:

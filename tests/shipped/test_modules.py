@@ -6,6 +6,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from _pytest.assertion.rewrite import AssertionRewritingHook
 from tests.shipped.environments import Environment
 from tools.kafka_peer.setup import PROJECT
 
@@ -113,3 +114,10 @@ def test_without_spark_it_is_said_what_to_install(wheel: Path, tmp_path: Path) -
     assert done.returncode != 0
     assert "ottla[spark]" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_what_is_tested_has_its_own_assertions(wheel: Path) -> None:
+    """pytest rewrites those of a package that brings a plugin, unless plugins are named."""
+    from ottla.coordinator import partition
+
+    assert not isinstance(partition.__loader__, AssertionRewritingHook)
