@@ -7,12 +7,13 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import IO, Any, Final
 
 from ottla.config.broker import BrokerConfig
 from ottla.observability.logging import logger
 from ottla.server.supervision.child_process import ChildProcess
-from ottla.server.supervision.link import SYNC
+from ottla.server.supervision.link import ALIVE, SYNC
 from ottla.server.supervision.state_file import StateFile
 from ottla.server.supervision.supervisor import (
     Act,
@@ -32,6 +33,12 @@ TICK_SECONDS: Final = 0.5
 """How long an end or a date may go unnoticed at most; a signal tells of most ends."""
 ANSWER_SECONDS: Final = 10.0
 """For all processes to say whether the cluster is in sync."""
+ALIVE_SECONDS: Final = 5.0
+"""Between two questions whether a process that serves is still there for anybody."""
+SILENT_SECONDS: Final = 15.0
+"""One that has not answered for so long hangs, though it lives: its disk, or its machine."""
+SILENT: Final = "silent"
+"""What a report says of such a one."""
 CANNOT_RUN: Final = 127
 """The exit code of a process that could not be started at all, as shells have it."""
 
@@ -64,6 +71,10 @@ class Driver:
         self._ports: dict[int, dict[str, int]] = {}
         self._question: tuple[int, set[int], float] | None = None
         """The number of the last question, those that have not answered, and until when."""
+        self._alive_at: dict[int, float] = {}
+        """When each process that serves was last heard of."""
+        self._ask_alive_at = 0.0
+        self._silent: set[int] = set()
         self._began_ms = _wall_ms()
         self._since: dict[int, tuple[float, int]] = {}
         """When each came into its state, by our clock and by that of the wall."""
@@ -93,13 +104,31 @@ class Driver:
     # What happens
 
     def _tick(self) -> None:
+        self._loop.call_later(TICK_SECONDS, self._tick)
         self._look()
         now = self._now()
+        self._look_who_is_silent(now)
         if self._question is not None and now >= self._question[2]:
             silent = ", ".join(str(self._configs[n].node_id) for n in sorted(self._question[1]))
             self._answered(f"node {silent} does not answer")
         self._do(self._core.tick(now))
-        self._loop.call_later(TICK_SECONDS, self._tick)
+
+    def _look_who_is_silent(self, now: float) -> None:
+        """Told once; nobody but an operator can say whether it is better to wait or to kill."""
+        if now >= self._ask_alive_at:
+            self._ask_alive_at = now + ALIVE_SECONDS
+            for number in self._alive_at:
+                self._running[number].ask(0, ALIVE)
+        silent = {
+            number
+            for number, heard in self._alive_at.items()
+            if now - heard >= SILENT_SECONDS
+            and self._core.children[number].state is ProcessState.SERVING
+        }
+        for number in silent - self._silent:
+            node_id = self._configs[number].node_id
+            log.warning("a process lives and does not answer", node=node_id)
+        self._silent = silent
 
     def _look(self) -> None:
         """Which have ended."""
@@ -109,9 +138,12 @@ class Driver:
                 child.close()
                 del self._running[number]
                 self._ports.pop(number, None)
+                self._alive_at.pop(number, None)
                 self._do(self._core.ended(number, code, self._now()))
 
     def _heard(self, number: int, answer: dict[str, Any]) -> None:
+        if number in self._running:
+            self._alive_at[number] = self._now()
         if answer.get("event") == "serving":
             self._ports[number] = answer["ports"]
             self._do(self._core.serves(number, self._now()))
@@ -180,7 +212,10 @@ class Driver:
     # What is shown
 
     def _show(self, number: int, line: bytes) -> None:
-        """A line of a process, with the node that wrote it."""
+        """A line of a process, with the node that wrote it.
+
+        Where nobody takes our lines any more, the processes are watched all the same.
+        """
         node_id = self._configs[number].node_id
         if not self._as_json:
             shown = b"node-%d | %s\n" % (node_id, line)
@@ -189,8 +224,9 @@ class Driver:
         else:
             text = line.decode("utf-8", errors="replace")
             shown = json.dumps({"node_id": node_id, "message": text}).encode("utf-8") + b"\n"
-        self._output.write(shown)
-        self._output.flush()
+        with suppress(OSError):
+            self._output.write(shown)
+            self._output.flush()
 
     def report(self) -> dict[str, Any]:
         """What the state file says."""
@@ -219,13 +255,13 @@ class Driver:
             "node_id": child.node_id,
             "roles": list(config.process_roles),
             "pid": None if running is None else running.pid,
-            "state": child.state.value,
+            "state": SILENT if number in self._silent else child.state.value,
             "since_ms": self._since_ms(number, child.since),
             "restarts": max(0, child.starts - 1),
             "exit_code": child.exit_code,
             "listeners": addresses,
             "directories": list(config.log_dirs),
-            "serves": child.state is ProcessState.SERVING,
+            "serves": child.state is ProcessState.SERVING and number not in self._silent,
         }
 
     def _since_ms(self, number: int, since: float) -> int:

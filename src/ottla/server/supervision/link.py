@@ -2,8 +2,8 @@
 
 Down, by standard input, come questions; the end of it says that the supervisor is gone, and the
 process stops. Up goes ``{"event": "serving"}`` when it serves, and an answer for each question:
-``{"id": 7, ...}``. This is the one place where a supervisor learns of a process whatever it wants
-to know; a new question is a new entry of :data:`QUESTIONS`.
+``{"id": 7, ...}``, for which its loop must turn. This is the one place where a supervisor learns of
+a process whatever it wants to know; a new question is a new entry of :data:`QUESTIONS`.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ ORPHAN_SECONDS: Final = (2.0, 18.0)
 """How long a node whose parent is gone may take to hand over its partitions, and to stop."""
 LINE_MAX: Final = 1 << 16
 SYNC: Final = "sync"
+ALIVE: Final = "alive"
 
 
 class Link:
@@ -100,7 +101,13 @@ def _step(
         answer({"unrest": unrest})
 
 
+def _answer_alive(_running: "Running", answer: Callable[[dict[str, object]], None]) -> None:
+    """A loop that hangs comes to no answer."""
+    answer({"event": "alive"})
+
+
 QUESTIONS: Final[dict[str, Callable[["Running", Callable[[dict[str, object]], None]], None]]] = {
-    SYNC: _answer_sync
+    SYNC: _answer_sync,
+    ALIVE: _answer_alive,
 }
 """What a supervisor may ask, by name; each is called on the node's loop."""
