@@ -20,8 +20,8 @@ from tests.security.logins import (
 from ottla.common.chance import Chance
 from ottla.common.errors import ErrorCode, ProtocolViolation
 from ottla.protocol.api import APIS, ApiKey
-from ottla.security.mechanism import user
-from ottla.security.sasl_server import FRAMES_MAX, LoginStep, SaslServer, Step
+from ottla.security.mechanism import Identity, user
+from ottla.security.sasl_server import FRAMES_MAX, LoginStep, SaslServer, Session, Step
 from ottla.security.scram import MECHANISMS
 from ottla.security.scram_client import ScramClient
 
@@ -217,6 +217,17 @@ def test_a_session_cannot_become_anothers() -> None:
     assert authenticated(step.answer).error_message == (
         "Cannot change principals during re-authentication from User.alice: User.bob"
     )
+
+
+def test_a_session_goes_on_by_a_token_of_the_same_user() -> None:
+    mechanism = "SCRAM-SHA-512"
+    before = Session(Identity(user("carol")), mechanism, 3000)
+    server = SaslServer(settings(3000), before)
+    client = ScramClient(MECHANISMS[mechanism], TOKEN_ID, TOKEN_SECRET, Chance(1), with_token=True)
+    first = received(server, handshake(mechanism), authenticate(client.first()))
+    final = client.evaluate(authenticated(first.answer).auth_bytes)
+    assert final is not None
+    assert received(server, authenticate(final)).step is Step.LOGGED_IN
 
 
 def test_a_session_keeps_its_mechanism() -> None:

@@ -35,13 +35,12 @@ class ControllerState:
         "_index",
         "_settings",
         "_settings_of",
-        "_token_key",
-        "_tokens",
         "chance",
         "cluster_id",
         "config",
         "heartbeats",
         "next_offset",
+        "tokens",
     )
 
     def __init__(self, config: BrokerConfig, cluster_id: str, chance: Chance) -> None:
@@ -51,8 +50,9 @@ class ControllerState:
         self._image = MetadataImage()
         self._index: PartitionIndex | None = None
         self._acls: AclIndex | None = None
-        self._token_key = token_key(config)
-        self._tokens: TokenIndex | None = None
+        key = token_key(config)
+        self.tokens = None if key is None else TokenIndex(key)
+        """The delegation tokens of the image as it is; None where there is no key for them."""
         self.next_offset = 0
         """The offset that the next record gets."""
         self.heartbeats = Heartbeats(config.broker_session_timeout_ms)
@@ -70,8 +70,8 @@ class ControllerState:
             self._index = None
         if image.acls is not self._image.acls:
             self._acls = None
-        if image.delegation_tokens is not self._image.delegation_tokens:
-            self._tokens = None
+        if self.tokens is not None and image.delegation_tokens is not self._image.delegation_tokens:
+            self.tokens.become(image.delegation_tokens)
         self._image = image
 
     def advance(self, published: Published) -> None:
@@ -84,8 +84,8 @@ class ControllerState:
             self._index.advance(delta.topics)
         if self._acls is not None:
             self._acls.apply(delta.acls.changed)
-        if self._tokens is not None:
-            self._tokens.apply(delta.delegation_tokens.changed)
+        if self.tokens is not None:
+            self.tokens.apply(delta.delegation_tokens.changed)
         self._image = image
 
     @property
@@ -102,14 +102,6 @@ class ControllerState:
             self._acls = AclIndex()
             self._acls.apply(self._image.acls)
         return self._acls
-
-    @property
-    def tokens(self) -> TokenIndex | None:
-        """The delegation tokens of the image as it is; None where there is no key for them."""
-        if self._tokens is None and self._token_key is not None:
-            self._tokens = TokenIndex(self._token_key)
-            self._tokens.apply(self._image.delegation_tokens)
-        return self._tokens
 
     @property
     def metadata_version(self) -> int:

@@ -1,4 +1,4 @@
-"""The keys that tokens are signed with, kept and renewed: ``sasl.oauthbearer.jwks.endpoint.url``.
+"""The keys that tokens are signed with, of ``sasl.oauthbearer.jwks.endpoint.url``: kept, renewed.
 
 They are fetched off the loop. While none could be had, nobody gets in; keys that were had stay when
 they cannot be renewed, as in Kafka.
