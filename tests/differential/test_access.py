@@ -6,7 +6,7 @@ The verdict, the code, and what is left out of an answer are compared, with all 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import pytest
@@ -174,24 +174,46 @@ def _begins(side: SecuredSide) -> bool:
     return all(p["partitionErrorCode"] == 0 for t in found for p in t["resultsByPartition"])
 
 
+@dataclass(slots=True)
 class SecuredPair(Pair):
     ours: SecuredSide
     theirs: SecuredSide
+    cells: list[Cell] = field(default_factory=list)
 
 
-@pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredPair]:
+LITERAL_ONLY: Final = ("none", "allow", SUPER)
+
+
+def those(*, everyone: bool) -> list[Cell]:
+    """With ``everyone`` some resources must have no ACL at all: none is of many names."""
+    return [
+        cell
+        for cell in CELLS
+        if not everyone or cell.mode in LITERAL_ONLY or cell.mode.startswith("without")
+    ]
+
+
+@pytest.fixture(scope="module", params=["nobody", "everyone"])
+def secured(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SecuredPair]:
+    """What has no ACL is allowed to nobody, or, by ``allow.everyone.if.no.acl.found``, to all."""
+    everyone = request.param == "everyone"
+    cells = those(everyone=everyone)
+    default = {"allow.everyone.if.no.acl.found": str(everyone).lower()}
     cluster_id = random_cluster_id()
     theirs = apache_kafka(heap=("-Xmx512M",))
     ours = theirs if TARGET == "kafka" else ottla()
-    people = sorted({cell.user for cell in CELLS} - {ADMIN})
+    people = sorted({cell.user for cell in cells} - {ADMIN})
     brokers = [
-        BrokerProcess(program, tmp_path_factory.mktemp(name), settings(people), cluster_id)
+        BrokerProcess(
+            program, tmp_path_factory.mktemp(name), {**settings(people), **default}, cluster_id
+        )
         for name, program in (("ours", ours), ("theirs", theirs))
     ]
-    topics = {name for cell in CELLS for name in cell.filled(cell.row.topics)}
+    topics = {name for cell in cells for name in cell.filled(cell.row.topics)}
     somebody = Acl(2, "new-a", 3, "User:somebody", AclOperation.CREATE, Permission.ALLOW)
-    acls = [somebody, *(acl for cell in CELLS if cell.mode != SUPER for acl in cell.acls())]
+    acls = [somebody, *(acl for cell in cells if cell.mode != SUPER for acl in cell.acls())]
     try:
         for broker in brokers:
             broker.start()
@@ -199,7 +221,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredPair]:
         for side in sides:
             history(side, OPEN, SHUT, *sorted(topics))
             side.add(acls)
-        yield SecuredPair(*sides)
+        yield SecuredPair(*sides, cells=cells)
     finally:
         for broker in brokers:
             broker.kill()
@@ -236,7 +258,7 @@ class Question:
 
 
 def test_both_let_the_same_people_do_the_same(secured: SecuredPair) -> None:
-    for cell in CELLS:
+    for cell in secured.cells:
         for at in cell.row.at:
             Question(secured, cell, at).ask()
     unexplained = secured.unexplained()
