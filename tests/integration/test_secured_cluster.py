@@ -7,8 +7,22 @@ from pathlib import Path
 from typing import Self
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 from confluent_kafka.cimpl import NewTopic
 from tests.integration.secured import STORES, librdkafka, logins, secure
 from tests.waiting import eventually
@@ -19,7 +33,7 @@ from tools.kafka_peer.broker_process import (
     free_ports,
     ottla,
 )
-from tools.kafka_peer.cluster_process import ClusterProcess, running
+from tools.kafka_peer.cluster_process import ClusterProcess, replicated, running
 
 pytestmark = [pytest.mark.peer, pytest.mark.timeout(500)]
 
@@ -199,3 +213,38 @@ def roll(cluster: ClusterProcess, number: int, between: str, listeners: str) -> 
         "inter.broker.listener.name": between,
     }
     broker.start(timeout=60)
+
+
+def test_a_broker_and_a_controller_apart(tmp_path: Path) -> None:
+    """What a client asks of the broker goes to the controller with the name of the client."""
+    cluster = secure(ClusterProcess(ottla(), tmp_path, replicated(1), nodes=2))
+    controller, broker = cluster.brokers.values()
+    voters = f"1@127.0.0.1:{controller.controller_port}"
+    for node, role, listener in ((controller, "controller", 1), (broker, "broker", 0)):
+        node.settings = {
+            **node.settings,
+            "process.roles": role,
+            "controller.quorum.voters": voters,
+            "listeners": node.settings["listeners"].split(",")[listener],
+        }
+    controller.settings = {**controller.settings, "inter.broker.listener.name": ""}
+    controller.port = controller.controller_port
+    with started(cluster):
+        alice = AdminClient({**librdkafka(broker.bootstrap_servers, "alice")})
+        admin = AdminClient({**librdkafka(broker.bootstrap_servers, "admin")})
+
+        def code(client: AdminClient) -> int:
+            (made,) = client.create_topics([NewTopic("apart", 1, 1)]).values()
+            try:
+                made.result(30)
+            except KafkaException as refused:
+                return int(refused.args[0].code())
+            return 0
+
+        assert code(alice) == KafkaError.TOPIC_AUTHORIZATION_FAILED
+        right = AclBinding(ResourceType.TOPIC, "apart", ResourcePatternType.LITERAL, "User:alice",
+                           "*", AclOperation.CREATE, AclPermissionType.ALLOW)  # fmt: skip
+        for added in admin.create_acls([right]).values():
+            added.result(30)
+        eventually(lambda: code(alice) != KafkaError.TOPIC_AUTHORIZATION_FAILED, "the right")
+        assert code(admin) == KafkaError.TOPIC_ALREADY_EXISTS
