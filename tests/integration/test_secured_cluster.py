@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -24,7 +25,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from confluent_kafka.cimpl import NewTopic
-from tests.integration.secured import STORES, librdkafka, logins, secure
+from tests.integration.secured import MODULES, STORES, librdkafka, logins, secure
 from tests.waiting import eventually
 from tools.kafka_peer.broker_process import (
     answers_api_versions,
@@ -39,6 +40,7 @@ pytestmark = [pytest.mark.peer, pytest.mark.timeout(500)]
 
 Settings = dict[str, str]
 TOPIC = "kept"
+SCRAM = "SCRAM-SHA-512"
 PATIENT = {"acks": "all", "delivery.timeout.ms": "120000", "linger.ms": "5"}
 
 
@@ -213,6 +215,28 @@ def roll(cluster: ClusterProcess, number: int, between: str, listeners: str) -> 
         "inter.broker.listener.name": between,
     }
     broker.start(timeout=60)
+
+
+def test_brokers_log_in_by_scram_among_themselves(tmp_path: Path) -> None:
+    """With a password that is there from the start, as ``--add-scram`` writes it."""
+    added = f"{SCRAM}=[name=admin,password=admin-secret]"
+    program = ottla()
+    formatting = (*program.format_words, "--add-scram", added)
+    cluster = ClusterProcess(replace(program, format_words=formatting), tmp_path)
+    for broker in secure(cluster).brokers.values():
+        entry = f'{MODULES[SCRAM]} required username="admin" password="admin-secret";'
+        broker.settings = {
+            **broker.settings,
+            "sasl.mechanism.inter.broker.protocol": SCRAM,
+            f"listener.name.secure.{SCRAM.lower()}.sasl.jaas.config": entry,
+        }
+    with started(cluster):
+        admin = librdkafka(cluster.bootstrap_servers, "admin", SCRAM)
+        create(admin)
+        with Writer(admin) as writer:
+            writer.more(100)
+            eventually(lambda: has_isr(admin, 1, 2, 3), "all in sync", seconds=60)
+        assert written(admin) >= set(writer.acknowledged)
 
 
 def test_a_broker_and_a_controller_apart(tmp_path: Path) -> None:
