@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 import pytest
 from confluent_kafka import (
@@ -173,48 +173,87 @@ def test_ours_is_a_node_among_apaches(tmp_path: Path) -> None:
         assert written(ours) >= set(writer.acknowledged)
 
 
-def test_a_cluster_is_secured_node_by_node_without_a_lost_write(tmp_path: Path) -> None:
-    """A listener is added, then brokers speak by it, then the old one goes: three rounds."""
-    cluster = ClusterProcess(ottla(), tmp_path)
-    old = {number: broker.port for number, broker in cluster.brokers.items()}
-    new = dict(zip(cluster.brokers, free_ports(len(cluster.brokers)), strict=True))
-    with started(cluster):
-        plain = {"bootstrap.servers": cluster.bootstrap_servers}
-        servers = ",".join(f"127.0.0.1:{port}" for port in new.values())
-        admin = librdkafka(servers, "admin")
-        create(plain)
-        with Writer(plain) as writer:
-            writer.more(100)
-            for between in ("PLAINTEXT", "SECURE"):
-                for number in cluster.brokers:
-                    listeners = f"PLAINTEXT://127.0.0.1:{old[number]}"
-                    roll(cluster, number, between, f"{listeners},SECURE://127.0.0.1:{new[number]}")
-                    writer.more(50)
-                    eventually(lambda: has_isr(plain, 1, 2, 3), "all in sync", seconds=60)
-        with Writer(admin, writer.next) as secured:
-            for number, broker in cluster.brokers.items():
-                broker.port, broker.answers = new[number], answers_over_tls
-                roll(cluster, number, "SECURE", f"SECURE://127.0.0.1:{new[number]}")
-                secured.more(50)
-                eventually(lambda: has_isr(admin, 1, 2, 3), "all in sync", seconds=60)
-        assert written(admin) >= {*writer.acknowledged, *secured.acknowledged}
-        assert not any(answers_api_versions(port, timeout=1) for port in old.values())
+class Ports(NamedTuple):
+    """Of a node: its old and its new listener for clients, and those of its controller."""
+
+    plain: int
+    secure: int
+    controller: int
+    secure_controller: int
 
 
-def roll(cluster: ClusterProcess, number: int, between: str, listeners: str) -> None:
-    """Start a node again with other listeners."""
-    broker = cluster.brokers[number]
+ROUNDS = (
+    ("PLAINTEXT,SECURE", "PLAINTEXT", "CONTROLLER,SECURED"),
+    ("PLAINTEXT,SECURE", "SECURE", "SECURED,CONTROLLER"),
+    ("SECURE", "SECURE", "SECURED"),
+)
+"""The listeners, the one between brokers, and those of controllers, of which the first is dialled.
+
+The new ones are added, then they are used, then the old ones go.
+"""
+
+
+def roll(cluster: ClusterProcess, ports: dict[int, Ports], number: int, place: int) -> None:
+    """Start a node again as a round has it."""
+    broker, own = cluster.brokers[number], ports[number]
+    listeners, between, controllers = ROUNDS[place]
+    at = {"PLAINTEXT": own.plain, "SECURE": own.secure,
+          "CONTROLLER": own.controller, "SECURED": own.secure_controller}  # fmt: skip
+    is_new = controllers.startswith("SECURED")
+    voters = (
+        f"{each}@127.0.0.1:{found.secure_controller if is_new else found.controller}"
+        for each, found in ports.items()
+    )
+    named = f"{listeners},{controllers}".split(",")
     broker.stop()
     broker.settings = {
         **broker.settings,
         **STORES,
         **logins("SECURE"),
-        "listeners": f"{listeners},CONTROLLER://127.0.0.1:{broker.controller_port}",
+        **logins("SECURED"),
+        "listeners": ",".join(f"{name}://127.0.0.1:{at[name]}" for name in named),
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECURE:SASL_SSL,"
-        "CONTROLLER:PLAINTEXT",
+        "CONTROLLER:PLAINTEXT,SECURED:SASL_SSL",
         "inter.broker.listener.name": between,
+        "controller.listener.names": controllers,
+        "controller.quorum.voters": ",".join(voters),
+        "listener.name.secured.sasl.enabled.mechanisms": "PLAIN",
     }
+    if "PLAINTEXT" not in listeners:
+        broker.port, broker.answers = own.secure, answers_over_tls
     broker.start(timeout=60)
+
+
+def test_a_cluster_is_secured_node_by_node_without_a_lost_write(tmp_path: Path) -> None:
+    """Brokers and controllers: listeners are added, then spoken by, then the old ones go."""
+    cluster = ClusterProcess(ottla(), tmp_path)
+    ports = {
+        number: Ports(broker.port, new, broker.controller_port, new_controller)
+        for number, broker in cluster.brokers.items()
+        for new, new_controller in (free_ports(2),)
+    }
+    with started(cluster):
+        plain = {"bootstrap.servers": cluster.bootstrap_servers}
+        servers = ",".join(f"127.0.0.1:{each.secure}" for each in ports.values())
+        admin = librdkafka(servers, "admin")
+        create(plain)
+        with Writer(plain) as writer:
+            writer.more(100)
+            for place in (0, 1):
+                for number in cluster.brokers:
+                    roll(cluster, ports, number, place)
+                    writer.more(50)
+                    eventually(lambda: has_isr(plain, 1, 2, 3), "all in sync", seconds=60)
+        with Writer(admin, writer.next) as secured:
+            for number in cluster.brokers:
+                roll(cluster, ports, number, 2)
+                secured.more(50)
+                eventually(lambda: has_isr(admin, 1, 2, 3), "all in sync", seconds=60)
+        assert written(admin) >= {*writer.acknowledged, *secured.acknowledged}
+        for each in ports.values():
+            assert not answers_api_versions(each.plain, timeout=1)
+            assert not answers_api_versions(each.controller, timeout=1)
+            assert answers_over_tls(each.secure_controller)
 
 
 def test_brokers_log_in_by_scram_among_themselves(tmp_path: Path) -> None:
