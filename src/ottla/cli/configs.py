@@ -1,5 +1,6 @@
 """``ottla configs``: the settings of topics, brokers, groups and metrics subscriptions."""
 
+import re
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -187,7 +188,7 @@ def alter(
             "resource": resource.name or DEFAULTS,
             "name": each.name,
             "operation": each.operation.name.lower(),
-            "value": each.value,
+            "value": None if _is_secret(each.name) else each.value,
             "dry_run": dry_run,
         }
         for resource in done
@@ -226,3 +227,12 @@ def changes_of(
         for name, value in parse_assignments(items, option).items()
     ]
     return changes + [ConfigChange(name, None, ConfigOperation.DELETE) for name in deleted]
+
+
+def _is_secret(name: str) -> bool:
+    """Whether a value is not to be shown again; prefixes of a listener do not matter."""
+    from ottla.config.broker import BrokerConfig
+
+    bare = re.sub(r"^listener\.name\.[^.]+\.", "", name)
+    known = BrokerConfig.keys.get(bare)
+    return bare.endswith("sasl.jaas.config") or (known is not None and known.sensitive)

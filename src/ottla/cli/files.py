@@ -31,10 +31,11 @@ def read_located_properties(path: str) -> dict[str, tuple[str, int]]:
 def parse_assignments(items: Iterable[str], option: str) -> dict[str, str]:
     """``key=value`` arguments as a dictionary; the last one wins."""
     assignments: dict[str, str] = {}
-    for item in items:
+    for place, item in enumerate(items, 1):
         key, separator, value = item.partition("=")
         if not separator or not key:
-            raise click.UsageError(f"{option} takes key=value, not {item!r}")
+            # It may be a secret that is said in a wrong way: it is not shown again.
+            raise click.UsageError(f"{option} takes key=value, and number {place} is not so")
         assignments[key] = value
     return assignments
 
