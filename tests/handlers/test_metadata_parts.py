@@ -301,3 +301,13 @@ def test_many_named_topics_are_shown_in_turns_too(encoded: list[str]) -> None:
     assert len(encoded) == PARTITIONS_AT_ONCE
     cluster.scheduler.run_for(1)
     assert len(read(answer).topics) == TOPICS + 1
+
+
+def test_what_is_kept_of_addresses_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine may have as many addresses as it likes, and a client may come by each."""
+    monkeypatch.setattr(metadata_parts, "_HEADS_MAX", 3)
+    cluster = Cluster(1)
+    for number in range(8):
+        asked = MetadataRequest(topics=of_names("t00000"))
+        cluster.send(asked, peer=Peer(local_host=f"10.0.0.{number}"))
+        assert len(cluster.services.metadata_parts._around) <= 3

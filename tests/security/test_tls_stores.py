@@ -189,3 +189,9 @@ def test_suites_by_javas_names_are_those_that_are_used(
 def test_a_part_of_the_suites_of_tls_13_cannot_be_asked_for() -> None:
     with pytest.raises(InvalidConfig, match="only be allowed together"):
         ListenerContexts({**certificates.settings(), "ssl.cipher.suites": "TLS_AES_256_GCM_SHA384"})
+
+
+def test_nobody_makes_us_shake_hands_again_and_again() -> None:
+    made = ListenerContexts(certificates.settings())
+    for context in (made.server, made.client):
+        assert context.options & ssl.OP_NO_RENEGOTIATION
