@@ -124,7 +124,7 @@ def _set_trust(context: ssl.SSLContext, trusted: str | None) -> None:
         context.load_verify_locations(cadata=trusted)
     except ssl.SSLError as error:
         raise InvalidConfig(f"a certificate of the truststore cannot be read: {error}") from None
-    # As Java has it: what is in the store is trusted itself, whatever has issued it.
+    # As Java has it: what is in the store is trusted itself, be its issuer known or not.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
 
 
