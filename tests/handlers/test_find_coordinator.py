@@ -108,6 +108,14 @@ def test_versions_1_to_3_carry_a_message_beside_the_code() -> None:
     assert response.error_message == "NONE"
 
 
+@pytest.mark.parametrize("version", [3, 4, 6])
+def test_why_a_key_is_refused_is_told_in_words(version: int) -> None:
+    request = request_of(version, "g", key_type=9)
+    response = Broker().ask(find_coordinator, request, version, FindCoordinatorResponse)
+    (told,) = [response] if version < 4 else response.coordinators
+    assert told.error_message == "There is no coordinator for keys of this type."
+
+
 @pytest.mark.parametrize("version", [3, 4])
 def test_a_request_that_fails_as_a_whole_fails_for_each_key(version: int) -> None:
     refused = find_coordinator.refuse(request_of(version, "g"), ApiError("oh"), version)

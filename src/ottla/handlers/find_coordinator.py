@@ -37,7 +37,7 @@ _MESSAGES: Final = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
     ErrorCode.INVALID_REQUEST: "There is no coordinator for keys of this type.",
 }
-"""What versions 1 to 3 say beside the code."""
+"""What is said beside the code; of success only versions 1 to 3 say something."""
 
 
 class _Found(NamedTuple):
@@ -70,7 +70,7 @@ async def handle(
                 host=found.host,
                 port=found.port,
                 error_code=found.error,
-                error_message="",
+                error_message="" if found.error is ErrorCode.NONE else _MESSAGES[found.error],
             )
         )
     return response
