@@ -1,8 +1,8 @@
 """Batches of several requests that a leader appends together: one write for all of them.
 
 Each is checked and numbered behind the one before it, as if that were in the log already; then all
-are written by one call. Only then the log ends behind them: each reader finds all of it or
-nothing. A write that fails refuses every batch in it, and takes back what was noted of producers.
+are written by one call. Only then the log ends behind them: a reader finds all of it or nothing. A
+write that fails refuses every batch in it, and takes back what was noted of producers.
 
 A batch that is refused by itself costs the others nothing. A segment that ends between two batches
 ends the write there, so that files are as if each batch had been written alone.
