@@ -288,3 +288,19 @@ def made(n: int) -> list[dict[str, Json]]:
         {"name": f"made-{n}-{each}", "num_partitions": 10, "replication_factor": 1}
         for each in ("a", "b")
     ]
+
+
+def test_topics_made_on_demand_are_paid_for_by_the_client(pair: Pair) -> None:
+    limit(pair, "asker", controller_mutation_rate=0.1)
+    names = [f"on-demand-{n}" for n in range(4)]
+    seen = []
+    for side in (pair.ours, pair.theirs):
+        for name in names:
+            with Connection(side.port, timeout=30) as connection:
+                fields = {"topics": [{"name": name}], "allow_auto_topic_creation": True}
+                connection.send(frame_of("asker", "Metadata", 12, fields))
+                connection.receive()
+        time.sleep(1)
+        found = ask(side.port, "Metadata", 12, topics=None)["topics"]
+        seen.append([name for name in names if name in {each["name"] for each in found}])
+    assert seen[0] == seen[1] == names[:2]

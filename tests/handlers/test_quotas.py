@@ -7,12 +7,14 @@ import pytest
 from tests.handlers.broker import Broker, Peer
 from tests.handlers.secured import Acls
 from tests.handlers.test_fetch import asked, at, read
-from tests.turns import in_turn
+from tests.turns import TURN, in_turn
 
 from ottla.common.authorization import Principal
 from ottla.common.buffers import Answer
 from ottla.common.errors import ThrottlingQuotaExceeded
-from ottla.common.promise import Promise
+from ottla.common.promise import Promise, fulfilled
+from ottla.handlers import envelope
+from ottla.handlers.envelope import seal
 from ottla.metadata.client_quotas import QuotaEntity
 from ottla.metadata.difference import difference
 from ottla.metadata.image import MetadataImage
@@ -26,6 +28,7 @@ from ottla.protocol.generated.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from ottla.protocol.generated.envelope import EnvelopeResponse
 from ottla.protocol.generated.fetch import FetchRequest, FetchResponse
 from ottla.protocol.generated.metadata import MetadataRequest
 from ottla.protocol.generated.produce import (
@@ -35,13 +38,15 @@ from ottla.protocol.generated.produce import (
     TopicProduceData,
 )
 from ottla.protocol.generated.write_txn_markers import WriteTxnMarkersRequest
+from ottla.protocol.headers import encode_request_header
 from ottla.protocol.message import Message, Response, from_buffer, to_bytes
+from ottla.protocol.primitives import Writer
 from ottla.protocol.throttle_time import throttle_time_ms, with_throttle_time
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.requests.context import RequestContext
 from ottla.requests.dispatch import BrokerDispatcher
-from ottla.requests.quotas import ClientQuotas
+from ottla.requests.quotas import Charge, ClientQuotas
 from ottla.requests.table import load, served
 
 R = TypeVar("R", bound=Response)
@@ -336,6 +341,56 @@ def test_what_the_controller_says_of_waiting_holds_here() -> None:
     answer = limited.send(CREATION, 7)
     assert _read(answer, CreateTopicsResponse, 7).throttle_time_ms == 4000
     assert limited.muted_ms == [4000]
+
+
+class ControllerElsewhere:
+    """Answers a request that was forwarded with what a test has prepared."""
+
+    local = None
+
+    def __init__(self, answer: bytes) -> None:
+        self._answer = answer
+
+    def forward(
+        self, _request: bytes, _context: RequestContext, _timeout_ms: int | None
+    ) -> Promise[bytes]:
+        return fulfilled(TURN, self._answer)
+
+
+@pytest.mark.parametrize(("told_ms", "muted"), [(0, []), (4000, [4000])])
+def test_a_client_waits_as_long_as_a_controller_elsewhere_says(
+    told_ms: int, muted: list[int]
+) -> None:
+    limited = Limited(controller_mutation_rate=2)
+    response = CreateTopicsResponse(throttle_time_ms=told_ms)
+    body = pack(">iB", 7, 0) + to_bytes(response, 7)
+    limited.broker.services.forwarding = ControllerElsewhere(body)
+    answer = limited.send(CREATION, 7)
+    assert _read(answer, CreateTopicsResponse, 7).throttle_time_ms == told_ms
+    assert limited.muted_ms == muted
+
+
+def test_an_envelope_says_it_and_the_connection_of_the_broker_is_not_muted() -> None:
+    limited = Limited(controller_mutation_rate=2)
+    quotas = limited.quotas
+    client = RequestContext(version=7, client_id="c", principal=Principal("User", "u"))
+    quotas.charge(client, strict=False)(30)
+    controller = limited.broker.controller
+
+    def pay(request: Message, _client: object = None, *, charge: Charge) -> Promise[Message]:
+        with pytest.raises(ThrottlingQuotaExceeded):
+            charge(1)
+        return fulfilled(TURN, CreateTopicsResponse())
+
+    controller.submit = pay  # type: ignore[method-assign, assignment]
+    header = Writer()
+    encode_request_header(header, api_key=19, version=7, correlation_id=7, client_id="c")
+    sealed = seal(header.getvalue() + to_bytes(CREATION, 7), client)
+    answer = limited.broker.ask(envelope, sealed, 0, EnvelopeResponse, limited.peer)
+    assert answer.response_data is not None
+    found, _ = from_buffer(CreateTopicsResponse, answer.response_data, 5, 7)
+    assert found.throttle_time_ms == 4000
+    assert limited.muted_ms == []
 
 
 # Where the time stands in an answer

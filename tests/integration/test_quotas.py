@@ -143,11 +143,6 @@ def test_a_consumer_gets_its_rate_and_all_records(new_broker: NewBroker) -> None
     assert 6.0 < took < 12.0
 
 
-def test_a_java_class_that_decides_about_quotas_is_refused(new_broker: NewBroker) -> None:
-    with pytest.raises(Exception, match=r"client\.quota\.callback\.class"):
-        new_broker(client_quota_callback_class="com.example.Quotas")
-
-
 @pytest.mark.peer
 def test_kafka_configs_sets_describes_and_removes_quotas(new_broker: NewBroker) -> None:
     broker = new_broker()

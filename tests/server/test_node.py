@@ -63,5 +63,10 @@ def test_an_authorizer_that_is_not_to_be_had_is_not_left_out() -> None:
     assert "principalType:principalName" in refusal(wrong)
 
 
+def test_a_java_class_that_decides_about_quotas_is_refused() -> None:
+    told = refusal({"client.quota.callback.class": "com.example.Quotas"})
+    assert "client.quota.callback.class=com.example.Quotas" in told
+
+
 def test_directories_that_were_not_formatted_are_named() -> None:
     assert "storage format" in refusal({})

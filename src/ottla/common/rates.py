@@ -109,6 +109,11 @@ class TokenBucket:
         self._updated_ms = now_ms
         return self._tokens
 
+    @property
+    def left(self) -> float:
+        """As of when it was last asked."""
+        return self._tokens
+
     def take(self, number: float, rate: float, now_ms: int) -> None:
         self._tokens = min(rate * self._seconds, self.tokens(rate, now_ms) - number)
 
@@ -124,24 +129,31 @@ class Buckets(Generic[K, B]):
     One that is unused for an hour goes, and of too many the least used.
     """
 
-    __slots__ = ("_buckets", "_make")
+    __slots__ = ("_buckets", "_make", "on_gone", "on_made")
 
     def __init__(self, make: Callable[[], B]) -> None:
         self._make = make
         self._buckets: dict[K, tuple[B, int]] = {}
+        self.on_made: Callable[[K, B], None] = lambda _key, _bucket: None
+        self.on_gone: Callable[[K], None] = lambda _key: None
 
     def __len__(self) -> int:
         return len(self._buckets)
 
     def of(self, key: K, now_ms: int) -> B:
         found = self._buckets.pop(key, None)
-        bucket = self._make() if found is None else found[0]
+        if found is None:
+            bucket = self._make()
+            self.on_made(key, bucket)
+        else:
+            bucket = found[0]
         self._buckets[key] = bucket, now_ms
         while True:
             oldest, (_, used_ms) = next(iter(self._buckets.items()))
             if now_ms - used_ms < UNUSED_MS and len(self._buckets) <= BUCKETS_MAX:
                 return bucket
             del self._buckets[oldest]
+            self.on_gone(oldest)
 
 
 def _rounded(value: float) -> int:

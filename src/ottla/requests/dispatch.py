@@ -65,7 +65,9 @@ class Dispatcher(ABC, Generic[S]):
     def _contract(self, key: int) -> Contract:
         """Of a request that was answered."""
         found = self._found.get(key)
-        return self._find(ApiKey(key))[0] if found is None else found[0]
+        if found is None:
+            found = self._found[key] = self._find(ApiKey(key))
+        return found[0]
 
     def _answer(self, peer: Peer, frame: memoryview) -> "Answer | Promise[Answer] | None":
         try:

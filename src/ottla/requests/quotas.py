@@ -50,7 +50,7 @@ class RateQuota:
     def __init__(self, key: str, windows: QuotaWindows) -> None:
         self.limits = QuotaLimits(key)
         self._windows = windows
-        self._buckets: Buckets[QuotaEntity, SampledRate] = Buckets(
+        self.buckets: Buckets[QuotaEntity, SampledRate] = Buckets(
             lambda: SampledRate(windows.count, windows.ms)
         )
 
@@ -59,19 +59,19 @@ class RateQuota:
         limit = self._limit(client)
         if limit is None:
             return 0
-        rate = self._buckets.of(limit.bucket, now_ms)
+        rate = self.buckets.of(limit.bucket, now_ms)
         rate.record(value, now_ms)
         return rate.throttle_ms(limit.bound, now_ms)
 
     def take_back(self, client: "MeteredClient", value: float, now_ms: int) -> None:
         limit = self._limit(client)
         if limit is not None:
-            self._buckets.of(limit.bucket, now_ms).record(-value, now_ms)
+            self.buckets.of(limit.bucket, now_ms).record(-value, now_ms)
 
     def is_first(self, client: "MeteredClient", value: float, now_ms: int) -> bool:
         """Whether nothing but ``value``, which was counted now, is in the client's windows."""
         limit = self._limit(client)
-        return limit is None or self._buckets.of(limit.bucket, now_ms).total(now_ms) <= value
+        return limit is None or self.buckets.of(limit.bucket, now_ms).total(now_ms) <= value
 
     def most_at_once(self, client: "MeteredClient") -> float | None:
         """What fits into the windows; None where nothing is limited."""
@@ -107,7 +107,7 @@ class ClientQuotas:
         self.request = RateQuota(REQUEST_PERCENTAGE, windows)
         self._request_max_ms = windows.ms
         self.mutations = QuotaLimits(CONTROLLER_MUTATION_RATE)
-        self._tokens: Buckets[QuotaEntity, TokenBucket] = Buckets(
+        self.token_buckets: Buckets[QuotaEntity, TokenBucket] = Buckets(
             lambda: TokenBucket(windows.mutation_seconds)
         )
 
@@ -136,7 +136,7 @@ class ClientQuotas:
         return Charge(self, client, strict=strict)
 
     def tokens(self, entity: QuotaEntity) -> TokenBucket:
-        return self._tokens.of(entity, self.ms())
+        return self.token_buckets.of(entity, self.ms())
 
 
 class Charge:

@@ -30,6 +30,8 @@ from ottla.replication.waiting import WaitingRequests
 from ottla.requests.context import Services
 from ottla.requests.dispatch import BrokerDispatcher
 from ottla.requests.metadata_parts import MetadataParts
+from ottla.requests.quota_metrics import register_rates
+from ottla.requests.quotas import ClientQuotas
 from ottla.server.auto_topics import ControllerAutoTopics, is_alone
 from ottla.server.controller_server import ControllerServer
 from ottla.server.directory_assignments import DirectoryAssignments
@@ -274,8 +276,13 @@ class BrokerServer:
             scheduler=self._scheduler,
             authorizer=self._shared.authorizer,
             mistakes=log,
-            quotas=self._shared.client_quotas(),
+            quotas=self._make_quotas(),
         )
+
+    def _make_quotas(self) -> ClientQuotas:
+        quotas = self._shared.client_quotas()
+        register_rates(self._shared.metrics, quotas)
+        return quotas
 
     def _is_alone(self) -> bool:
         return is_alone(self._config, self._raft.node.voters.ids, self._metadata.image)

@@ -19,6 +19,7 @@ from ottla.protocol.generated.controller_registration import ControllerRegistrat
 from ottla.raft.stopping import in_time
 from ottla.requests.context import ControllerServices
 from ottla.requests.dispatch import ControllerDispatcher
+from ottla.requests.quota_metrics import register_tokens
 from ottla.server.remote_controller import RemoteController
 from ottla.server.shared_server import SharedServer, bind
 from ottla.storage.directories import LogDirFailed
@@ -61,6 +62,7 @@ class ControllerServer:
             quotas=shared.client_quotas(),
         )
         quotas = self.services.quotas
+        register_tokens(shared.metrics, quotas)
         self.driver.charge_for = lambda client: quotas.charge(client, strict=True)
         self._channel = shared.controller_channel("registration", REGISTRATION_TIMEOUT_MS / 1000)
         self._active = RemoteController(

@@ -27,14 +27,14 @@ from ottla.simulation.cluster_client import ClusterClient
 from ottla.simulation.workloads.workload import Workload
 
 RATES: Final = {
-    PRODUCER_BYTE_RATE: (200.0, 2_000.0, 50_000.0),
-    CONSUMER_BYTE_RATE: (500.0, 5_000.0, 50_000.0),
+    PRODUCER_BYTE_RATE: (50.0, 500.0, 50_000.0),
+    CONSUMER_BYTE_RATE: (100.0, 1_000.0, 50_000.0),
     CONTROLLER_MUTATION_RATE: (0.5, 5.0),
     REQUEST_PERCENTAGE: (0.1, 50.0),
 }
 """Clients of a simulation send little: with the first of each they wait for seconds."""
 ENTITIES: Final = ((CLIENT_ID,), (USER,), (CLIENT_ID, USER))
-PAUSE_SECONDS_MAX: Final = 8.0
+PAUSE_SECONDS_MAX: Final = 3.0
 
 
 class Quotas(Workload):
