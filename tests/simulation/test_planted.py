@@ -7,6 +7,11 @@ the rule is there.
 import pytest
 from tests.simulation.planted.compaction import EARLY_TOMBSTONE
 from tests.simulation.planted.fencing import KIP_320, KIP_392, KIP_841, KIP_966
+from tests.simulation.planted.permissions import (
+    CVE_2024_27309,
+    FORGETFUL_SNAPSHOT,
+    OUTLIVING_GRANT,
+)
 from tests.simulation.planted.stage import Case
 from tests.simulation.planted.transactions import HANGING_TRANSACTION, LATE_END
 from tests.simulation.planted.truncation import KIP_101_FIRST, KIP_101_SECOND, KIP_279
@@ -22,6 +27,9 @@ CASES = [
     LATE_END,
     HANGING_TRANSACTION,
     EARLY_TOMBSTONE,
+    OUTLIVING_GRANT,
+    CVE_2024_27309,
+    FORGETFUL_SNAPSHOT,
 ]
 SHORT = 16
 """Seeds of the short search, the first of which has found it."""

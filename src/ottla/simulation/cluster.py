@@ -16,6 +16,7 @@ from ottla.config.broker import BrokerConfig
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
 from ottla.network.sockets import DiallingNetwork
 from ottla.server.format import format_storage
+from ottla.simulation import logins
 from ottla.simulation.checkers.facts import Anomaly
 from ottla.simulation.network import SimulatedHost, SimulatedNetwork
 from ottla.simulation.node import DIRECTORY, SimulatedNode
@@ -37,7 +38,6 @@ Roles: TypeAlias = Literal["combined", "separate"]
 
 PORT: Final = 9092
 CONTROLLER_PORT: Final = 9093
-LOGIN_PORT: Final = 9094
 """Of a listener where clients log in; in clusters whose settings say how."""
 START_SECONDS: Final = 60.0
 PROCESS_STEP: Final = 1000
@@ -154,7 +154,7 @@ class SimulatedCluster:
         chance = self.part(f"node {node_id}")
         scheduler = NodeScheduler(self.scheduler, chance, rate=chance.between(*clock_rates))
         host = self.network.add_host(f"node-{node_id}", scheduler)
-        has_logins = "sasl.enabled.mechanisms" in settings
+        has_logins = logins.MECHANISMS in settings
         own = self._addresses(node_id, process_roles, has_logins=has_logins)
         config = BrokerConfig.from_properties({**SETTINGS, **own, **settings})
         node = SimulatedNode(self, config, host, scheduler, chance)
@@ -166,7 +166,7 @@ class SimulatedCluster:
         if "broker" in process_roles:
             listeners.append(f"PLAINTEXT://node-{node_id}:{PORT}")
             if has_logins:
-                listeners.append(f"LOGIN://node-{node_id}:{LOGIN_PORT}")
+                listeners.append(f"{logins.LISTENER}://node-{node_id}:{logins.LOGIN_PORT}")
         if "controller" in process_roles:
             listeners.append(f"CONTROLLER://node-{node_id}:{CONTROLLER_PORT}")
         own = {
@@ -280,6 +280,16 @@ class SimulatedCluster:
     @property
     def bootstrap(self) -> list[tuple[str, int]]:
         return [(node.host.name, PORT) for node in self.brokers]
+
+    def known_everywhere(self) -> Callable[[], bool]:
+        """What tells whether all brokers that serve know what is committed now."""
+        offset = self.newest_image().offset
+
+        def is_known() -> bool:
+            serving = [node for node in self.brokers if node.is_running and node.has_served]
+            return all(node.image.offset >= offset for node in serving)
+
+        return is_known
 
     def client_network(self, name: str) -> DiallingNetwork:
         """A host of that name, for clients."""

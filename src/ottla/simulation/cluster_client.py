@@ -5,7 +5,7 @@ whether the request had an effect is then unknown. Each purpose has a connection
 node, so that a fetch that waits keeps no heartbeat.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol, TypeVar
 
 from ottla.common.chance import Chance
@@ -26,6 +26,8 @@ from ottla.protocol.generated.metadata import (
     MetadataRequestTopic,
 )
 from ottla.protocol.message import Message, Request, Response
+from ottla.security.sasl_client import SaslLogin
+from ottla.simulation.logins import LOGIN_PORT
 from ottla.simulation.scheduler import SimulatedScheduler
 
 R = TypeVar("R", bound=Response)
@@ -74,6 +76,10 @@ class World(Protocol):
         """How long clients pause between their acts, against what their workload says."""
         ...
 
+    def known_everywhere(self) -> Callable[[], bool]:
+        """What tells whether all brokers that serve know what is committed now."""
+        ...
+
     def client_network(self, name: str) -> DiallingNetwork: ...
 
     def part(self, name: str) -> Chance: ...
@@ -99,6 +105,7 @@ class ClusterClient:
         world: World,
         name: str,
         *,
+        login: SaslLogin | None = None,
         highest: Mapping[int, int] | None = None,
         request_seconds: float = REQUEST_SECONDS,
         coordinator_seconds: float = COORDINATOR_SECONDS,
@@ -108,11 +115,12 @@ class ClusterClient:
         self.scheduler = world.scheduler
         self.chance = world.part(f"client {name}")
         self._network = world.client_network(name)
+        self._login = login
         self._highest = highest or {}
         self._seconds = {DATA: request_seconds, COORDINATOR: coordinator_seconds}
         """How long an answer is waited for."""
         self._connections: dict[tuple[Address, str], OlderNodeClient] = {}
-        self._brokers: dict[int, Address] = {}
+        self.brokers: dict[int, Address] = {}
         self.topic_ids: dict[str, bytes] = {}
         self.leaders: dict[Place, tuple[int, int]] = {}
         """Leader and leader epoch of each partition."""
@@ -146,12 +154,12 @@ class ClusterClient:
     # Asking
 
     async def ask(self, node_id: int, message: Request[R], purpose: str = DATA) -> R:
-        address = self._brokers.get(node_id)
+        address = self.brokers.get(node_id)
         if address is None:
             raise ConnectionError(f"no way to broker {node_id}")
-        return await self._ask_at(address, message, purpose)
+        return await self.ask_at(address, message, purpose)
 
-    async def _ask_at(self, address: Address, message: Request[R], purpose: str) -> R:
+    async def ask_at(self, address: Address, message: Request[R], purpose: str) -> R:
         connection = self._connections.get((address, purpose))
         if connection is None:
             connection = OlderNodeClient(
@@ -159,6 +167,7 @@ class ClusterClient:
                 self.scheduler,
                 *address,
                 client_id=self.name,
+                login=self._login,
                 limits=NodeClientLimits(
                     timeout_seconds=self._seconds[purpose],
                     backoff_seconds=0.05,
@@ -171,8 +180,11 @@ class ClusterClient:
 
     async def ask_any(self, message: Request[R]) -> R:
         """Ask one of the brokers, whichever it is."""
-        known = [*self._brokers.values(), *self.world.bootstrap]
-        return await self._ask_at(self.chance.choose(known), message, DATA)
+        bootstrap = self.world.bootstrap
+        if self._login is not None:
+            bootstrap = [(host, LOGIN_PORT) for host, _ in bootstrap]
+        known = [*self.brokers.values(), *bootstrap]
+        return await self.ask_at(self.chance.choose(known), message, DATA)
 
     # Who leads, who coordinates
 
@@ -183,7 +195,7 @@ class ClusterClient:
             allow_auto_topic_creation=False,
         )
         answer = await self.ask_any(request)
-        self._brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
+        self.brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
         for topic in answer.topics:
             if topic.name is None or topic.error_code != ErrorCode.NONE:
                 continue
@@ -203,7 +215,7 @@ class ClusterClient:
 
     async def leader(self, place: Place) -> tuple[int, int]:
         """The leader of a partition and its epoch, as far as is known; OSError when none is."""
-        if place not in self.leaders or not self._brokers:
+        if place not in self.leaders or not self.brokers:
             await self.refresh(place[0])
         node_id, epoch = self.leaders.get(place, (-1, -1))
         if node_id < 0:
@@ -228,7 +240,7 @@ class ClusterClient:
         answer = (await self.ask_any(request)).coordinators[0]
         if answer.error_code != ErrorCode.NONE:
             raise ConnectionError(f"no coordinator: {ErrorCode(answer.error_code).name}")
-        self._brokers[answer.node_id] = (answer.host, answer.port)
+        self.brokers[answer.node_id] = (answer.host, answer.port)
         self._coordinators[kind, key] = answer.node_id
         return answer.node_id
 

@@ -195,6 +195,42 @@ class SeeTokens(Operation):
     """Whether no node has had another day than the others."""
 
 
+@dataclass(slots=True, kw_only=True)
+class ChangeAcl(Operation):
+    """An ACL is made or removed; ``acl`` names it, and equal names are one ACL."""
+
+    KIND: ClassVar[str] = "change acl"
+    acl: str
+    user: str
+    operation: str
+    is_allowed: bool
+    """Whether it allows; else it denies."""
+    is_added: bool
+    known: float = -1.0
+    """From when on all brokers know of it; negative while they do not."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ListAcls(Operation):
+    """What one broker tells of ACLs."""
+
+    KIND: ClassVar[str] = "list acls"
+    broker: int
+    acls: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class TryAccess(Operation):
+    """A user reads or writes a topic: *ok* when it was allowed, *failed* when it was refused."""
+
+    KIND: ClassVar[str] = "access"
+    user: str
+    operation: str
+    topic: str
+    value: str = ""
+    """Of the record that is written."""
+
+
 KINDS: Final[dict[str, type[Operation]]] = {
     each.KIND: each
     for each in (
@@ -209,6 +245,9 @@ KINDS: Final[dict[str, type[Operation]]] = {
         Copy,
         ChangeToken,
         SeeTokens,
+        ChangeAcl,
+        ListAcls,
+        TryAccess,
     )
 }
 

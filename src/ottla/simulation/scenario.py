@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ottla.common.chance import Chance
+from ottla.simulation import logins
 from ottla.simulation.cluster import Roles
 from ottla.simulation.connection_faults import LATER_KINDS
 from ottla.simulation.faults import KINDS, RARE
@@ -16,6 +17,7 @@ from ottla.simulation.machines import MACHINE
 from ottla.simulation.node import DIRECTORY
 from ottla.simulation.tier import draw_tier
 from ottla.simulation.workloads.administration import Administration
+from ottla.simulation.workloads.guarded import Guarded
 from ottla.simulation.workloads.lossy import LossyRecords
 from ottla.simulation.workloads.mix import ALL, KINDS_MAX, SETTINGS
 from ottla.simulation.workloads.quotas import Quotas
@@ -48,6 +50,10 @@ COMPACTED: Final = CompactedRecords.NAME
 LOGS_ONE_IN: Final = 8
 """How rarely each setting of logs is another than its default."""
 TWO_DIRECTORIES: Final = f"{DIRECTORY},{DIRECTORY}-2"
+
+
+QUORUM_BACKOFF_MS: Final = ("20", "100", "100", "250")
+"""Nodes that know no leader ask each voter so often: with Kafka's 20 that is most of such a run."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,8 @@ def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) ->
         workloads = (*workloads, Records.NAME)
     tier = draw_tier(seed)
     unclean = _unclean(seed)
-    tokens = _tokens(seed)
+    guarded = _guarded(seed)
+    tokens = () if guarded else _tokens(seed)
     cleaner = {"log.cleaner.enable": "true" if COMPACTED in workloads else "false"}
     return Scenario(
         name=name,
@@ -117,7 +124,7 @@ def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) ->
         processes=processes,
         static_quorum=static,
         clock_rates=(0.99, 1.01) if chance.below(2) else (1.0, 1.0),
-        workloads=(*workloads, *tier.workloads, *unclean, *tokens, *_quotas(seed)),
+        workloads=(*workloads, *tier.workloads, *unclean, *guarded, *tokens, *_quotas(seed)),
         leisure=chance.choose((4.0, 8.0, 16.0)),
         settings={
             **SETTINGS,
@@ -129,6 +136,7 @@ def draw_scenario(seed: int, name: str = SWARM, seconds: float | None = None) ->
             **_logs(seed),
             **_connections(seed),
             **tier.settings,
+            **(logins.SETTINGS if guarded else {}),
             **({"unclean.leader.election.interval.ms": "3000"} if unclean else {}),
             **(TOKEN_SETTINGS if tokens else {}),
         },
@@ -176,8 +184,14 @@ def _unclean(seed: int) -> tuple[str, ...]:
     return (LossyRecords.NAME,) if chance.below(8) == 0 else ()
 
 
+def _guarded(seed: int) -> tuple[str, ...]:
+    """A quarter of all have an authorizer, and users whose rights change."""
+    chance = Chance(int.from_bytes(f"{seed}/guarded".encode()))
+    return (Guarded.NAME,) if chance.below(4) == 0 else ()
+
+
 def _tokens(seed: int) -> tuple[str, ...]:
-    """A tenth of all have delegation tokens too."""
+    """A tenth of all others have delegation tokens, which an authorizer would hide from users."""
     chance = Chance(int.from_bytes(f"{seed}/tokens".encode()))
     return (DelegationTokens.NAME,) if chance.below(10) == 0 else ()
 
@@ -202,7 +216,12 @@ def _connections(seed: int) -> dict[str, str]:
     chance = Chance(int.from_bytes(f"{seed}/connections".encode()))
     idle_ms = chance.choose(("600000", "600000", "5000", "15000"))
     fetched = {"controller.quorum.fetch.max.bytes": "500"} if chance.below(4) == 0 else {}
-    return {"connections.max.idle.ms": idle_ms, **fetched}
+    again_ms = chance.choose(QUORUM_BACKOFF_MS)
+    return {
+        "connections.max.idle.ms": idle_ms,
+        "controller.quorum.retry.backoff.ms": again_ms,
+        **fetched,
+    }
 
 
 def _flushes(seed: int) -> dict[str, str]:

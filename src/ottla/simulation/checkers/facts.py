@@ -10,12 +10,14 @@ from typing import NamedTuple
 
 from ottla.simulation.history import (
     Assign,
+    ChangeAcl,
     ChangeToken,
     CommitOffset,
     Copy,
     EndTransaction,
     FetchOffset,
     Isolation,
+    ListAcls,
     Operation,
     Outcome,
     Policy,
@@ -24,6 +26,7 @@ from ottla.simulation.history import (
     ReadAll,
     SeeTokens,
     Send,
+    TryAccess,
     UseTopic,
 )
 
@@ -65,6 +68,10 @@ class Facts:
         self.copies: list[Copy] = []
         self.token_changes: list[ChangeToken] = []
         self.tokens_seen: list[SeeTokens] = []
+        self.acl_changes: list[ChangeAcl] = []
+        self.acl_lists: list[ListAcls] = []
+        self.accesses: list[TryAccess] = []
+        """Those that were answered."""
         self.lossy_reads: list[tuple[Place, Read]] = []
         """Of topics with unclean elections, of which nothing more is promised."""
         operations = list(history)
@@ -80,6 +87,8 @@ class Facts:
                 self.token_changes.append(operation)
             elif isinstance(operation, SeeTokens):
                 self.tokens_seen += [operation] if operation.is_ok else []
+            elif isinstance(operation, ChangeAcl | ListAcls | TryAccess):
+                self._sort_access(operation)
             else:
                 self._sort(operation)
 
@@ -120,6 +129,15 @@ class Facts:
                 self.copies.append(operation)
             case _:
                 raise AssertionError(f"no checker knows {operation}")
+
+    def _sort_access(self, operation: ChangeAcl | ListAcls | TryAccess) -> None:
+        if isinstance(operation, ChangeAcl):
+            self.acl_changes.append(operation)
+        elif operation.end >= 0:
+            if isinstance(operation, ListAcls):
+                self.acl_lists.append(operation)
+            else:
+                self.accesses.append(operation)
 
     def policy(self, topic: str) -> Policy:
         used = self.topics.get(topic)

@@ -11,6 +11,11 @@ from ottla.simulation.checkers.groups import (
     offsets_from_nowhere,
     offsets_going_back,
 )
+from ottla.simulation.checkers.permissions import (
+    lost_and_resurrected_acls,
+    refused_writes,
+    wrong_access,
+)
 from ottla.simulation.checkers.reads import gapped_polls, nonmonotonic_polls, skipped_polls
 from ottla.simulation.checkers.tokens import token_changes
 from ottla.simulation.checkers.transactions import (
@@ -50,6 +55,9 @@ CHECKERS: Final[tuple[Callable[[Facts], Iterator[Anomaly]], ...]] = (
     compacted_keys,
     early_tombstones,
     token_changes,
+    lost_and_resurrected_acls,
+    wrong_access,
+    refused_writes,
 )
 
 

@@ -9,6 +9,7 @@ from ottla.simulation.history import History
 from ottla.simulation.workloads.administration import Administration
 from ottla.simulation.workloads.copies import Copies
 from ottla.simulation.workloads.groups import Groups
+from ottla.simulation.workloads.guarded import Guarded
 from ottla.simulation.workloads.lossy import LossyRecords
 from ottla.simulation.workloads.quotas import Quotas
 from ottla.simulation.workloads.records import CompactedRecords, ExpiringRecords, Records
@@ -55,7 +56,7 @@ class Mix:
         if names is None:
             names = _draw(world.part("mix"))
         world.note(f"workloads: {', '.join(names)}")
-        beside: tuple[type[Workload], ...] = (LossyRecords, DelegationTokens, Quotas)
+        beside: tuple[type[Workload], ...] = (LossyRecords, Guarded, DelegationTokens, Quotas)
         kinds = {**ALL, **TIERED, **{kind.NAME: kind for kind in beside}}
         self.workloads = [kinds[name](world, history) for name in names]
 

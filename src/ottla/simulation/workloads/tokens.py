@@ -9,13 +9,10 @@ from ottla.protocol.generated.describe_delegation_token import DescribeDelegatio
 from ottla.protocol.generated.expire_delegation_token import ExpireDelegationTokenRequest
 from ottla.protocol.generated.renew_delegation_token import RenewDelegationTokenRequest
 from ottla.protocol.message import Request, Response
-from ottla.security.mechanism import PLAIN
-from ottla.security.plain import PlainClient
-from ottla.security.sasl_client import SaslLogin
 from ottla.simulation.checkers.tokens import CREATE, REMOVE, RENEW
-from ottla.simulation.cluster import LOGIN_PORT
 from ottla.simulation.cluster_client import ClusterClient, World
 from ottla.simulation.history import ChangeToken, History, Outcome, SeeTokens
+from ottla.simulation.logins import LOGIN_PORT, LOGINS, login_as
 from ottla.simulation.workloads.workload import Workload
 
 R = TypeVar("R", bound=Response)
@@ -23,15 +20,8 @@ R = TypeVar("R", bound=Response)
 USERS: Final = ("alice", "bob")
 PAUSE_SECONDS_MAX: Final = 0.5
 SHORT_MS: Final = 3_000
-_JAAS: Final = "org.apache.kafka.common.security.plain.PlainLoginModule required " + " ".join(
-    f'user_{name}="{name}-secret"' for name in USERS
-)
 TOKEN_SETTINGS: Final = {
-    "listener.security.protocol.map": (
-        "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,LOGIN:SASL_PLAINTEXT"
-    ),
-    "sasl.enabled.mechanisms": PLAIN,
-    "listener.name.login.plain.sasl.jaas.config": f"{_JAAS};",
+    **LOGINS,
     "delegation.token.secret.key": "of the simulated cluster",
     "delegation.token.expiry.check.interval.ms": "2000",
 }
@@ -51,7 +41,6 @@ class _User:
 
     def __init__(self, world: World, client: ClusterClient, name: str) -> None:
         self.client = client
-        login = SaslLogin(PLAIN, lambda: PlainClient(name, f"{name}-secret"))
         network = world.client_network(client.name)
         self.connections = {
             host: NodeClient(
@@ -61,7 +50,7 @@ class _User:
                 LOGIN_PORT,
                 client_id=client.name,
                 limits=NodeClientLimits(timeout_seconds=5.0, backoff_seconds=0.05),
-                login=login,
+                login=login_as(name),
             )
             for host, _ in world.bootstrap
         }
