@@ -7,7 +7,7 @@ import click
 
 from ottla.cli.consent import confirm
 from ottla.cli.output import Column, Output, output_options
-from ottla.cli.principals import PRINCIPAL
+from ottla.cli.principals import principal_name
 from ottla.cli.refusals import finish, report_refusals
 from ottla.cli.settings import ClientSettings, connection_options, controller_option
 
@@ -75,7 +75,9 @@ def acls() -> None:
 
 
 @acls.command("list")
-@click.option("--principal", type=PRINCIPAL, help="Only those of this principal.")
+@click.option(
+    "--principal", type=principal_name, metavar="PRINCIPAL", help="Only those of this principal."
+)
 @_resource_options
 @click.option("--exact", is_flag=True, help="Only those of exactly this name, not all that apply.")
 @output_options
@@ -101,9 +103,9 @@ def list_command(
 
 
 @acls.command()
-@click.option("--allow-principal", "allowed", multiple=True, type=PRINCIPAL,
+@click.option("--allow-principal", "allowed", multiple=True, type=principal_name, metavar="PRINCIPAL",
               help="Who may; * for all; may be repeated.")  # fmt: skip
-@click.option("--deny-principal", "denied", multiple=True, type=PRINCIPAL,
+@click.option("--deny-principal", "denied", multiple=True, type=principal_name, metavar="PRINCIPAL",
               help="Who may not, whatever else is said; may be repeated.")  # fmt: skip
 @click.option("--host", "hosts", multiple=True, default=["*"], show_default=True,
               help="From which address; may be repeated.")  # fmt: skip
@@ -156,7 +158,9 @@ def add(
 
 
 @acls.command()
-@click.option("--principal", type=PRINCIPAL, help="Only those of this principal.")
+@click.option(
+    "--principal", type=principal_name, metavar="PRINCIPAL", help="Only those of this principal."
+)
 @click.option("--host", help="Only those of this host.")
 @click.option("--permission", type=click.Choice(("allow", "deny")), help="Only those that do so.")
 @_operation_option
@@ -201,7 +205,7 @@ def remove(
 
 
 @acls.command()
-@click.argument("principal", type=PRINCIPAL)
+@click.argument("principal", type=principal_name)
 @click.argument("operation", type=click.Choice(OPERATIONS[1:], case_sensitive=False))
 @_resource_options
 @click.option("--host", default="127.0.0.1", show_default=True, help="From which address.")

@@ -1,37 +1,22 @@
 """Principals as people write them: ``User:alice``, or ``alice`` alone."""
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 if TYPE_CHECKING:
     from ottla.common.authorization import Principal
 
-    _Type = click.ParamType["Principal"]
-else:
-    _Type = click.ParamType
-
 _USER: Final = "User"
 
 
-class PrincipalType(_Type):
-    """A principal; users need not say that they are."""
+def principal_name(text: str) -> "Principal":
+    """The type of an option that names a principal; users need not say that they are."""
+    from ottla.common.authorization import Principal
 
-    name = "principal"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> "Principal":
-        from ottla.common.authorization import Principal
-
-        if isinstance(value, Principal):
-            return value
-        kind, colon, name = str(value).partition(":")
-        if not colon:
-            kind, name = _USER, kind
-        if not kind or not name:
-            self.fail(f"{value!r} is no principal: User:NAME, or NAME", param, ctx)
-        return Principal(kind, name)
-
-
-PRINCIPAL: Final = PrincipalType()
+    kind, colon, name = text.partition(":")
+    if not colon:
+        kind, name = _USER, kind
+    if not kind or not name:
+        raise click.BadParameter(f"{text!r} is no principal: User:NAME, or NAME")
+    return Principal(kind, name)

@@ -7,7 +7,7 @@ import click
 
 from ottla.cli.consent import confirm
 from ottla.cli.output import Column, Output, output_options
-from ottla.cli.principals import PRINCIPAL
+from ottla.cli.principals import principal_name
 from ottla.cli.settings import ClientSettings, connection_options, controller_option
 
 if TYPE_CHECKING:
@@ -29,8 +29,13 @@ def tokens() -> None:
 
 
 @tokens.command()
-@click.option("--owner", type=PRINCIPAL, help="Whose it is to be. [default: our own]")
-@click.option("--renewer", "renewers", multiple=True, type=PRINCIPAL,
+@click.option(
+    "--owner",
+    type=principal_name,
+    metavar="PRINCIPAL",
+    help="Whose it is to be. [default: our own]",
+)
+@click.option("--renewer", "renewers", multiple=True, type=principal_name, metavar="PRINCIPAL",
               help="Who else may renew it; may be repeated.")  # fmt: skip
 @click.option("--max-life", metavar="DURATION",
               help=f"How long it can be renewed, {_DURATION}. [default: the longest]")  # fmt: skip
@@ -62,7 +67,7 @@ def create(
 
 
 @tokens.command("list")
-@click.option("--owner", "owners", multiple=True, type=PRINCIPAL,
+@click.option("--owner", "owners", multiple=True, type=principal_name, metavar="PRINCIPAL",
               help="Only those of this owner; may be repeated.")  # fmt: skip
 @output_options
 @controller_option
