@@ -103,7 +103,8 @@ def list_command(
 
 
 @acls.command()
-@click.option("--allow-principal", "allowed", multiple=True, type=principal_name, metavar="PRINCIPAL",
+@click.option("--allow-principal", "allowed", multiple=True, type=principal_name,
+              metavar="PRINCIPAL",
               help="Who may; * for all; may be repeated.")  # fmt: skip
 @click.option("--deny-principal", "denied", multiple=True, type=principal_name, metavar="PRINCIPAL",
               help="Who may not, whatever else is said; may be repeated.")  # fmt: skip
