@@ -183,8 +183,8 @@ def talk_much(talk: Talk) -> None:
 
 
 def described(talk: Talk) -> str:
-    login = {"sasl_username": "alice", "sasl_password": SECRETS["alice"]}
-    admin = AdminClient({**talk.properties(sasl_mechanism="PLAIN", **login)})
+    login = {"sasl_mechanism": "PLAIN", "sasl_username": "alice"}
+    admin = AdminClient({**talk.properties(**login, sasl_password=SECRETS["alice"])})
     found: dict[str, str | None] = {}
     (future,) = admin.describe_configs([ConfigResource(ResourceType.BROKER, "1")]).values()
     for key, entry in future.result(20).items():
