@@ -47,6 +47,25 @@ def test_each_place_goes_before_the_next() -> None:
     assert resolved(environment=variables, extras=extras, flag="flag")[name] == "flag"
 
 
+def test_variables_of_kafkas_clients_are_taken_and_those_of_brokers_are_not() -> None:
+    variables = {
+        "KAFKA_BOOTSTRAP_SERVERS": "kafka",
+        "KAFKA_SECURITY_PROTOCOL": "SASL_SSL",
+        "KAFKA_SASL_JAAS_CONFIG": "entry",
+        "KAFKA_COMPRESSION_TYPE": "zstd",
+        "KAFKA_HEAP_OPTS": "-Xmx1g",
+    }
+    assert resolved(environment=variables) == {
+        "bootstrap.servers": "kafka",
+        "client.id": "file",
+        "acks": "1",
+        "security.protocol": "SASL_SSL",
+        "sasl.jaas.config": "entry",
+    }
+    both = {**variables, "OTTLA_BOOTSTRAP_SERVERS": "ottla"}
+    assert resolved(environment=both)["bootstrap.servers"] == "ottla"
+
+
 def test_other_settings_of_the_file_hold_too() -> None:
     assert resolved(profile="test") == {
         "bootstrap.servers": "profile",
