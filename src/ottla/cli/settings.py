@@ -1,8 +1,8 @@
 """How a command reaches a cluster, and which of the places that say so wins.
 
-A flag goes before ``-X``, that before ``OTTLA_`` variables, those before ``KAFKA_`` variables, those
-before a profile, that before the rest of the file, and that before the defaults. Names are those of
-Kafka's clients.
+A flag goes before ``-X``, that before ``OTTLA_`` variables, those before ``KAFKA_`` variables,
+those before a profile, that before the rest of the file, and that before the defaults. Names are
+those of Kafka's clients.
 """
 
 from collections.abc import Callable, Mapping
