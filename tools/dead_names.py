@@ -22,7 +22,6 @@ KAFKAS_LISTS: Final = ("config/keys/", "config/group.py", "config/topic.py", "co
 CALLED_BY_OTHERS: Final = frozenset(
     {
         # click
-        "convert",
         "get_command",
         "format_commands",
         # pytest
