@@ -253,6 +253,16 @@ def test_a_partition_that_is_lost_in_the_turn_refuses_what_waits(world: World) -
     assert (world.values(0), world.writes) == (1, 0)
 
 
+def test_with_acks_0_the_request_that_fills_a_crowd_costs_its_connection_nothing(
+    world: World,
+) -> None:
+    others, silent = world.client(), world.client()
+    world.come((others, produce(0) * (REQUESTS_MAX - 1)), (silent, produce(0, acks=0)))
+    assert not silent.connection.closed
+    world.come((silent, produce(0)))
+    assert silent.outcomes() == [(0, REQUESTS_MAX + 1)]
+
+
 def test_with_acks_0_a_refusal_ends_its_connection_and_no_other(world: World) -> None:
     silent, other = world.client(), world.client()
     world.come((silent, produce(7, acks=0)), (other, produce(0)), (silent, produce(0)))

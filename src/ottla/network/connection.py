@@ -315,14 +315,14 @@ class Connection:
 
     def _handle(self, frame: memoryview) -> None:
         answer = self._answer_frame(self, frame)
-        if answer is None:
-            return
         if isinstance(answer, Promise):
             if not answer.done:
                 self._slots.append(answer)
                 answer.when_done(self._completed)
                 return
             answer = answer.result()
+        if answer is None:
+            return
         if self._slots:
             self._slots.append(answer)
         else:
