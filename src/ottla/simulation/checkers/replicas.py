@@ -56,13 +56,25 @@ class _Replica:
 
 
 class _Node:
-    __slots__ = ("all", "is_changed", "lost", "node", "replicas", "scheduler", "steps", "written")
+    __slots__ = (
+        "all",
+        "is_changed",
+        "led",
+        "lost",
+        "node",
+        "replicas",
+        "scheduler",
+        "steps",
+        "written",
+    )
 
     def __init__(self, node: SimulatedNode, lost: set[Key]) -> None:
         self.node = node
         self.lost = lost
         """Partitions that have had an unclean election."""
         self.scheduler = node.scheduler
+        self.led: dict[Key, int] = {}
+        """The last epoch in which it was told to lead a partition, if only for a moment."""
         self.is_changed = True
         self.steps = -1
         self.written = ""
@@ -81,6 +93,9 @@ class _Node:
     def image_changed(self, image: MetadataImage, delta: MetadataDelta) -> None:
         self.is_changed = True
         for topic_id, topic in delta.topics.changed.items():
+            for index, state in topic.changed.items():
+                if state.leader == self.node.node_id:
+                    self.led[Key(topic_id, index)] = state.leader_epoch
             if image.configs_of(Resource.TOPIC, topic.name).get(UNCLEAN) != "true":
                 continue
             for index, state in topic.changed.items():
@@ -152,7 +167,8 @@ class ReplicaChecker:
                 or partition.leader_epoch != replica.leader_epoch
                 or partition.leader != replica.leader
             ):
-                self._changed(watched.node, replica)
+                led = watched.led.get(replica.key, -1) > replica.leader_epoch
+                self._changed(watched.node, replica, has_led=replica.is_leader or led)
 
     def _list(self, watched: _Node) -> None:
         watched.is_changed = False
@@ -169,7 +185,8 @@ class ReplicaChecker:
                 # It may have committed in this very step, before it was told to go.
                 self._committed[key].commit(b"", replica.log.high_watermark, replica.leader_epoch)
 
-    def _changed(self, node: SimulatedNode, replica: _Replica) -> None:
+    def _changed(self, node: SimulatedNode, replica: _Replica, *, has_led: bool) -> None:
+        """``has_led`` tells whether it has been the leader at any time since the last look."""
         key, partition, log = replica.key, replica.partition, replica.log
         name = f"{partition.topic}-{partition.index}"
         committed = self._committed.setdefault(key, CommittedLog(name))
@@ -180,7 +197,7 @@ class ReplicaChecker:
                 self._check_one_leader(node, key, partition.leader_epoch, name)
         elif partition.is_leader:
             self._check_leader(node, key, replica, committed)
-        elif replica.is_leader:
+        elif has_led:
             # It may have committed something in this very step, before it heard of its end.
             self._commit(node, log, committed, replica.leader_epoch)
         elif log.high_watermark > committed.end_offset:
