@@ -29,10 +29,10 @@ PYTEST_WHEEL = $(NAMED) WHEEL_UNDER_TEST="$(WHEEL)" $(WHEEL_BIN)/python -m pytes
 # All of it but planted bugs: they change rules of ours, which compiled code does not let them.
 INTERPRETED := tests/simulation/test_planted.py
 
-.PHONY: help run checked test test-all test-spark41 wheel check generate bench bench-quick bench-growth bench-storage bench-cluster bench-spark compile docs clean peer fix
+.PHONY: help run checked test test-all test-spark41 wheel check generate bench bench-quick bench-growth bench-storage bench-cluster bench-security bench-spark compile docs clean peer fix
 
 help: ## what there is to make
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # All that the workshop needs, and before it what the demo needs and no more.
 $(READY): pyproject.toml setup.py
@@ -112,6 +112,9 @@ bench-storage: peer $(WHEEL_READY) ## the cleaner beside Kafka's, the remote sto
 
 bench-cluster: peer $(WHEEL_READY) ## three brokers beside three of Kafka's: replication, failover, partitions
 	$(WHEEL_BIN)/python benchmarks/cluster.py $(BENCH)
+
+bench-security: peer $(WHEEL_READY) ## TLS, logins and ACLs beside Kafka's, on the same secured listeners
+	$(WHEEL_BIN)/python benchmarks/security.py $(BENCH)
 
 bench-spark: peer $(WHEEL_READY) ## our source and sink of Spark beside spark-sql-kafka on the same broker
 	$(WHEEL_BIN)/python benchmarks/spark.py $(BENCH)

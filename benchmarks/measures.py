@@ -4,7 +4,8 @@ A row is one thing that is run; it gives one or more figures. Names are the keys
 written, so that results of different days can be laid side by side.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
 
@@ -19,16 +20,17 @@ class Measure:
     unit: str
     higher_is_better: bool
     wanted: float
+    of_itself: bool = False
+    """Ours itself is after ``wanted``, whatever theirs is."""
 
     def is_met(self, ratio: float) -> bool:
         return ratio >= self.wanted if self.higher_is_better else ratio <= self.wanted
 
     def of_builds(self) -> "Measure":
         """The same between two builds of ours: none of it may get worse, beside the noise."""
-        if self.wanted == inf:
+        if self.wanted == inf or self.of_itself:
             return self
-        wanted = BUILDS_WANTED if self.higher_is_better else 1 / BUILDS_WANTED
-        return Measure(self.unit, self.higher_is_better, wanted)
+        return replace(self, wanted=BUILDS_WANTED if self.higher_is_better else 1 / BUILDS_WANTED)
 
 
 BUILDS_WANTED: Final = 0.97
@@ -59,9 +61,18 @@ BROKER_CPU: Final = Measure("broker CPU s/GB", higher_is_better=False, wanted=1.
 SPARK_CPU: Final = Measure("Spark CPU s/GB", higher_is_better=False, wanted=1.0)
 MICRO_BATCH: Final = Measure("ms", higher_is_better=False, wanted=1.0)
 BROKER_CPU_OF_BATCH: Final = Measure("broker CPU ms", higher_is_better=False, wanted=1.0)
+TLS_CPU_PER_GB: Final = Measure("CPU s/GB", higher_is_better=False, wanted=0.7)
+HANDSHAKES: Final = Measure("handshakes/s", higher_is_better=True, wanted=1.0)
+LOGINS: Final = Measure("logins/s", higher_is_better=True, wanted=1.0)
+CPU_PER_ENTRY: Final = Measure("CPU us each", higher_is_better=False, wanted=1.0)
+CLIENT_PER_ENTRY: Final = Measure("client us each", higher_is_better=False, wanted=inf)
+OF_NO_ACLS: Final = Measure("share", higher_is_better=True, wanted=0.95, of_itself=True)
+OF_NO_AUTHORIZER: Final = Measure("share", higher_is_better=False, wanted=inf)
 
 Figures = dict[str, tuple[float, Measure]]
 """What one row gave: the name of each figure, its value and its measure."""
+Report = Callable[[str, Figures], None]
+"""Called with the name of a row, as soon as it is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +101,10 @@ class Load:
     @property
     def rebalances(self) -> int:
         return max(5, int(20 * self.scale))
+
+    @property
+    def turns(self) -> int:
+        return 5 if self.scale >= 1 else 3
 
     @property
     def starts(self) -> int:

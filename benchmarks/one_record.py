@@ -2,7 +2,7 @@
 
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from benchmarks.measures import (
@@ -59,15 +59,18 @@ def one_record_requests(
     connections: int,
     seconds: float,
     leaders: Sequence[int] = (),
+    connect: Callable[[int], Asking] = Asking,
 ) -> Figures:
     """Requests a second to a topic of four partitions, and the broker's time for each of them.
 
-    ``leaders`` are the ports of the partitions' leaders, where they are not all the same.
+    ``leaders`` are the ports of the partitions' leaders, where they are not the broker's own.
     """
     partitions = [number % PARTITIONS for number in range(connections)]
     frames = [produce_frame(topic, each) for each in partitions]
     ports = [leaders[each] for each in partitions] if leaders else ()
-    rate = requests_per_second(broker, frames, error_code, seconds=seconds, ports=ports)
+    rate = requests_per_second(
+        broker, frames, error_code, seconds=seconds, ports=ports, connect=connect
+    )
     return figures_of(rate)
 
 

@@ -98,8 +98,7 @@ def percentile(ordered: Sequence[float], part: float) -> float:
 class _Crowded:
     """A connection of many; all its answers have one length, which the first one tells."""
 
-    def __init__(self, port: int, frame: bytes, error_code: ErrorCode, in_flight: int) -> None:
-        asking = Asking(port)
+    def __init__(self, asking: Asking, frame: bytes, error_code: ErrorCode, in_flight: int) -> None:
         self.answer_size = len(asking.until_taken(frame, error_code)) + 4
         self.socket = asking.socket
         self.socket.setblocking(False)
@@ -129,17 +128,19 @@ def requests_per_second(
     in_flight: int = IN_FLIGHT,
     timed: bool = False,
     ports: Sequence[int] = (),
+    connect: Callable[[int], Asking] = Asking,
 ) -> Rate:
     """One connection for each frame; ``timed`` takes the time of each connection's answers too.
 
     That is from a sending to the next answer on the same connection: with one in flight, the
     latency of a request among all the others. ``ports`` says for each frame where it goes, when
-    the broker is a machine of several processes; what they take is added up.
+    the broker is a machine of several processes; what they take is added up. ``connect`` opens a
+    connection to a port.
     """
     aims = zip(frames, ports or [broker.port] * len(frames), strict=True)
     connections = {
         each.socket.fileno(): each
-        for each in (_Crowded(port, frame, error_code, in_flight) for frame, port in aims)
+        for each in (_Crowded(connect(port), frame, error_code, in_flight) for frame, port in aims)
     }
     pids = process_tree(broker.pid) if ports else [broker.pid]
     poll = select.epoll()

@@ -7,10 +7,12 @@ their defaults beside the size of a batch and a linger that lets it fill.
 
 import re
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
-from benchmarks.measures import CPU_PER_GB, THROUGHPUT, Figures
+from benchmarks.measures import CPU_PER_GB, THROUGHPUT, Figures, Report
+from benchmarks.topic import topic_on
 from confluent_kafka import Consumer, Producer, TopicPartition
 from tools.kafka_peer.broker_process import BrokerProcess, cpu_seconds
 from tools.kafka_peer.peer import JVM_FLAGS, run_tool
@@ -18,6 +20,58 @@ from tools.kafka_peer.peer import JVM_FLAGS, run_tool
 CLIENT_FLAGS: Final = ("-Xmx512M", *JVM_FLAGS)
 LINGER_MS: Final = 5
 TIMEOUT_SECONDS: Final = 300
+Settings = Mapping[str, str]
+"""What a client is told beside the defaults; ``bootstrap.servers`` are another listener's."""
+NONE: Final[Settings] = MappingProxyType({})
+
+
+class ClientSettings(NamedTuple):
+    """The same for each of the two clients, which have names of their own for some."""
+
+    java: Settings = NONE
+    librdkafka: Settings = NONE
+
+
+DEFAULTS: Final = ClientSettings()
+
+
+def row_names(name: str) -> list[str]:
+    clients = ("Java", "librdkafka")
+    return [f"{kind} {name}, {client}" for kind in ("produce", "consume") for client in clients]
+
+
+def by_both_clients(
+    broker: BrokerProcess,
+    name: str,
+    report: Report,
+    *,
+    records: int,
+    size: int,
+    batch: int,
+    settings: ClientSettings = DEFAULTS,
+) -> None:
+    """The rows of :func:`row_names`: what Java has produced, both clients consume."""
+    java, librdkafka = settings
+    with topic_on(broker, f"java-{size}-{batch}") as topic:
+        report(
+            f"produce {name}, Java",
+            produce_java(broker, topic, records=records, size=size, batch=batch, settings=java),
+        )
+        report(
+            f"consume {name}, Java",
+            consume_java(broker, topic, records=records, size=size, settings=java),
+        )
+        report(
+            f"consume {name}, librdkafka",
+            consume_librdkafka(broker, topic, records=records, size=size, settings=librdkafka),
+        )
+    with topic_on(broker, f"librdkafka-{size}-{batch}") as topic:
+        report(
+            f"produce {name}, librdkafka",
+            produce_librdkafka(
+                broker, topic, records=records, size=size, batch=batch, settings=librdkafka
+            ),
+        )
 
 
 def _costed(broker: BrokerProcess, payload: int, run: Callable[[], float]) -> Figures:
@@ -31,17 +85,31 @@ def _costed(broker: BrokerProcess, payload: int, run: Callable[[], float]) -> Fi
     }
 
 
+def _tool_words(broker: BrokerProcess, settings: Settings) -> tuple[str, list[str]]:
+    """Where a tool of Java's goes, and its properties."""
+    told = {"bootstrap.servers": broker.bootstrap_servers, **settings}
+    servers = told.pop("bootstrap.servers")
+    return servers, [f"{key}={value}" for key, value in told.items()]
+
+
 def produce_java(
-    broker: BrokerProcess, topic: str, *, records: int, size: int, batch: int
+    broker: BrokerProcess,
+    topic: str,
+    *,
+    records: int,
+    size: int,
+    batch: int,
+    settings: Settings = NONE,
 ) -> Figures:
     """kafka-producer-perf-test; the first fifth warms the JVM up and is not counted."""
+    servers, properties = _tool_words(broker, settings)
 
     def run() -> float:
         done = run_tool(
-            "kafka-producer-perf-test", "--bootstrap-server", broker.bootstrap_servers,
+            "kafka-producer-perf-test", "--bootstrap-server", servers,
             "--topic", topic, "--num-records", str(records), "--record-size", str(size),
             "--throughput", "-1", "--warmup-records", str(records // 5),
-            "--command-property", f"batch.size={batch}", f"linger.ms={LINGER_MS}",
+            "--command-property", f"batch.size={batch}", f"linger.ms={LINGER_MS}", *properties,
             flags=CLIENT_FLAGS, timeout=TIMEOUT_SECONDS,
         )  # fmt: skip
         rates = re.findall(r"records sent, ([\d.]+) records/sec", done.stdout)
@@ -51,13 +119,18 @@ def produce_java(
     return _costed(broker, records * size, run)
 
 
-def consume_java(broker: BrokerProcess, topic: str, *, records: int, size: int) -> Figures:
+def consume_java(
+    broker: BrokerProcess, topic: str, *, records: int, size: int, settings: Settings = NONE
+) -> Figures:
     """kafka-consumer-perf-test; only the time in which it fetches, not that of joining a group."""
+    servers, properties = _tool_words(broker, settings)
+    words = [word for each in properties for word in ("--command-property", each)]
 
     def run() -> float:
         done = run_tool(
-            "kafka-consumer-perf-test", "--bootstrap-server", broker.bootstrap_servers,
+            "kafka-consumer-perf-test", "--bootstrap-server", servers,
             "--topic", topic, "--num-records", str(records), "--timeout", "30000", "--hide-header",
+            *words,
             flags=CLIENT_FLAGS, timeout=TIMEOUT_SECONDS,
         )  # fmt: skip
         lines = [line for line in done.stdout.splitlines() if line.count(",") == 9]
@@ -71,7 +144,13 @@ def consume_java(broker: BrokerProcess, topic: str, *, records: int, size: int) 
 
 
 def produce_librdkafka(
-    broker: BrokerProcess, topic: str, *, records: int, size: int, batch: int
+    broker: BrokerProcess,
+    topic: str,
+    *,
+    records: int,
+    size: int,
+    batch: int,
+    settings: Settings = NONE,
 ) -> Figures:
     """librdkafka, given its messages by the thousand so that Python is not what is measured."""
 
@@ -84,6 +163,7 @@ def produce_librdkafka(
                 "linger.ms": LINGER_MS,
                 "queue.buffering.max.messages": 200_000,
                 "queue.buffering.max.kbytes": 64 << 10,
+                **settings,
             }
         )
         chunk = max(1, min(1_000, (4 << 20) // size))
@@ -110,7 +190,9 @@ def _queue(producer: Producer, topic: str, messages: list[dict[str, bytes]]) -> 
     return queued
 
 
-def consume_librdkafka(broker: BrokerProcess, topic: str, *, records: int, size: int) -> Figures:
+def consume_librdkafka(
+    broker: BrokerProcess, topic: str, *, records: int, size: int, settings: Settings = NONE
+) -> Figures:
     """librdkafka with the partition assigned: no group is needed."""
 
     def run() -> float:
@@ -126,6 +208,7 @@ def consume_librdkafka(broker: BrokerProcess, topic: str, *, records: int, size:
                 "enable.auto.commit": False,
                 "enable.partition.eof": False,
                 "auto.offset.reset": "earliest",
+                **settings,
             }
         )
         try:

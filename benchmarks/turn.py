@@ -4,10 +4,9 @@ The two brokers never run at once. Before the figures count, each is warmed up w
 topics are deleted as soon as they have been read, so that the disk stays out of it.
 """
 
-import contextlib
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -24,16 +23,18 @@ from benchmarks.measures import (
     START,
     Figures,
     Load,
+    Report,
 )
 from benchmarks.one_record import PARTITIONS, lone_requests, one_record_requests
 from benchmarks.small_requests import a_core_each
 from benchmarks.throughput import (
-    consume_java,
+    by_both_clients,
     consume_librdkafka,
-    produce_java,
     produce_librdkafka,
+    row_names,
 )
-from confluent_kafka.admin import AdminClient, NewTopic
+from benchmarks.topic import topic_on
+from confluent_kafka.admin import AdminClient
 from tools.kafka_peer.broker_process import BrokerProcess, Program, resident_bytes
 
 SETTINGS: Final = {
@@ -44,19 +45,6 @@ SETTINGS: Final = {
 }
 MANY_PARTITIONS: Final = 1_000
 SETTLE_SECONDS: Final = 2.0
-
-Report = Callable[[str, Figures], None]
-
-
-@contextlib.contextmanager
-def topic_on(broker: BrokerProcess, name: str, partitions: int = 1) -> Iterator[str]:
-    """A topic that is there for one row."""
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 4})
-    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
-    try:
-        yield name
-    finally:
-        admin.delete_topics([name])[name].result(60)
 
 
 class Turn:
@@ -144,30 +132,9 @@ class Turn:
             one_record_requests(self._broker, topic, connections=4, seconds=seconds)
 
     def _throughput(self, name: str, size: int, batch: int, report: Report) -> None:
-        """What one client has produced, both clients consume."""
-        clients = ("Java", "librdkafka")
-        rows = [f"{kind} {name}, {client}" for kind in ("produce", "consume") for client in clients]
-        if not self._is_wanted(f"throughput {name}", *rows):
-            return
-        records = self._load.records(size)
-        with topic_on(self._broker, f"java-{size}-{batch}") as topic:
-            report(
-                f"produce {name}, Java",
-                produce_java(self._broker, topic, records=records, size=size, batch=batch),
-            )
-            report(
-                f"consume {name}, Java",
-                consume_java(self._broker, topic, records=records, size=size),
-            )
-            report(
-                f"consume {name}, librdkafka",
-                consume_librdkafka(self._broker, topic, records=records, size=size),
-            )
-        with topic_on(self._broker, f"librdkafka-{size}-{batch}") as topic:
-            report(
-                f"produce {name}, librdkafka",
-                produce_librdkafka(self._broker, topic, records=records, size=size, batch=batch),
-            )
+        if self._is_wanted(f"throughput {name}", *row_names(name)):
+            records = self._load.records(size)
+            by_both_clients(self._broker, name, report, records=records, size=size, batch=batch)
 
     def _one_record(self, connections: int) -> Figures:
         seconds = self._load.one_record_seconds

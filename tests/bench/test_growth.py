@@ -15,7 +15,9 @@ PROJECT = Path(__file__).parents[2]
 CURVE = Curve("things", (10, 100, 1_000), lambda size: {"cost, ms": size / 4}, minutes=1)
 
 
-@pytest.mark.parametrize("script", ["run.py", "growth.py", "cluster.py", "storage.py", "spark.py"])
+@pytest.mark.parametrize(
+    "script", ["run.py", "growth.py", "cluster.py", "storage.py", "security.py", "spark.py"]
+)
 def test_a_work_tree_is_refused(script: str) -> None:
     done = subprocess.run(
         [sys.executable, str(PROJECT / "benchmarks" / script), "--no-files"],
