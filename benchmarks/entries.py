@@ -41,7 +41,7 @@ def handshakes(broker: SecuredBroker, *, seconds: float) -> Figures:
     return _entered(broker, enter, seconds, HANDSHAKES)
 
 
-def logins(broker: SecuredBroker, mechanism: str, *, seconds: float) -> Figures:
+def logins(broker: SecuredBroker, *, mechanism: str, seconds: float) -> Figures:
     def enter() -> None:
         with broker.log_in(mechanism):
             pass

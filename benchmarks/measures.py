@@ -104,7 +104,7 @@ class Load:
 
     @property
     def turns(self) -> int:
-        return 5 if self.scale >= 1 else 3
+        return max(9, int(30 * self.scale))
 
     @property
     def starts(self) -> int:

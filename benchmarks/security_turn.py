@@ -19,8 +19,14 @@ from benchmarks.topic import topic_on
 from tools.kafka_peer.broker_process import Program
 
 SIZE: Final = 1_000
-Entries = Callable[..., Figures]
-"""Entries for so many ``seconds``."""
+THROUGHPUT: Final = {f"1 KB, {name}, TLS 1.3": batch for name, batch in BATCHES.items()}
+ENTRIES: Final[dict[str, Callable[..., Figures]]] = {
+    f"handshakes of TLS 1.3, {CLIENTS} clients": handshakes,
+    **{
+        f"logins by {mechanism}, {CLIENTS} clients": partial(logins, mechanism=mechanism)
+        for mechanism in MECHANISMS
+    },
+}
 
 
 class SecurityTurn:
@@ -35,25 +41,23 @@ class SecurityTurn:
 
     def run(self, report: Report) -> None:
         """All rows whose name contains what was asked for."""
-        throughput = {
-            f"1 KB, {name}, TLS 1.3": batch
-            for name, batch in BATCHES.items()
-            if self._is_wanted(*row_names(f"1 KB, {name}, TLS 1.3"))
-        }
-        with SecuredBroker(self._program, self._directory / "broker") as broker:
-            if throughput:
-                self._warm_up(broker)
-            for name, batch in throughput.items():
-                self._throughput(broker, name, batch, report)
-            for name, entries in self._entries(broker).items():
-                if self._is_wanted(name):
-                    entries(seconds=self._load.one_record_seconds / 2)
-                    report(name, entries(seconds=self._load.one_record_seconds))
+        throughput = [name for name in THROUGHPUT if self._is_wanted(*row_names(name))]
+        entries = [name for name in ENTRIES if self._is_wanted(name)]
+        if throughput or entries:
+            with SecuredBroker(self._program, self._directory / "broker") as broker:
+                if throughput:
+                    self._warm_up(broker)
+                for name in throughput:
+                    self._throughput(broker, name, report)
+                seconds = self._load.one_record_seconds
+                for name in entries:
+                    ENTRIES[name](broker, seconds=seconds / 2)
+                    report(name, ENTRIES[name](broker, seconds=seconds))
         if self._is_wanted(*guarded.SETTINGS):
             rows = guarded.guarded_requests(
                 self._program,
                 self._directory,
-                seconds=self._load.one_record_seconds,
+                warm_up_seconds=2 * self._load.one_record_seconds,
                 turns=self._load.turns,
             )
             for name, figures in rows.items():
@@ -71,7 +75,7 @@ class SecurityTurn:
             )
             consume_librdkafka(broker, topic, records=records, size=SIZE, settings=settings)
 
-    def _throughput(self, broker: SecuredBroker, name: str, batch: int, report: Report) -> None:
+    def _throughput(self, broker: SecuredBroker, name: str, report: Report) -> None:
         def judged(row: str, figures: Figures) -> None:
             report(row, figures | {"cpu": (figures["cpu"][0], TLS_CPU_PER_GB)})
 
@@ -81,14 +85,6 @@ class SecurityTurn:
             judged,
             records=self._load.records(SIZE),
             size=SIZE,
-            batch=batch,
+            batch=THROUGHPUT[name],
             settings=broker.over_tls(),
         )
-
-    def _entries(self, broker: SecuredBroker) -> dict[str, Entries]:
-        rows: dict[str, Entries] = {
-            f"handshakes of TLS 1.3, {CLIENTS} clients": partial(handshakes, broker)
-        }
-        for mechanism in MECHANISMS:
-            rows[f"logins by {mechanism}, {CLIENTS} clients"] = partial(logins, broker, mechanism)
-        return rows

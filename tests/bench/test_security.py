@@ -45,7 +45,7 @@ def test_handshakes_are_counted(broker: SecuredBroker) -> None:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_logins_are_counted(broker: SecuredBroker, mechanism: str) -> None:
-    figures = logins(broker, mechanism, seconds=0.3)
+    figures = logins(broker, mechanism=mechanism, seconds=0.3)
     assert figures["rate"][0] > 0
     assert figures["cpu"][0] > 0
 
@@ -62,7 +62,7 @@ def test_the_client_may_write_by_its_acl_alone(tmp_path: Path) -> None:
 
 
 def test_requests_with_acls_are_told_as_a_share_of_those_with_none(tmp_path: Path) -> None:
-    rows = guarded_requests(ottla(), tmp_path, seconds=0.1, turns=1)
+    rows = guarded_requests(ottla(), tmp_path, warm_up_seconds=0.1, turns=1)
     assert list(rows) == list(SETTINGS)
     assert all(figures["requests"][0] > 0 for figures in rows.values())
     assert rows[ACLS]["of no ACLs"][0] > 0
