@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.turns import virtual_time
 
 from ottla.client.acls import deciding_acl
 from ottla.common.authorization import (
@@ -54,7 +55,9 @@ acls = st.builds(
 def test_the_same_is_decided_as_by_a_broker(
     there: list[AclImage], operation: AclOperation, name: str, host: str
 ) -> None:
-    authorizer = StandardAuthorizer(AuthorizerSettings(frozenset(), allow_everyone=False), Audit())
+    authorizer = StandardAuthorizer(
+        AuthorizerSettings(frozenset(), allow_everyone=False), Audit(virtual_time(1).call_later)
+    )
     delta = MetadataDelta(MetadataImage())
     for number, acl in enumerate(there):
         delta.replay(acl_to_record(bytes(15) + bytes([number]), acl))

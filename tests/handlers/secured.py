@@ -24,7 +24,7 @@ class Acls:
     """The ACLs of a broker, all of them alice's."""
 
     def __init__(self, broker: Broker) -> None:
-        self.audit = Audit()
+        self.audit = Audit(broker.scheduler.call_later)
         self._broker = broker
         self._next = 0
         settings = AuthorizerSettings(frozenset({"User:root"}), allow_everyone=False)

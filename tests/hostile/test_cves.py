@@ -19,6 +19,7 @@ from tests.differential.pair import wait_for_leaders
 from tests.differential.wire import Connection, ask
 from tests.hostile.secured import ALICE, SecuredBroker, logged_in
 from tests.hostile.test_fuzz import create_target
+from tests.turns import virtual_time
 from tools.kafka_peer.setup import PROJECT
 
 from ottla.common.authorization import AclOperation, Client, PatternType, Permission, ResourceType
@@ -217,7 +218,9 @@ ACLS: Final = st.lists(
 
 def decisions(*images: MetadataImage) -> list[bool]:
     """All that an authorizer says of some people, hosts and names when it has seen the images."""
-    authorizer = StandardAuthorizer(AuthorizerSettings(frozenset(), allow_everyone=False), Audit())
+    authorizer = StandardAuthorizer(
+        AuthorizerSettings(frozenset(), allow_everyone=False), Audit(virtual_time(1).call_later)
+    )
     before = MetadataImage()
     for image in images:
         authorizer.changed(image, difference(before, image))

@@ -7,6 +7,7 @@ from time import process_time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.turns import virtual_time
 
 from ottla.common.authorization import (
     ANONYMOUS,
@@ -63,7 +64,8 @@ def with_acls(
     *acls: AclImage, super_users: str = "", allow_everyone: bool = False
 ) -> StandardAuthorizer:
     found = StandardAuthorizer(
-        AuthorizerSettings(frozenset(filter(None, super_users.split(";"))), allow_everyone), Audit()
+        AuthorizerSettings(frozenset(filter(None, super_users.split(";"))), allow_everyone),
+        Audit(virtual_time(1).call_later),
     )
     found.loaded()
     change(found, {bytes([number]): each for number, each in enumerate(acls)})
@@ -276,7 +278,7 @@ def test_a_host_is_written_as_java_does(peer_host: str, host: str) -> None:
 
 def test_before_the_acls_are_known_only_super_users_may_do_anything() -> None:
     settings = AuthorizerSettings(frozenset({"User:ANONYMOUS"}), allow_everyone=True)
-    authorizer = StandardAuthorizer(settings, Audit())
+    authorizer = StandardAuthorizer(settings, Audit(virtual_time(1).call_later))
     assert may(authorizer, client=Asking(ANONYMOUS))
     with pytest.raises(ApiError) as refused:
         may(authorizer)

@@ -2,7 +2,7 @@
 
 Messages are constants, so a line is the same when its logger, level and message are. What is left
 out is counted, and told by the next line of any kind after that minute. Lines below INFO have no
-bound: they are written on request only.
+bound: they are written on request only. Nor have those whose source bounds them by itself.
 """
 
 import logging
@@ -11,6 +11,8 @@ from typing import Final, TextIO
 LINES_MAX: Final = 30
 """The same line in a minute."""
 MINUTE_SECONDS: Final = 60.0
+BOUNDED: Final = "ottla_bounded"
+"""What a record has whose source bounds its lines by itself."""
 KINDS_MAX: Final = 1_000
 """Of lines whose number is remembered; messages are constants, but no rule without a bound."""
 
@@ -39,7 +41,7 @@ class LimitedHandler(logging.StreamHandler[TextIO]):
         self._minutes: dict[_Key, _Minute] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.levelno >= logging.INFO:
+        if record.levelno >= logging.INFO and not hasattr(record, BOUNDED):
             self._forget(record.created)
             minute = self._minute(record)
             if minute.told >= LINES_MAX:

@@ -19,7 +19,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Final, TextIO
 
-from ottla.observability.line_limit import LimitedHandler
+from ottla.observability.line_limit import BOUNDED, LimitedHandler
 
 ROOT: Final = "ottla"
 TRACE: Final = 5
@@ -56,6 +56,10 @@ class Logger:
 
     def info(self, message: str, **fields: object) -> None:
         self._log(logging.INFO, message, fields)
+
+    def info_bounded(self, message: str, **fields: object) -> None:
+        """For one who bounds its lines by itself: there is no other limit."""
+        self._log(logging.INFO, message, fields, bounded=True)
 
     def warning(self, message: str, **fields: object) -> None:
         self._log(logging.WARNING, message, fields)
@@ -104,13 +108,19 @@ class Logger:
         return self._logger.isEnabledFor(logging.DEBUG)
 
     def _log(
-        self, level: int, message: str, fields: dict[str, object], *, trace: bool = False
+        self,
+        level: int,
+        message: str,
+        fields: dict[str, object],
+        *,
+        trace: bool = False,
+        bounded: bool = False,
     ) -> None:
         if self._logger.isEnabledFor(level):
-            everything = {**self._fields, **fields}
-            self._logger.log(
-                level, "%s", message, exc_info=trace, extra={"ottla_fields": everything}
-            )
+            extra: dict[str, object] = {"ottla_fields": {**self._fields, **fields}}
+            if bounded:
+                extra[BOUNDED] = True
+            self._logger.log(level, "%s", message, exc_info=trace, extra=extra)
 
 
 def logger(name: str) -> Logger:

@@ -200,7 +200,7 @@ class Node:
             raise StartRefused(error.message) from error
         if settings is None:
             return None
-        authorizer = StandardAuthorizer(settings, Audit())
+        authorizer = StandardAuthorizer(settings, Audit(self._shared.scheduler.call_later))
         authorizer.register(self.metrics)
         self.metadata.on_image(authorizer.changed)
         self._shared.authorizer = authorizer
