@@ -12,6 +12,7 @@ from tests.replication.alone import alone_replicas
 from tests.turns import TURN, in_turn, virtual_time
 
 from ottla.common.authorization import ANONYMOUS, Client, EverythingAllowed, Granted
+from ottla.common.buffers import Answer
 from ottla.common.chance import Chance
 from ottla.common.errors import ApiError
 from ottla.common.identifiers import UNASSIGNED_DIRECTORY
@@ -63,12 +64,17 @@ class Peer:
         self.held = 0
         self.muted: list[float] = []
         """For how long it was not to be read, each time."""
+        self.answered_first: list[Promise[Answer]] = []
+        """What was to be answered before anything else was read."""
 
     def hold(self, size: int) -> None:
         self.held += size
 
     def let_go(self, size: int) -> None:
         self.held -= size
+
+    def answer_first(self, answer: Promise[Answer]) -> None:
+        self.answered_first.append(answer)
 
     def mute(self, seconds: float) -> None:
         self.muted.append(seconds)

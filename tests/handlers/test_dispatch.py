@@ -5,14 +5,11 @@ from struct import pack
 
 import pytest
 from tests.handlers.broker import Broker, Peer
+from tests.handlers.test_needs import Rules
 from tests.turns import TURN
 
 from ottla.common.authorization import (
-    AclOperation,
-    Client,
-    EverythingAllowed,
     Principal,
-    ResourceType,
 )
 from ottla.common.buffers import Answer
 from ottla.common.errors import ErrorCode, ProtocolViolation, RequestTimedOut
@@ -237,25 +234,10 @@ def test_an_answer_without_a_form_ends_that_connection_and_disturbs_nobody_else(
 
 def test_a_request_is_its_connections_principals() -> None:
     broker = Broker()
-    asked: list[Principal] = []
-
-    class Noting(EverythingAllowed):
-        def allows(
-            self,
-            client: Client,
-            _operation: AclOperation,
-            _type: ResourceType,
-            _name: str,
-            *,
-            log_if_denied: bool = True,
-        ) -> bool:
-            asked.append(client.principal)
-            return True
-
-    broker.services.authorizer = Noting()
+    rules = broker.services.authorizer = Rules()
     peer = Peer()
     peer.principal = Principal("User", "alice")
     request = to_bytes(DescribeLogDirsRequest(topics=[]), 1)
     frame = header(ApiKey.DESCRIBE_LOG_DIRS, 1) + request
     BrokerDispatcher(broker.services).answer(peer, memoryview(bytearray(frame)))
-    assert asked == [Principal("User", "alice")]
+    assert [principal for principal, *_ in rules.asked] == [Principal("User", "alice")]

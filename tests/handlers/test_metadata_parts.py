@@ -293,7 +293,10 @@ def test_what_others_may_see_is_not_shown_to_one_that_may_not() -> None:
     ]
 
 
-def test_many_named_topics_are_shown_in_turns_too(encoded: list[str]) -> None:
+def test_many_named_topics_are_shown_in_turns_too(
+    encoded: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metadata, "NAMES_AT_ONCE", 2 * TOPICS)  # they are found in one
     cluster = Cluster()
     request = MetadataRequest(topics=of_names(*cluster.metadata.image.topics.by_name, "nope"))
     answer = cluster.send(request)

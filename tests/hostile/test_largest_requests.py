@@ -7,11 +7,11 @@ cost is bounded too: an answer that takes more per item is made in turns.
 
 import sys
 from collections.abc import Callable, Iterator
-from struct import pack, unpack_from
 from types import FrameType
 from typing import Any, Final
 
 import pytest
+from tests.hostile.asked import AskedBroker
 from tests.hostile.largest import WIDE, Filled, largest
 
 from ottla.protocol.api import APIS, ApiKey
@@ -21,11 +21,7 @@ from ottla.protocol.generated.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from ottla.protocol.headers import encode_request_header
-from ottla.protocol.message import Message, to_bytes
-from ottla.protocol.primitives import Writer
 from ottla.requests.table import served
-from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.scheduler import SimulatedScheduler, SimulatedTimer
 
 ITEMS: Final = 150
@@ -39,8 +35,6 @@ LINES_MAX: Final = 10_000
 """Of a turn, whatever the number of items: a request, and what else is done now and then."""
 GROWTH_MAX: Final = 3.0
 """Of the longest turn, for twice as many items; a list that is looked through for each has 4."""
-ANSWER_SECONDS: Final = 40.0
-
 CONFIGURED: Final = {"log.cleaner.enable": "false", "connections.max.idle.ms": "600000"}
 LEFT_OUT: Final = {
     ApiKey.ENVELOPE: "has another request in it, which is measured as it is",
@@ -87,64 +81,23 @@ class Turns:
         return self.longest
 
 
-class Asked:
-    """A broker with some topics, and one client for each request."""
+class Asked(AskedBroker):
+    """A broker with some topics."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.turns = Turns(monkeypatch)
-        self._broker = SimulatedBroker(1, CONFIGURED)
-        self._broker.start()
+        super().__init__(CONFIGURED)
         topics = [CreatableTopic(name=f"t-{i}", num_partitions=1) for i in range(2 * ITEMS)]
         topics.append(CreatableTopic(name=WIDE, num_partitions=2 * ITEMS))
         for topic in topics:
             topic.replication_factor = 1
         self.ask(CreateTopicsRequest(topics=topics, timeout_ms=30_000), 7, "PLAINTEXT")
-        assert len(self._broker.image.topics.by_name) == len(topics)
-
-    def ask(self, request: Message, version: int, listener: str) -> None:
-        """Send it, and read the whole answer, or that the connection ends."""
-        scheduler = self._broker.scheduler
-        sock = self._broker.connect(listener)
-        data = memoryview(framed(request, version))
-        received = bytearray()
-        end = scheduler.now + ANSWER_SECONDS
-        while scheduler.now < end:
-            try:
-                while data:
-                    data = data[sock.send(data) :]
-            except BlockingIOError:
-                pass
-            except BrokenPipeError:
-                break
-            scheduler.run_for(0.01)
-            try:
-                part = sock.recv(1 << 24)
-            except BlockingIOError:
-                continue
-            received += part
-            if not part or (
-                len(received) >= 4 and len(received) == 4 + unpack_from(">i", received)[0]
-            ):
-                break
-        else:
-            raise AssertionError(f"no answer to {type(request).__name__}")
-        sock.close()
-        scheduler.run_for(0.01)
+        assert len(self.broker.image.topics.by_name) == len(topics)
 
     def cost(self, filled: Filled, count: int, listener: str) -> int:
         """Of the longest turn."""
         request = filled.make(count)
         return self.turns.of(lambda: self.ask(request, filled.version, listener))
-
-
-def framed(request: Message, version: int) -> bytes:
-    out = Writer()
-    encode_request_header(
-        out, api_key=request.API_KEY, version=version, correlation_id=1, client_id="largest"
-    )
-    out.parts.append(to_bytes(request, version))
-    data = out.getvalue()
-    return pack(">i", len(data)) + data
 
 
 @pytest.fixture(scope="module")

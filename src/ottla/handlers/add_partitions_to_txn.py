@@ -8,6 +8,7 @@ for brokers: several transactions, which may be verified only (KIP-890); v5 TRAN
 """
 
 from collections.abc import Iterable
+from itertools import compress
 from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
@@ -31,6 +32,7 @@ from ottla.requests.contract import Handler
 from ottla.requests.needs import ByHandler, Effect, Whole
 from ottla.requests.partitions import exists
 from ottla.requests.topics import INTERNAL_TOPICS
+from ottla.requests.turns import of_names
 
 FENCED_SINCE: Final = 2
 SEVERAL_SINCE: Final = 4
@@ -46,7 +48,7 @@ async def handle(
             producer_epoch=request.v3_and_below_producer_epoch,
             topics=request.v3_and_below_topics,
         )
-        codes = _denied(only, context, services)
+        codes = await _denied(only, context, services)
         if codes is None:
             codes = await _add(only, context.version, services)
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(codes))
@@ -65,7 +67,7 @@ async def handle(
     return response
 
 
-def _denied(
+async def _denied(
     transaction: AddPartitionsToTxnTransaction, context: RequestContext, services: Services
 ) -> Codes | None:
     """What each partition hears when the client may not write to all topics; None when it may.
@@ -73,11 +75,12 @@ def _denied(
     Nobody adds internal topics by their names: those of a group's offsets come in another way.
     """
     write, may = AclOperation.WRITE, services.authorizer.allows
-    denied = {
-        topic.name
-        for topic in transaction.topics
-        if topic.name in INTERNAL_TOPICS or not may(context, write, ResourceType.TOPIC, topic.name)
-    }
+
+    def is_denied(name: str) -> bool:
+        return name in INTERNAL_TOPICS or not may(context, write, ResourceType.TOPIC, name)
+
+    names = [topic.name for topic in transaction.topics]
+    denied = set(compress(names, await of_names(context, services, is_denied, names)))
     if not denied:
         return None
     codes: dict[TopicPartition, ErrorCode] = {}

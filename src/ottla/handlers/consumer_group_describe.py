@@ -13,29 +13,35 @@ from ottla.protocol.generated.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
     DescribedGroup,
 )
-from ottla.requests.authorized_operations import authorized_operations
+from ottla.requests.authorized_operations import OPERATIONS_MAX, authorized_operations
 from ottla.requests.context import RequestContext, Services
 from ottla.requests.contract import Handler
 from ottla.requests.needs import ByHandler, Each, Effect, itself
+from ottla.requests.turns import of_names
 
 _HIDDEN_TOPICS: Final = (
     "The group has described topic(s) that the client is not authorized to describe."
 )
 
 
-def handle(
+async def handle(
     request: ConsumerGroupDescribeRequest, context: RequestContext, services: Services
 ) -> ConsumerGroupDescribeResponse:
-    groups = [
-        _shown(group, context, services)
-        for group in services.groups.describe_consumers(request.group_ids)
-    ]
-    if request.include_authorized_operations:
-        for group in groups:
-            if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = authorized_operations(
-                    ResourceType.GROUP, group.group_id, context, services
-                )
+    found = services.groups.describe_consumers(request.group_ids)
+    if not services.authorizer.enforces and not request.include_authorized_operations:
+        return ConsumerGroupDescribeResponse(groups=found)
+
+    def show(group: DescribedGroup) -> DescribedGroup:
+        shown = _shown(group, context, services)
+        if request.include_authorized_operations and shown.error_code == ErrorCode.NONE:
+            shown.authorized_operations = authorized_operations(
+                ResourceType.GROUP, group.group_id, context, services
+            )
+        return shown
+
+    groups = await of_names(
+        context, services, show, found, weight=lambda group: OPERATIONS_MAX + len(group.members)
+    )
     return ConsumerGroupDescribeResponse(groups=groups)
 
 

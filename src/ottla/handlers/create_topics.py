@@ -21,6 +21,7 @@ from ottla.requests.context import ControllerServices, RequestContext
 from ottla.requests.contract import Handler, Quota, client_timeout_ms
 from ottla.requests.deadlines import within
 from ottla.requests.needs import ByHandler, Each, Effect, its_name
+from ottla.requests.turns import of_names
 
 _STRICT: Final = 6
 """Older clients do not know THROTTLING_QUOTA_EXCEEDED."""
@@ -36,12 +37,15 @@ async def handle(
         lambda: services.controller.submit(request, charge=charge),
     )
     response.throttle_time_ms = charge.throttle_ms
-    for topic in response.topics:
+
+    def hide(topic: CreatableTopicResult) -> None:
         topic.error_message = topic.error_message or None
         if topic.error_code == ErrorCode.NONE and not _may_describe(topic.name, context, services):
             topic.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             topic.configs = []
             topic.num_partitions = topic.replication_factor = -1
+
+    await of_names(context, services, hide, response.topics)
     return response
 
 

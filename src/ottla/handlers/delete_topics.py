@@ -5,6 +5,7 @@ know; v4 flexible; v5 error messages and THROTTLING_QUOTA_EXCEEDED (KIP-599); v6
 by id (KIP-516).
 """
 
+from functools import partial
 from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
@@ -19,6 +20,7 @@ from ottla.requests.context import ControllerServices, RequestContext
 from ottla.requests.contract import Handler, Quota, client_timeout_ms
 from ottla.requests.deadlines import within
 from ottla.requests.needs import ByHandler, Each, Effect, Need, its_name_or_id, itself
+from ottla.requests.turns import of_names
 
 _DELETION_DISABLED: Final = 3
 _STRICT: Final = 5
@@ -42,7 +44,7 @@ async def handle(
         if context.version < _DELETION_DISABLED:
             raise InvalidRequest("Topic deletion is disabled.")
         raise TopicDeletionDisabled("Topic deletion is disabled.")
-    denied = _take_denied(request, context, services)
+    denied = await _take_denied(request, context, services)
     response = DeleteTopicsResponse()
     charge = services.quotas.charge(context, strict=context.version >= _STRICT)
     if not denied or request.topics:
@@ -56,34 +58,40 @@ async def handle(
     return response
 
 
-def _take_denied(
+async def _take_denied(
     request: DeleteTopicsRequest, context: RequestContext, services: ControllerServices
 ) -> list[DeletableTopicResult]:
-    """Take out what the client may not delete; it hears the name of an id if it may know it."""
-    image, authorizer = services.metadata.image, services.authorizer
-    denied, allowed = [], []
-    for topic in request.topics:
-        name = its_name_or_id(topic, image)
-        if name is None or (
-            _DELETED.allows(name, context, authorizer)
-            and (topic.name is None or _NAMED.allows(name, context, authorizer))
-        ):
-            allowed.append(topic)
-            continue
-        describe, of_topic = AclOperation.DESCRIBE, ResourceType.TOPIC
-        is_known = topic.name is not None or authorizer.allows(
-            context, describe, of_topic, name, log_if_denied=False
-        )
-        denied.append(
-            DeletableTopicResult(
-                name=name if is_known else None,
-                topic_id=topic.topic_id,
-                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-                error_message=DENIED_MESSAGE,
-            )
-        )
-    request.topics = allowed
-    return denied
+    """Take out what the client may not delete."""
+    if not services.authorizer.enforces:
+        return []
+    judge = partial(_refusal, context=context, services=services)
+    refusals = await of_names(context, services, judge, request.topics)
+    judged = zip(request.topics, refusals, strict=True)
+    request.topics = [topic for topic, refusal in judged if refusal is None]
+    return [refusal for refusal in refusals if refusal is not None]
+
+
+def _refusal(
+    topic: DeleteTopicState, context: RequestContext, services: ControllerServices
+) -> DeletableTopicResult | None:
+    """None for what the client may delete. It hears the name of an id if it may know it."""
+    authorizer = services.authorizer
+    name = its_name_or_id(topic, services.metadata.image)
+    if name is None or (
+        _DELETED.allows(name, context, authorizer)
+        and (topic.name is None or _NAMED.allows(name, context, authorizer))
+    ):
+        return None
+    describe, of_topic = AclOperation.DESCRIBE, ResourceType.TOPIC
+    is_known = topic.name is not None or authorizer.allows(
+        context, describe, of_topic, name, log_if_denied=False
+    )
+    return DeletableTopicResult(
+        name=name if is_known else None,
+        topic_id=topic.topic_id,
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        error_message=DENIED_MESSAGE,
+    )
 
 
 def refuse(request: DeleteTopicsRequest, error: ApiError, _version: int) -> DeleteTopicsResponse:

@@ -14,22 +14,26 @@ from ottla.protocol.generated.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from ottla.requests.authorized_operations import authorized_operations
+from ottla.requests.authorized_operations import OPERATIONS_MAX, authorized_operations
 from ottla.requests.context import RequestContext, Services
 from ottla.requests.contract import Handler
 from ottla.requests.needs import Each, itself
+from ottla.requests.turns import of_names
 
 
-def handle(
+async def handle(
     request: DescribeGroupsRequest, context: RequestContext, services: Services
 ) -> DescribeGroupsResponse:
     groups = services.groups.describe(request.groups, context.version)
+
+    def add_operations(group: DescribedGroup) -> None:
+        if group.error_code == ErrorCode.NONE:
+            group.authorized_operations = authorized_operations(
+                ResourceType.GROUP, group.group_id, context, services
+            )
+
     if request.include_authorized_operations:
-        for group in groups:
-            if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = authorized_operations(
-                    ResourceType.GROUP, group.group_id, context, services
-                )
+        await of_names(context, services, add_operations, groups, weight=lambda _: OPERATIONS_MAX)
     return DescribeGroupsResponse(groups=groups)
 
 

@@ -6,6 +6,7 @@ where the next page begins. It may name a topic that is not there, if that was a
 v0 is the only version.
 """
 
+from collections.abc import Coroutine, Generator
 from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
@@ -19,18 +20,31 @@ from ottla.protocol.generated.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from ottla.requests.authorized_operations import authorized_operations
+from ottla.requests.authorized_operations import OPERATIONS_MAX, authorized_operations
 from ottla.requests.context import RequestContext, Services
 from ottla.requests.contract import Handler
 from ottla.requests.needs import ByHandler, Each, Effect, its_name
 from ottla.requests.topics import INTERNAL_TOPICS, reason_unknown, show_partition
+from ottla.requests.turns import NAMES_AT_ONCE, in_this_turn, name_by_name
+
+_OPERATIONS: Final = (None,) * OPERATIONS_MAX
 
 
 def handle(
     request: DescribeTopicPartitionsRequest, context: RequestContext, services: Services
-) -> DescribeTopicPartitionsResponse:
+) -> DescribeTopicPartitionsResponse | Coroutine[object, None, DescribeTopicPartitionsResponse]:
+    page = _page(request, context, services)
+    if len(request.topics or services.metadata.image.topics) > NAMES_AT_ONCE // OPERATIONS_MAX:
+        return name_by_name(context, services, page)
+    return in_this_turn(page)
+
+
+def _page(
+    request: DescribeTopicPartitionsRequest, context: RequestContext, services: Services
+) -> Generator[None, None, DescribeTopicPartitionsResponse]:
+    """Yields for each time that the authorizer is asked."""
     image = services.metadata.image
-    names = _names(request, image, context, services)
+    names = yield from _names(request, image, context, services)
     limit = services.config.max_request_partition_size_limit
     left = max(1, min(limit, request.response_partition_limit))
     first = 0 if request.cursor is None else request.cursor.partition_index
@@ -45,10 +59,12 @@ def handle(
             unknown = _unknown(name)
             unknown.topic_authorized_operations = _operations(name, context, services)
             response.topics.append(unknown)
+            yield from _OPERATIONS
             continue
         shown = _shown(topic, start, left, image, context)
         shown.topic_authorized_operations = _operations(name, context, services)
         response.topics.append(shown)
+        yield from _OPERATIONS
         left -= len(shown.partitions)
         end = start + len(shown.partitions)
         if end < len(topic.partitions):
@@ -66,18 +82,17 @@ def _names(
     image: MetadataImage,
     context: RequestContext,
     services: Services,
-) -> list[str]:
+) -> Generator[None, None, list[str]]:
     """The topics of this page and the following ones, in order."""
     cursor = request.cursor
     asked = {topic.name for topic in request.topics}
     if not asked:
         # No page may end at a topic that the client may not hear of.
         describe, may = AclOperation.DESCRIBE, services.authorizer.allows
-        asked = {
-            name
-            for name in image.topics.by_name
-            if may(context, describe, ResourceType.TOPIC, name, log_if_denied=False)
-        }
+        for name in image.topics.by_name:
+            if may(context, describe, ResourceType.TOPIC, name, log_if_denied=False):
+                asked.add(name)
+            yield
     if "" in asked:
         raise ApiError("a topic without a name")
     if cursor is None:

@@ -8,7 +8,7 @@ at once (KIP-699); v6 knows share groups, which are not served here. v2 is as v1
 error that others return.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from ottla.common.authorization import CLUSTER_NAME, AclOperation, ResourceType
@@ -121,7 +121,7 @@ def _find(
     return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
-def _key(request: FindCoordinatorRequest, kind: int) -> Iterable[str]:
+def _key(request: FindCoordinatorRequest, kind: int) -> Collection[str]:
     """The only key of versions that have one, if it is of this kind."""
     return (request.key,) if request.key_type == kind else ()
 

@@ -9,7 +9,7 @@ PRODUCER_FENCED, which older clients know as INVALID_PRODUCER_EPOCH; v5 transact
 (KIP-890). v6 is not stable in Kafka 4.3, and not served: it is for two-phase commit (KIP-939).
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Final
 
 from ottla.common.authorization import CLUSTER_NAME, AclOperation, ResourceType
@@ -62,11 +62,11 @@ def _refused(code: ErrorCode) -> InitProducerIdResponse:
     )
 
 
-def _transactional_id(request: InitProducerIdRequest) -> Iterable[str]:
+def _transactional_id(request: InitProducerIdRequest) -> Collection[str]:
     return () if request.transactional_id is None else (request.transactional_id,)
 
 
-def _cluster_if_idempotent(request: InitProducerIdRequest) -> Iterable[str]:
+def _cluster_if_idempotent(request: InitProducerIdRequest) -> Collection[str]:
     return (CLUSTER_NAME,) if request.transactional_id is None else ()
 
 

@@ -38,6 +38,7 @@ from ottla.protocol.generated.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
 from ottla.replication.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
@@ -46,6 +47,7 @@ from ottla.requests.contract import Handler
 from ottla.requests.deadlines import within
 from ottla.requests.needs import Each, its_name
 from ottla.requests.partitions import led_partition
+from ottla.requests.turns import of_names
 from ottla.storage.log import Log
 from ottla.storage.time_search import TimestampAndOffset, find_by_time
 
@@ -90,7 +92,8 @@ async def handle(
     )
     answers: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
     searches: list[tuple[ListOffsetsPartitionResponse, Promise[Found]]] = []
-    for topic in request.topics:
+
+    def search(topic: ListOffsetsTopic) -> None:
         answered = answers.setdefault(topic.name, {})
         for asked in topic.partitions:
             index = asked.partition_index
@@ -103,8 +106,10 @@ async def handle(
                 searches.append((answer, _find(partition, asked, request, services)))
             except ApiError as error:
                 answer.error_code = _code(error, context.version)
-    for answer, search in searches:
-        await _fill(answer, search, context.version)
+
+    await of_names(context, services, search, request.topics)
+    for answer, promise in searches:
+        await _fill(answer, promise, context.version)
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(name=name, partitions=list(partitions.values()))

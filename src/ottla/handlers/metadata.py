@@ -11,7 +11,7 @@ authorized operations; v9 flexible; v10 topic ids in the answer; v11 no more ope
 cluster (DescribeCluster has them); v12 topic ids in the request (KIP-516); v13 an error code.
 """
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from struct import Struct
 from typing import Final, TypeAlias, TypeVar
 
@@ -30,6 +30,7 @@ from ottla.protocol.generated.metadata import (
 from ottla.protocol.primitives import uvarint
 from ottla.requests.authorized_operations import (
     NOT_ASKED,
+    OPERATIONS_MAX,
     authorized_operations,
     on_cluster,
 )
@@ -44,10 +45,12 @@ from ottla.requests.metadata_parts import (
 )
 from ottla.requests.needs import ByHandler, Effect
 from ottla.requests.topics import INTERNAL_TOPICS, distinct, reason_unknown
-from ottla.requests.turns import in_turns
+from ottla.requests.turns import NAMES_AT_ONCE, in_this_turn, in_turns, name_by_name
 
 _Topic: TypeAlias = TopicImage | MetadataResponseTopic
 """One of the image, or one that is refused."""
+_Finding: TypeAlias = Generator[None, None, list[_Topic]]
+"""Yields behind each name."""
 T = TypeVar("T", bound=_Topic)
 
 _INT32: Final = Struct(">i")
@@ -62,13 +65,24 @@ def handle(
     if asked is None:
         return _all_topics(request, context, services)
     if any(topic.topic_id != ZERO_UUID for topic in asked):
-        found = _by_id(asked, context, services)
+        finding = _by_id(asked, context, services)
     else:
-        found = _by_name(asked, request, context, services)
+        finding = _by_name(asked, request, context, services)
+    if len(asked) > NAMES_AT_ONCE:
+        return _many_topics(finding, request, context, services)
+    found = in_this_turn(finding)
     answer = _Answer(request, context, services)
     if len(found) > 1:
         return answer.in_turns(answer.part, found)
     return answer.of([answer.part(topic) for topic in found])
+
+
+async def _many_topics(
+    finding: _Finding, request: MetadataRequest, context: RequestContext, services: Services
+) -> Encoded:
+    found = await name_by_name(context, services, finding)
+    answer = _Answer(request, context, services)
+    return await answer.in_turns(answer.part, found)
 
 
 def _all_topics(
@@ -142,11 +156,14 @@ class _Answer:
         return self.of_all(await made)
 
     async def in_turns(self, part: Callable[[T], bytes], topics: Sequence[T]) -> Encoded:
+        at_once = PARTITIONS_AT_ONCE
+        if self._request.include_topic_authorized_operations:
+            at_once //= OPERATIONS_MAX
         parts = await in_turns(
             self._services.scheduler,
             part,
             topics,
-            at_once=PARTITIONS_AT_ONCE,
+            at_once=at_once,
             weight=partition_count,
         )
         return self.of([each for each in parts if each])
@@ -193,21 +210,21 @@ def _may_create(name: str, context: RequestContext, services: Services) -> bool:
 
 def _by_id(
     topics: list[MetadataRequestTopic], context: RequestContext, services: Services
-) -> list[_Topic]:
+) -> _Finding:
     by_id = services.metadata.image.topics.by_id
-    asked = dict.fromkeys(topic.topic_id for topic in topics if topic.topic_id != ZERO_UUID)
-    unknown: list[_Topic] = [
-        MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
-        for topic_id in asked
-        if topic_id not in by_id
-    ]
-    known = [by_id[each] for each in asked if each in by_id]
-    return unknown + [
-        topic
-        if _may_describe(topic.name, context, services)
-        else MetadataResponseTopic(error_code=_DENIED, name=None, topic_id=topic.topic_id)
-        for topic in known
-    ]
+    unknown: list[_Topic] = []
+    known: list[_Topic] = []
+    for each in dict.fromkeys(topic.topic_id for topic in topics if topic.topic_id != ZERO_UUID):
+        topic = by_id.get(each)
+        if topic is None:
+            code = ErrorCode.UNKNOWN_TOPIC_ID
+            unknown.append(MetadataResponseTopic(error_code=code, name=None, topic_id=each))
+        elif _may_describe(topic.name, context, services):
+            known.append(topic)
+        else:
+            known.append(MetadataResponseTopic(error_code=_DENIED, name=None, topic_id=each))
+        yield
+    return unknown + known
 
 
 def _by_name(
@@ -215,31 +232,40 @@ def _by_name(
     request: MetadataRequest,
     context: RequestContext,
     services: Services,
-) -> list[_Topic]:
+) -> _Finding:
     names: list[str] = []
     denied: list[str] = []
     for name in distinct(_name(topic) for topic in topics):
         (names if _may_describe(name, context, services) else denied).append(name)
+        yield
     by_name = services.metadata.image.topics.by_name
     missing = [name for name in names if name not in by_name]
     if not missing and not denied:
         return [by_name[name] for name in names]
-    errors: dict[str, int] = {name: reason_unknown(name) for name in missing}
-    if request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
-        valid = [name for name in missing if errors[name] != ErrorCode.INVALID_TOPIC_EXCEPTION]
-        wanted = [name for name in valid if _may_create(name, context, services)]
-        errors.update(dict.fromkeys(set(valid).difference(wanted), _DENIED))
-        if wanted:
-            services.auto_topics.create(wanted, context)
-            by_name = services.metadata.image.topics.by_name
+    errors: dict[str, int] = {}
+    wanted: list[str] = []
+    creates = request.allow_auto_topic_creation and services.config.auto_create_topics_enable
+    for name in missing:
+        errors[name] = reason_unknown(name)
+        if creates and errors[name] != ErrorCode.INVALID_TOPIC_EXCEPTION:
+            if _may_create(name, context, services):
+                wanted.append(name)
+            else:
+                errors[name] = _DENIED
+        yield
+    if wanted:
+        services.auto_topics.create(wanted, context)
+        by_name = services.metadata.image.topics.by_name
     found: list[_Topic] = [by_name[name] for name in names if name in by_name]
     errors.update(dict.fromkeys(denied, _DENIED))
-    return found + [
-        MetadataResponseTopic(
-            error_code=errors[name], name=name, is_internal=name in INTERNAL_TOPICS
+    for name in [*(each for each in missing if each not in by_name), *denied]:
+        found.append(
+            MetadataResponseTopic(
+                error_code=errors[name], name=name, is_internal=name in INTERNAL_TOPICS
+            )
         )
-        for name in [*(each for each in missing if each not in by_name), *denied]
-    ]
+        yield
+    return found
 
 
 def _name(topic: MetadataRequestTopic) -> str:

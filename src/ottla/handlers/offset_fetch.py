@@ -9,12 +9,14 @@ error of its own; v9 adds member id and epoch (KIP-848); v10 names topics by the
 In v1 an error stands with each partition.
 """
 
+from functools import partial
+from itertools import compress
 from typing import Final
 
 from ottla.common.authorization import AclOperation, ResourceType
 from ottla.common.errors import ApiError, ErrorCode
 from ottla.common.identifiers import ZERO_UUID
-from ottla.common.promise import run
+from ottla.common.promise import Promise, run
 from ottla.coordinator.group.records import OffsetAndMetadata
 from ottla.coordinator.group.service import OffsetsAsked, OffsetsFound
 from ottla.metadata.topics import TopicsImage
@@ -32,6 +34,7 @@ from ottla.protocol.generated.offset_fetch import (
 from ottla.requests.context import RequestContext, Services
 from ottla.requests.contract import Handler
 from ottla.requests.needs import ByHandler, Each, Effect, Whole, group_id
+from ottla.requests.turns import of_names
 
 NO_OFFSET: Final = -1
 TOP_LEVEL_ERROR_FROM: Final = 2
@@ -45,23 +48,23 @@ async def handle(
     groups = request.groups
     if context.version < SEVERAL_GROUPS_FROM:
         groups = [_only_group(request)]
+    asked = [_Asked(group, context, services) for group in groups]
+    topics = [(each, topic) for each in asked for topic in each.group.topics or ()]
+    await of_names(context, services, lambda pair: pair[0].add(pair[1]), topics)
     # All at once: one that waits for its commit holds up nothing but the answer.
-    under_way = [
-        (
-            group,
-            run(
-                services.scheduler.turn,
-                _fetch(group, context, services, require_stable=request.require_stable),
-            ),
-        )
-        for group in groups
-    ]
+    under_way = await of_names(
+        context,
+        services,
+        lambda each: each.fetch(require_stable=request.require_stable),
+        asked,
+        weight=lambda each: 1 + len(each.topics or ()),
+    )
     answers = []
-    for group, fetched in under_way:
+    for each, fetched in zip(asked, under_way, strict=True):
         try:
-            answer = await fetched
+            answer = await each.answer(await fetched)
         except ApiError as error:
-            answer = OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
+            answer = OffsetFetchResponseGroup(group_id=each.group.group_id, error_code=error.code)
         answers.append(answer)
     if context.version < SEVERAL_GROUPS_FROM:
         return _of_one_group(groups[0], answers[0], context.version)
@@ -82,49 +85,68 @@ def refuse(request: OffsetFetchRequest, error: ApiError, version: int) -> Offset
     )
 
 
-async def _fetch(
-    group: OffsetFetchRequestGroup,
-    context: RequestContext,
-    services: Services,
-    *,
-    require_stable: bool,
-) -> OffsetFetchResponseGroup:
-    version, may = context.version, services.authorizer.allows
-    describe, of_topic = AclOperation.DESCRIBE, ResourceType.TOPIC
-    topics = services.metadata.image.topics
-    response = OffsetFetchResponseGroup(group_id=group.group_id)
-    asked: OffsetsAsked | None = None
-    if group.topics is not None:
-        asked = []
-        for topic in group.topics:
-            name = _name_of(topic, version, topics)
-            if name is None:
-                response.topics.append(_refused(topic, ErrorCode.UNKNOWN_TOPIC_ID))
-            elif not may(context, describe, of_topic, name):
-                response.topics.append(_refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-            else:
-                image = topics.by_name.get(name)
-                topic_id = ZERO_UUID if image is None else image.topic_id
-                asked.append((name, topic_id, topic.partition_indexes))
-    found = await services.groups.fetch_offsets(
-        group.group_id,
-        asked,
-        require_stable=require_stable,
-        member_id=group.member_id,
-        member_epoch=group.member_epoch,
-    )
-    if group.topics is None and services.authorizer.enforces:
-        found = [
-            each for each in found if may(context, describe, of_topic, each[0], log_if_denied=False)
-        ]
-    if group.topics is None and version >= TOPIC_IDS_FROM:
-        found = [
+class _Asked:
+    """What is asked of one group, and what of it is refused."""
+
+    __slots__ = ("_context", "_image", "_refused", "_services", "group", "topics")
+
+    def __init__(
+        self, group: OffsetFetchRequestGroup, context: RequestContext, services: Services
+    ) -> None:
+        self.group = group
+        self.topics: OffsetsAsked | None = None if group.topics is None else []
+        self._refused: list[OffsetFetchResponseTopics] = []
+        self._context = context
+        self._services = services
+        self._image = services.metadata.image.topics
+
+    def add(self, topic: OffsetFetchRequestTopics) -> None:
+        name = _name_of(topic, self._context.version, self._image)
+        if name is None:
+            self._refused.append(_refused(topic, ErrorCode.UNKNOWN_TOPIC_ID))
+        elif not self._may_describe(name):
+            self._refused.append(_refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        else:
+            assert self.topics is not None
+            image = self._image.by_name.get(name)
+            topic_id = ZERO_UUID if image is None else image.topic_id
+            self.topics.append((name, topic_id, topic.partition_indexes))
+
+    def _may_describe(self, name: str, *, log_if_denied: bool = True) -> bool:
+        describe, of_topic = AclOperation.DESCRIBE, ResourceType.TOPIC
+        allows = self._services.authorizer.allows
+        return allows(self._context, describe, of_topic, name, log_if_denied=log_if_denied)
+
+    def fetch(self, *, require_stable: bool) -> Promise[OffsetsFound]:
+        fetched = self._services.groups.fetch_offsets(
+            self.group.group_id,
+            self.topics,
+            require_stable=require_stable,
+            member_id=self.group.member_id,
+            member_epoch=self.group.member_epoch,
+        )
+        return run(self._services.scheduler.turn, fetched)
+
+    async def answer(self, found: OffsetsFound) -> OffsetFetchResponseGroup:
+        if self.topics is None:
+            found = await self._seen(found)
+        return OffsetFetchResponseGroup(
+            group_id=self.group.group_id, topics=_topics(found) + self._refused
+        )
+
+    async def _seen(self, found: OffsetsFound) -> OffsetsFound:
+        """Of all that a group has committed, what the client may know of."""
+        if self._services.authorizer.enforces:
+            names = [name for name, _, _ in found]
+            may = partial(self._may_describe, log_if_denied=False)
+            found = list(compress(found, await of_names(self._context, self._services, may, names)))
+        if self._context.version < TOPIC_IDS_FROM:
+            return found
+        return [
             (name, image.topic_id, partitions)
             for name, _, partitions in found
-            if (image := topics.by_name.get(name)) is not None
+            if (image := self._image.by_name.get(name)) is not None
         ]
-    response.topics = _topics(found) + response.topics
-    return response
 
 
 def _name_of(topic: OffsetFetchRequestTopics, version: int, topics: TopicsImage) -> str | None:

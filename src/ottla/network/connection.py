@@ -68,6 +68,7 @@ class Connection:
         "_closed_callback",
         "_ending",
         "_frame_limit",
+        "_in_flight_limit",
         "_is_full",
         "_is_gathering",
         "_later",
@@ -142,6 +143,8 @@ class Connection:
         """While it is there, a quota holds up what the client sends."""
         self._slots: deque[Answer | Promise[Answer]] = deque()
         """What is owed, in the order of requests, from the first that is not there yet on."""
+        self._in_flight_limit = IN_FLIGHT_LIMIT
+        """0 while one must be answered before the next is read."""
         self._outgoing: deque[bytes | memoryview | Region] = deque()
         self._unsent = 0
         self._is_gathering = False
@@ -476,9 +479,19 @@ class Connection:
             not self._starved
             and self._mute_timer is None
             and not self._ending
-            and len(self._slots) < IN_FLIGHT_LIMIT
+            and len(self._slots) < self._in_flight_limit
             and self._unsent < UNSENT_LIMIT
         )
+
+    def answer_first(self, answer: Promise[Answer]) -> None:
+        """Read nothing until this is answered: it is long, and what comes next may build on it."""
+        self._in_flight_limit = 0
+        answer.when_done(self._go_on_after)
+
+    def _go_on_after(self, _answer: Promise[Answer]) -> None:
+        self._in_flight_limit = IN_FLIGHT_LIMIT
+        if not self._reading and self._reading_allowed():
+            self._resume()
 
     def mute(self, seconds: float) -> None:
         """Read nothing for so long; of several times, the one that ends last holds.

@@ -35,6 +35,8 @@ _ON: Final = {
         AclOperation.IDEMPOTENT_WRITE,
     ),
 }
+OPERATIONS_MAX: Final = max(map(len, _ON.values()))
+"""So often the authorizer is asked for one resource, at the most."""
 _ALL: Final = {kind: sum(1 << each for each in operations) for kind, operations in _ON.items()}
 
 

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.common.authorization import ANONYMOUS, Authorizer, Client, Granted, Principal
+from ottla.common.buffers import Answer
 from ottla.common.environment import Scheduler
 from ottla.common.promise import Promise
 from ottla.config.changes import Resource
@@ -60,6 +61,10 @@ class Peer(Protocol):
         """Those bytes are kept no more."""
         ...
 
+    def answer_first(self, answer: "Promise[Answer]") -> None:
+        """Read nothing until this is answered."""
+        ...
+
     def mute(self, seconds: float) -> None:
         """Read nothing for so long; of several times, the one that ends last holds."""
         ...
@@ -72,6 +77,7 @@ class RequestContext:
         "client_id",
         "correlation_id",
         "is_forwarded",
+        "is_long",
         "listener_name",
         "local_host",
         "local_port",
@@ -98,6 +104,8 @@ class RequestContext:
         """Whether the client dialled a listener of the controller."""
         self.is_forwarded = False
         """Whether a broker has sent it on to the controller, in an envelope."""
+        self.is_long = False
+        """Whether it is handled in many turns, and what the client sends next waits for it."""
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.principal = principal

@@ -9,8 +9,9 @@ is our mistake: it is logged, and the client hears UNKNOWN_SERVER_ERROR.
 
 from collections.abc import Callable, Coroutine, Sequence
 from enum import Enum
+from functools import partial
 from struct import Struct
-from typing import Final, Generic, Never, Protocol, TypeVar, cast
+from typing import Any, Final, Generic, Never, Protocol, TypeVar, cast
 
 from ottla.common.buffers import Answer
 from ottla.common.errors import ApiError, NotController, ProtocolViolation
@@ -29,6 +30,7 @@ from ottla.protocol.primitives import ITEMS_MAX, Writer
 from ottla.requests.context import NodeServices, Peer, RequestContext, Services
 from ottla.requests.needs import Each, Hidden, Need, Whole
 from ottla.requests.produce_crowd import AnswerTogether
+from ottla.requests.turns import NAMES_AT_ONCE, of_names
 
 C = TypeVar("C", bound=CodedResponse)
 Q = TypeVar("Q", bound=Message)
@@ -225,50 +227,80 @@ class Handler(Contract, Generic[Q, R, S_contra]):
 
         A promise is returned only for what is not known yet.
         """
-        authorizer = services.authorizer
-        for need in self._wholes:
-            if not need.is_met(request, context, authorizer):
-                raise need.refusal()
-        additions, is_left = self._take_denied(request, context, services)
         handled: R | Encoded | Coroutine[object, None, R | Encoded]
-        if additions or self._hidden:
-            handled = self._handled_in_part(request, context, services, additions, is_left=is_left)
-        else:
+        if not services.authorizer.enforces:
             handled = self.handle(request, context, services)
+        elif self._has_many_names(request, context):
+            handled = self._judged_in_turns(request, context, services)
+        else:
+            handled = self._judged(request, context, services)
         if isinstance(handled, (Response, Encoded)):
             return handled
         promise = run(services.scheduler.turn, handled)
         return promise.result() if promise.done else promise
 
-    def _take_denied(
+    def _has_many_names(self, request: Q, context: RequestContext) -> bool:
+        for whole in self._wholes:
+            if len(whole.names(request)) > NAMES_AT_ONCE and whole.applies(context):
+                return True
+        for each in self._eaches:
+            if len(each.items(request)) > NAMES_AT_ONCE and each.applies(context):
+                return True
+        return False
+
+    def _judged(
         self, request: Q, context: RequestContext, services: S_contra
-    ) -> tuple[list[Callable[[R], None]], bool]:
-        """Take out what is denied: what adds the refusals to a response, and whether any is left.
+    ) -> "R | Encoded | Coroutine[object, None, R | Encoded]":
+        """Handle what is allowed.
 
         The authorizer is asked once for each item: it tells what it denies in its log.
         """
-        authorizer, image = services.authorizer, services.metadata.image
-        additions: list[Callable[[R], None]] = []
-        is_left = True
+        authorizer = services.authorizer
+        for whole in self._wholes:
+            if whole.applies(context):
+                for name in whole.names(request):
+                    whole.check(name, context, authorizer)
+        denied = _Denied[Q, R](request, context, self.refuse)
         for each in self._eaches:
-            add = each.take_denied(request, context, authorizer, image, self.refuse)
-            if add is not None:
-                additions.append(add)
-                is_left = is_left and each.is_left(request)
-        return additions, is_left
+            if each.applies(context):
+                items = each.items(request)
+                denied.take(each, [each.is_denied(item, context, services) for item in items])
+        return self._handled(request, context, services, denied)
+
+    async def _judged_in_turns(
+        self, request: Q, context: RequestContext, services: S_contra
+    ) -> R | Encoded:
+        """As ``_judged``; each name is judged by the ACLs of its turn."""
+        authorizer = services.authorizer
+        for whole in self._wholes:
+            if whole.applies(context):
+                check = partial(whole.check, context=context, authorizer=authorizer)
+                await of_names(context, services, check, whole.names(request))
+        denied = _Denied[Q, R](request, context, self.refuse)
+        for each in self._eaches:
+            if each.applies(context):
+                judge = partial(each.is_denied, context=context, services=services)
+                denied.take(each, await of_names(context, services, judge, each.items(request)))
+        handled = self._handled(request, context, services, denied)
+        return handled if isinstance(handled, (Response, Encoded)) else await handled
+
+    def _handled(
+        self, request: Q, context: RequestContext, services: S_contra, denied: "_Denied[Q, R]"
+    ) -> "R | Encoded | Coroutine[object, None, R | Encoded]":
+        if denied.additions or self._hidden:
+            return self._handled_in_part(request, context, services, denied)
+        return self.handle(request, context, services)
 
     async def _handled_in_part(
         self,
         request: Q,
         context: RequestContext,
         services: S_contra,
-        additions: Sequence[Callable[[R], None]],
-        *,
-        is_left: bool,
+        denied: "_Denied[Q, R]",
     ) -> R | Encoded:
         """What is denied is refused or hidden; the rest is handled, if there is any."""
         response = self._response()
-        if is_left:
+        if denied.is_any_left:
             try:
                 handled = self.handle(request, context, services)
                 if not isinstance(handled, (Response, Encoded)):
@@ -280,8 +312,8 @@ class Handler(Contract, Generic[Q, R, S_contra]):
             except ApiError as refusal:
                 response = self.refuse(request, refusal, context.version)
         for need in self._hidden:
-            need.hide(response, context, services.authorizer)
-        for add in additions:
+            await need.hide(response, context, services)
+        for add in denied.additions:
             add(response)
         return response
 
@@ -328,6 +360,29 @@ class Handler(Contract, Generic[Q, R, S_contra]):
         if context.version >= self._flexible_header_from:
             return _FLEXIBLE_PREFIX.pack(size + 5, context.correlation_id, 0)
         return _PREFIX.pack(size + 4, context.correlation_id)
+
+
+class _Denied(Generic[Q, R]):
+    """What was taken out of a request, because its client may not ask for it."""
+
+    __slots__ = ("_context", "_refuse", "_request", "additions", "is_any_left")
+
+    def __init__(
+        self, request: Q, context: RequestContext, refuse: Callable[[Q, ApiError, int], R]
+    ) -> None:
+        self._request = request
+        self._context = context
+        self._refuse = refuse
+        self.additions: list[Callable[[R], None]] = []
+        """What adds the refusals to a response."""
+        self.is_any_left = True
+
+    def take(self, each: Each[Q, R, Any, Any], are_denied: Sequence[bool]) -> None:
+        """Take those items out of the request of which it is said."""
+        add = each.take_denied(self._request, self._context, are_denied, self._refuse)
+        if add is not None:
+            self.additions.append(add)
+            self.is_any_left = self.is_any_left and bool(each.items(self._request))
 
 
 def by_code(response: type[C]) -> Callable[[object, ApiError, int], C]:

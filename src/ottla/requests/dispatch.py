@@ -105,8 +105,10 @@ class Dispatcher(ABC, Generic[S]):
         if version >= contract.flexible_from:
             pos = skip_tagged_fields(frame, pos)
         answered = answer(frame, pos, context, self._services)
-        if contract.is_kept and isinstance(answered, Promise):
+        if (contract.is_kept or context.is_long) and isinstance(answered, Promise):
             # It may be large, and wait as long as there is no controller, or for other clients.
+            if context.is_long:
+                peer.answer_first(answered)
             size = len(frame)
             peer.hold(size)
             answered.when_done(lambda _: peer.let_go(size))

@@ -9,8 +9,10 @@ resources of a type, and what becomes of those that the client may not touch:
 - :class:`ByHandler`: one of these, but only the handler knows where; it asks for itself.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import Enum
+from itertools import compress
+from operator import not_
 from typing import Final, Generic, Protocol, TypeVar
 
 from ottla.common.authorization import (
@@ -29,7 +31,8 @@ from ottla.common.errors import (
 )
 from ottla.metadata.image import MetadataImage
 from ottla.protocol.message import Message, Response
-from ottla.requests.context import RequestContext
+from ottla.requests.context import NodeServices, RequestContext
+from ottla.requests.turns import of_names
 
 Q_contra = TypeVar("Q_contra", bound=Message, contravariant=True)
 R_contra = TypeVar("R_contra", bound=Response, contravariant=True)
@@ -110,7 +113,7 @@ def _allows_other(other: Other, context: RequestContext, authorizer: Authorizer)
 _CLUSTER: Final = (CLUSTER_NAME,)
 
 
-def the_cluster(_request: object) -> Iterable[str]:
+def the_cluster(_request: object) -> Collection[str]:
     return _CLUSTER
 
 
@@ -123,7 +126,7 @@ class Whole(Need[Q_contra, Response]):
         self,
         operation: AclOperation,
         resource_type: ResourceType,
-        names: Callable[[Q_contra], Iterable[str]] = the_cluster,
+        names: Callable[[Q_contra], Collection[str]] = the_cluster,
         *,
         otherwise: tuple[Other, ...] = (),
         since: int = 0,
@@ -138,18 +141,12 @@ class Whole(Need[Q_contra, Response]):
             until=until,
             at_controller=at_controller,
         )
-        self._names = names
+        self.names = names
 
-    def is_met(self, request: Q_contra, context: RequestContext, authorizer: Authorizer) -> bool:
-        if not self.applies(context):
-            return True
-        operation, resource_type = self.operation, self.resource_type
-        for name in self._names(request):
-            if authorizer.allows(context, operation, resource_type, name):
-                continue
-            if not self._allows_otherwise(context, authorizer):
-                return False
-        return True
+    def check(self, name: str, context: RequestContext, authorizer: Authorizer) -> None:
+        """Raise the refusal, if one of the names is not allowed."""
+        if not self.allows(name, context, authorizer):
+            raise self.refusal()
 
 
 class Each(Need[Q_contra, R_contra], Generic[Q_contra, R_contra, I, J]):
@@ -183,46 +180,35 @@ class Each(Need[Q_contra, R_contra], Generic[Q_contra, R_contra, I, J]):
             until=until,
             at_controller=at_controller,
         )
-        self._items = items
+        self.items = items
         self._name = name
         self._answers = answers
         self._refuse = refuse
 
-    def _is_denied(
-        self, item: I, context: RequestContext, authorizer: Authorizer, image: MetadataImage
-    ) -> bool:
-        name = self._name(item, image)
-        return name is not None and not self.allows(name, context, authorizer)
+    def is_denied(self, item: I, context: RequestContext, services: NodeServices) -> bool:
+        name = self._name(item, services.metadata.image)
+        return name is not None and not self.allows(name, context, services.authorizer)
 
     def take_denied(
         self,
         request: Q_contra,
         context: RequestContext,
-        authorizer: Authorizer,
-        image: MetadataImage,
+        are_denied: Sequence[bool],
         refuse: Callable[[Q_contra, ApiError, int], R_contra],
     ) -> Callable[[R_contra], None] | None:
         """Take out of ``request`` what is denied; return what adds the refusal to the response.
 
-        None when nothing is.
+        ``are_denied`` says it of each item. None when nothing is.
         """
-        if not authorizer.enforces or not self.applies(context):
+        if True not in are_denied:
             return None
-        items = self._items(request)
-        allowed: list[I] = []
-        denied: list[I] = []
-        for item in items:
-            is_denied = self._is_denied(item, context, authorizer, image)
-            (denied if is_denied else allowed).append(item)
-        if not denied:
-            return None
+        items = self.items(request)
+        denied = list(compress(items, are_denied))
+        allowed = list(compress(items, map(not_, are_denied)))
         items[:] = denied
         refused = (self._refuse or refuse)(request, self.refusal(), context.version)
         items[:] = allowed
         return lambda response: self._answers(response).extend(self._answers(refused))
-
-    def is_left(self, request: Q_contra) -> bool:
-        return bool(self._items(request))
 
 
 class Hidden(Need[Message, R_contra], Generic[R_contra, J]):
@@ -243,16 +229,19 @@ class Hidden(Need[Message, R_contra], Generic[R_contra, J]):
         self._lists = lists
         self._name = name
 
-    def hide(self, response: R_contra, context: RequestContext, authorizer: Authorizer) -> None:
+    async def hide(
+        self, response: R_contra, context: RequestContext, services: NodeServices
+    ) -> None:
+        authorizer = services.authorizer
         if not authorizer.enforces or self._allows_otherwise(context, authorizer):
             return
         may, operation, resource_type = authorizer.allows, self.operation, self.resource_type
+
+        def is_seen(item: J) -> bool:
+            return may(context, operation, resource_type, self._name(item), log_if_denied=False)
+
         for items in self._lists(response):
-            items[:] = [
-                each
-                for each in items
-                if may(context, operation, resource_type, self._name(each), log_if_denied=False)
-            ]
+            items[:] = compress(items, await of_names(context, services, is_seen, items))
 
 
 class ByHandler(Need[Message, Response]):
@@ -285,11 +274,11 @@ class _OfTransaction(Protocol):
     def transactional_id(self) -> str: ...
 
 
-def group_id(request: _OfGroup) -> Iterable[str]:
+def group_id(request: _OfGroup) -> Collection[str]:
     return (request.group_id,)
 
 
-def transactional_id(request: _OfTransaction) -> Iterable[str]:
+def transactional_id(request: _OfTransaction) -> Collection[str]:
     return (request.transactional_id,)
 
 
