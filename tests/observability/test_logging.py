@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from ottla.observability.line_limit import LINES_MAX
 from ottla.observability.logging import (
     configure_logging,
     level_number,
@@ -51,6 +52,16 @@ def test_what_a_client_has_chosen_stays_in_its_line_and_commands_no_terminal() -
     assert all(line.isprintable() for line in lines)
     told = [line.partition("member=")[2].rpartition(" ")[0] for line in lines]
     assert [json.loads(each) for each in told] == list(names)
+
+
+def test_who_bounds_its_lines_by_itself_has_no_other_limit() -> None:
+    stream = io.StringIO()
+    configure_logging(stream=stream)
+    for _ in range(2 * LINES_MAX):
+        logger(LOGGER).info_bounded("bounded")
+        logger(LOGGER).info("limited")
+    lines = stream.getvalue()
+    assert (lines.count("bounded"), lines.count("limited")) == (2 * LINES_MAX, LINES_MAX)
 
 
 def test_a_line_can_be_json() -> None:
