@@ -166,6 +166,8 @@ class Handler(Contract, Generic[Q, R, S_contra]):
         self._wholes = [need for need in needs if isinstance(need, Whole)]
         self._eaches = [need for need in needs if isinstance(need, Each)]
         self._hidden = [need for need in needs if isinstance(need, Hidden)]
+        self._is_judged = bool(self._wholes or self._eaches or self._hidden)
+        """Whether anything is asked for it but by its handler."""
         is_first = api.key == ApiKey.API_VERSIONS
         self._flexible_header_from = _NEVER if is_first else api.flexible_from
 
@@ -228,7 +230,7 @@ class Handler(Contract, Generic[Q, R, S_contra]):
         A promise is returned only for what is not known yet.
         """
         handled: R | Encoded | Coroutine[object, None, R | Encoded]
-        if not services.authorizer.enforces:
+        if not self._is_judged or not services.authorizer.enforces:
             handled = self.handle(request, context, services)
         elif self._has_many_names(request, context):
             handled = self._judged_in_turns(request, context, services)
@@ -260,12 +262,18 @@ class Handler(Contract, Generic[Q, R, S_contra]):
             if whole.applies(context):
                 for name in whole.names(request):
                     whole.check(name, context, authorizer)
-        denied = _Denied[Q, R](request, context, self.refuse)
+        denied: _Denied[Q, R] | None = None
         for each in self._eaches:
             if each.applies(context):
                 items = each.items(request)
-                denied.take(each, [each.is_denied(item, context, services) for item in items])
-        return self._handled(request, context, services, denied)
+                are_denied = [each.is_denied(item, context, services) for item in items]
+                if True in are_denied:
+                    denied = denied or _Denied(request, context, self.refuse)
+                    denied.take(each, are_denied)
+        if denied is None and not self._hidden:
+            return self.handle(request, context, services)
+        denied = denied or _Denied(request, context, self.refuse)
+        return self._handled_in_part(request, context, services, denied)
 
     async def _judged_in_turns(
         self, request: Q, context: RequestContext, services: S_contra
@@ -276,20 +284,15 @@ class Handler(Contract, Generic[Q, R, S_contra]):
             if whole.applies(context):
                 check = partial(whole.check, context=context, authorizer=authorizer)
                 await of_names(context, services, check, whole.names(request))
-        denied = _Denied[Q, R](request, context, self.refuse)
+        denied = _Denied(request, context, self.refuse)
         for each in self._eaches:
             if each.applies(context):
                 judge = partial(each.is_denied, context=context, services=services)
                 denied.take(each, await of_names(context, services, judge, each.items(request)))
-        handled = self._handled(request, context, services, denied)
-        return handled if isinstance(handled, (Response, Encoded)) else await handled
-
-    def _handled(
-        self, request: Q, context: RequestContext, services: S_contra, denied: "_Denied[Q, R]"
-    ) -> "R | Encoded | Coroutine[object, None, R | Encoded]":
         if denied.additions or self._hidden:
-            return self._handled_in_part(request, context, services, denied)
-        return self.handle(request, context, services)
+            return await self._handled_in_part(request, context, services, denied)
+        handled = self.handle(request, context, services)
+        return handled if isinstance(handled, (Response, Encoded)) else await handled
 
     async def _handled_in_part(
         self,

@@ -51,10 +51,11 @@ async def of_names(
     Of many, nothing else that the client sends is looked at until the request is answered: what it
     sent later must not come first.
     """
-    if len(items) > NAMES_AT_ONCE or (
-        weight is not _alike and sum(map(weight, items)) > NAMES_AT_ONCE
+    if len(items) <= NAMES_AT_ONCE and (
+        weight is _alike or sum(map(weight, items)) <= NAMES_AT_ONCE
     ):
-        context.is_long = True
+        return [work(item) for item in items]
+    context.is_long = True
     return await in_turns(services.scheduler, work, items, at_once=NAMES_AT_ONCE, weight=weight)
 
 
