@@ -377,7 +377,7 @@ def test_a_missing_topic_or_partition_is_said(ottla: Command, topic: str) -> Non
         ("consume", "t", "-X", "isolation.level=x"),
         ("produce", "t", "-k", "a", "-K", ":"),
         ("produce", "t", "-H", "=x"),
-        ("topics", "list", "-X", "security.protocol=SSL"),
+        ("topics", "list", "-X", "security.protocol=TLS"),
         ("topics", "create", "t", "-p", "0"),
     ],
 )

@@ -6,8 +6,8 @@ the test that is about it. Consumers here assign partitions by themselves: no gr
 
 import asyncio
 import warnings
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import aiokafka
 import confluent_kafka
@@ -16,8 +16,26 @@ with warnings.catch_warnings():  # kafka-python reads its schemas by a call that
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka
 
+T = TypeVar("T")
+
 DEADLINE_SECONDS: Final = 30.0
 COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+def run_whole(coroutine: Coroutine[object, None, T]) -> T:
+    """As ``asyncio.run``, to the end of its connections: aiokafka waits for none that it closes."""
+
+    async def whole() -> T:
+        sockets = asyncio.get_running_loop()._selector  # type: ignore[attr-defined]
+        try:
+            return await coroutine
+        finally:
+            for _ in range(500):
+                if len(sockets.get_map()) == 1:  # the loop's own
+                    break
+                await asyncio.sleep(0.01)
+
+    return asyncio.run(whole())
 
 
 class Message(NamedTuple):

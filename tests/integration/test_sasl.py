@@ -1,6 +1,5 @@
 """Real clients log in by SASL; those with a wrong password do not."""
 
-import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 from kafka.net.compat import KafkaNetClient
 from tests.cli.command import Command
+from tests.integration.clients import run_whole
 
 from ottla.client.admin import Admin
 from ottla.client.security import security_of
@@ -168,9 +168,9 @@ def test_aiokafka(broker: Broker, mechanism: str) -> None:
         finally:
             await producer.stop()
 
-    assert asyncio.run(send(PASSWORD)) == 0
+    assert run_whole(send(PASSWORD)) == 0
     with pytest.raises(AioKafkaError):
-        asyncio.run(send("wrong"))
+        run_whole(send("wrong"))
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

@@ -1,6 +1,5 @@
 """Clients of others over SASL_SSL, with each mechanism, at a broker with an authorizer."""
 
-import asyncio
 import ssl
 import time
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from aiokafka.abc import AbstractTokenProvider
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, UserScramCredentialUpsertion
 from confluent_kafka.admin import ScramMechanism as ConfluentMechanism
 from tests.hostile.secured import jwt
+from tests.integration.clients import run_whole
 from tests.integration.secured import MODULES, librdkafka, logins, secured
 from tests.security import certificates
 from tools.kafka_peer.broker_process import BrokerProcess, answers_over_tls, ottla
@@ -107,4 +107,4 @@ def test_aiokafka(servers: str, mechanism: str) -> None:
         async with producer:
             return int((await producer.send_and_wait(f"aio-{mechanism}", b"value")).offset)
 
-    assert asyncio.run(send()) == 0
+    assert run_whole(send()) == 0

@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.net.sasl.oauth import AbstractTokenProvider as PythonTokenProvider
 from tests.cli.command import Command
+from tests.integration.clients import run_whole
 from tools.kafka_peer import peer
 
 from ottla.client import consumer as ours_reading
@@ -128,7 +129,7 @@ def test_aiokafka(broker: Broker, mechanism: str) -> None:
             message = await asyncio.wait_for(consumer.getone(), 20)
             return message.value if isinstance(message.value, bytes) else None
 
-    assert asyncio.run(there_and_back()) == b"value"
+    assert run_whole(there_and_back()) == b"value"
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

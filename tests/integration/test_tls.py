@@ -1,6 +1,5 @@
 """Real clients and real nodes over TLS: they get in with the right certificate, and only then."""
 
-import asyncio
 import re
 import socket
 import ssl
@@ -14,6 +13,7 @@ import confluent_kafka
 import kafka
 import pytest
 from confluent_kafka.admin import AdminClient
+from tests.integration.clients import run_whole
 from tests.security import certificates
 from tests.waiting import eventually
 
@@ -99,7 +99,7 @@ def test_kafka_python_and_aiokafka_write(broker: tuple[Broker, Path], tmp_path: 
         async with asynchronous:
             return int((await asynchronous.send_and_wait("python", b"2")).offset)
 
-    assert asyncio.run(write()) == 1
+    assert run_whole(write()) == 1
 
 
 def refused(servers: str, made: ssl.SSLContext | None) -> bool:
