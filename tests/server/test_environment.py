@@ -66,3 +66,49 @@ def test_a_machine_without_threads_refuses_work(
     monkeypatch.setattr(threading.Thread, "start", cannot)
     with pytest.raises(BlockingIOError):
         wait(here, here.scheduler.run_in_background(lambda: 7, "/any"))
+
+
+def test_a_remote_store_that_hangs_for_ever_does_not_keep_the_process(
+    here: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "CLOSE_SECONDS", 0.05)
+    begun = threading.Event()
+
+    def hang() -> None:
+        begun.set()
+        here.mended.wait(20)
+
+    here.scheduler.run_remote(hang)
+    begun.wait()
+    here.scheduler.close()
+    assert not here.mended.is_set()
+    threads = [each for each in threading.enumerate() if each.name.startswith("ottla remote")]
+    assert threads
+    assert all(thread.daemon for thread in threads)
+
+
+def test_what_a_remote_store_was_not_asked_yet_is_not_begun_at_the_end(
+    here: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "REMOTE_THREADS_MAX", 1)
+    scheduler = LoopScheduler(here.loop)
+    begun: list[int] = []
+    scheduler.run_remote(here.mended.wait)
+    scheduler.run_remote(lambda: begun.append(1))
+    monkeypatch.setattr(environment, "CLOSE_SECONDS", 0.05)
+    scheduler.close()
+    here.mended.set()
+    monkeypatch.setattr(environment, "CLOSE_SECONDS", 10.0)
+    scheduler.close()
+    assert begun == []
+
+
+def test_a_machine_without_threads_refuses_what_is_to_be_done_remotely(
+    here: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cannot(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", cannot)
+    with pytest.raises(BlockingIOError):
+        wait(here, here.scheduler.run_remote(lambda: 7))

@@ -9,7 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -36,9 +36,7 @@ class LoopScheduler:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._lanes: dict[str, _Lane] = {}
-        self._remote_threads = ThreadPoolExecutor(
-            REMOTE_THREADS_MAX, thread_name_prefix="ottla-remote"
-        )
+        self._remote = _Lane("remote", REMOTE_THREADS_MAX)
         self.monotonic = time.monotonic  # noqa: TID251 - the one place
         self.turn = Turn(loop.call_soon)
         self.call_soon: Callable[..., Cancellable] = partial(
@@ -55,19 +53,19 @@ class LoopScheduler:
     def run_in_background(self, work: Callable[[], T], lane: str = "") -> Promise[T]:
         threads = self._lanes.get(lane)
         if threads is None:
-            threads = self._lanes[lane] = _Lane(lane)
+            threads = self._lanes[lane] = _Lane(lane, LANE_THREADS)
+        return self._submit(threads, work)
+
+    def run_remote(self, work: Callable[[], T]) -> Promise[T]:
+        """The same for work that waits for the remote store, which may take its time."""
+        return self._submit(self._remote, work)
+
+    def _submit(self, threads: "_Lane", work: Callable[[], T]) -> Promise[T]:
         promise: Promise[T] = Promise(self.turn)
         future: Future[T] = Future()
         future.add_done_callback(lambda done: self._back_on_loop(done, promise))
         if not threads.submit(lambda: _fulfil(future, work)):
             self.call_soon(promise.fail, OSError(errno.EAGAIN, "no thread can be started"))
-        return promise
-
-    def run_remote(self, work: Callable[[], T]) -> Promise[T]:
-        """The same for work that waits for the remote store, which may take its time."""
-        promise: Promise[T] = Promise(self.turn)
-        future = self._remote_threads.submit(work)
-        future.add_done_callback(lambda done: self._back_on_loop(done, promise))
         return promise
 
     def run_in_own_thread(self, work: Callable[[], T]) -> Promise[T]:
@@ -88,18 +86,20 @@ class LoopScheduler:
 
     def close(self) -> None:
         deadline = self.monotonic() + CLOSE_SECONDS
-        for lane in self._lanes.values():
+        self._remote.drop()
+        lanes = [*self._lanes.values(), self._remote]
+        for lane in lanes:
             lane.end()
-        for lane in self._lanes.values():
+        for lane in lanes:
             lane.join(lambda: max(0.0, deadline - self.monotonic()))
-        self._remote_threads.shutdown(wait=True, cancel_futures=True)
 
 
 class _Lane:
     """Threads that are made as they are needed, and that a process does not wait for to end."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, threads_max: int) -> None:
         self._name = name
+        self._threads_max = threads_max
         self._condition = threading.Condition()
         self._queue: deque[Callable[[], None]] = deque()
         self._waiting = 0
@@ -113,7 +113,7 @@ class _Lane:
             self._queue.append(work)
             if self._waiting >= len(self._queue):
                 self._condition.notify()
-            elif len(self._threads) < LANE_THREADS and not self._start() and not self._threads:
+            elif len(self._threads) < self._threads_max and not self._start() and not self._threads:
                 self._queue.pop()
                 return False
         return True
@@ -138,6 +138,11 @@ class _Lane:
                     self._waiting -= 1
                 work = self._queue.popleft()
             work()
+
+    def drop(self) -> None:
+        """Begin nothing of what waits."""
+        with self._condition:
+            self._queue.clear()
 
     def end(self) -> None:
         with self._condition:
