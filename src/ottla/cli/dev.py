@@ -134,12 +134,15 @@ def _single(
     if "listeners" not in written:
         _check_ports([NodePlace(1, Path(directory), port=port)], host)
     properties = development_properties(directory, port=port or 0, host=host)
+    properties["ottla.http.listeners"] = f"HTTP://{bracketed(host)}:0"
     config = checked_config({**properties, **written}, written)
     prepare_storage(config)
 
     def ready(running: "Running") -> None:
         address = shown_address(host, running.node.port)
-        click.echo(banner(address, directory, temporary=temporary))
+        http = running.node.ports.get("HTTP")
+        shown = None if http is None else shown_address(host, http)
+        click.echo(banner(address, directory, temporary=temporary, http=shown))
 
     return run_server(config, ready=ready)
 
@@ -204,15 +207,21 @@ def _check_single(directory: str) -> None:
         raise click.UsageError(f"{directory} is of {there + 1} processes: use -p {there + 1}")
 
 
+def bracketed(host: str) -> str:
+    """As it stands in an address with a port."""
+    return f"[{host}]" if ":" in host else host
+
+
 def shown_address(host: str, port: int) -> str:
     """As a client writes it."""
     shown = "127.0.0.1" if host in {"", "0.0.0.0"} else host  # noqa: S104
-    return f"[{shown}]:{port}" if ":" in shown else f"{shown}:{port}"
+    return f"{bracketed(shown)}:{port}"
 
 
-def banner(address: str, directory: str, *, temporary: bool) -> str:
-    """Where it is, and lines to copy."""
+def banner(address: str, directory: str, *, temporary: bool, http: str | None = None) -> str:
+    """Where it is, and lines to copy; ``http`` is where it shows how it is."""
     kept = "temporary" if temporary else "kept"
+    status = f"  metrics    curl http://{http}/metrics   (/healthz, /readyz)\n" if http else ""
     return f"""\
 ottla is ready   bootstrap.servers={address}   data {directory} ({kept})   Ctrl-C stops
 
@@ -221,4 +230,4 @@ ottla is ready   bootstrap.servers={address}   data {directory} ({kept})   Ctrl-
   kcat       kcat -b {address} -t events -C
   python     p = Producer({{"bootstrap.servers": "{address}"}}); p.produce("events", b"hello"); p.flush()
   spark      spark.readStream.format("ottla").option("kafka.bootstrap.servers", "{address}").option("subscribe", "events").load()
-"""  # noqa: E501 - lines to copy
+{status}"""  # noqa: E501 - lines to copy

@@ -13,6 +13,7 @@ from ottla.config.checks import check_node
 from ottla.config.endpoints import parse_servers, parse_voters
 from ottla.config.keys.cleaner import CleanerKeys
 from ottla.config.keys.groups import GroupKeys
+from ottla.config.keys.http import HttpKeys
 from ottla.config.keys.log import LogKeys
 from ottla.config.keys.metrics import MetricsKeys
 from ottla.config.keys.network import NetworkKeys
@@ -32,7 +33,13 @@ from ottla.config.keys.streams_groups import StreamsGroupKeys
 from ottla.config.keys.topics import TopicKeys
 from ottla.config.keys.transactions import TransactionKeys
 from ottla.config.keys.verification import VerificationKeys
-from ottla.config.listeners import Listener, effective_protocols, parse_counts, parse_listeners
+from ottla.config.listeners import (
+    Listener,
+    effective_protocols,
+    parse_counts,
+    parse_http_listeners,
+    parse_listeners,
+)
 
 HOUR_MS = 60 * 60 * 1000
 MINUTE_MS = 60 * 1000
@@ -60,11 +67,14 @@ class BrokerConfig(
     MetricsKeys,
     VerificationKeys,
     ProcessKeys,
+    HttpKeys,
 ):
     """What one node was told, with every default filled in."""
 
     protocols: Mapping[str, str]
     """Which security protocol each listener name stands for."""
+    http_listeners: tuple[Listener, ...]
+    """Where the node shows how it is (``ottla.http.listeners``)."""
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> Self:
@@ -79,6 +89,7 @@ class BrokerConfig(
         self._resolve_directories()
         self._resolve_listeners()
         self.resolve(
+            http_listeners=parse_http_listeners(self.ottla_http_listeners),
             max_connections_per_ip_overrides=parse_counts(
                 "max.connections.per.ip.overrides", self._raw("max.connections.per.ip.overrides")
             ),

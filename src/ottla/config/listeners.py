@@ -130,6 +130,16 @@ def parse_listeners(
     return listeners
 
 
+def parse_http_listeners(texts: Iterable[str]) -> tuple[Listener, ...]:
+    """Those of ``ottla.http.listeners``: ``HTTP://host:port`` each."""
+    try:
+        return tuple(parse_listener(text, {"HTTP": "PLAINTEXT"}) for text in texts)
+    except InvalidConfig as error:
+        raise InvalidConfig(
+            f"ottla.http.listeners: {error}; an address is HTTP://host:port"
+        ) from None
+
+
 def _check_names(listeners: tuple[Listener, ...], shown: str) -> None:
     if len({listener.name for listener in listeners}) != len(listeners):
         raise InvalidConfig(f"Each listener must have a different name, listeners: {shown}")

@@ -9,6 +9,8 @@ K-th is a broker with the same settings, and (K - 1) steps further:
   machine share a port, whatever N is: 2 for the usual 9092 and 9093, 1 for a single listener. So
   no process moves when N grows;
 - each of its directories is ``process.K`` within the directory of the first, on the same disk;
+- ``ottla.http.listeners`` is the supervisor's, which shows all of them; each process has a port of
+  its own on loopback, which it finds itself;
 - its ``broker.rack``, if the file names none, is the name of the machine, as for the first.
 
 ``ottla.process.K.KEY=VALUE`` says otherwise for one process. What collides is refused.
@@ -26,10 +28,20 @@ from ottla.config.listeners import Listener
 
 COUNT: Final = "ottla.processes"
 NODES: Final = "ottla.processes.nodes"
+HTTP: Final = "ottla.http.listeners"
+OF_SUPERVISOR: Final = "ottla.processes.http.listeners"
+OF_PROCESS: Final = "HTTP://127.0.0.1:0"
 _OWN: Final = re.compile(r"ottla\.process\.([^.]*)\.(.+)")
 _ANYWHERE: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104
 _PORT_MAX: Final = 65535
-_SHARED: Final = (COUNT, NODES, "ottla.processes.node.id.step", "ottla.processes.port.step")
+_SHARED: Final = (
+    COUNT,
+    NODES,
+    HTTP,
+    OF_SUPERVISOR,
+    "ottla.processes.node.id.step",
+    "ottla.processes.port.step",
+)
 """What is said once for all processes."""
 
 
@@ -43,6 +55,8 @@ def derive_processes(properties: Mapping[str, str], machine: str) -> list[dict[s
     if count == 1:
         return [{**shared, **own[1]}]
     _check(config)
+    if config.http_listeners:
+        shared[OF_SUPERVISOR], shared[HTTP] = shared[HTTP], OF_PROCESS
     step = _port_step(config)
     every = [{**shared, **own[1]}]
     for number in range(2, count + 1):

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from ottla.observability.names import Form, MetricName
+from ottla.observability.names import Form, MetricName, Tags
 
 QUANTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 
@@ -122,7 +122,23 @@ class Histogram:
         return 0.0
 
 
-Instrument = Counter | Gauge | State | Meter | Histogram
+Value = tuple[Tags, float]
+
+
+class Series:
+    """Many values of one metric, such as one for each partition: read one by one when asked.
+
+    ``read`` may give None for what it has passed over, so that nobody waits for it in between.
+    """
+
+    __slots__ = ("form", "read")
+
+    def __init__(self, form: Form, read: Callable[[], Iterator[Value | None]]) -> None:
+        self.form = form
+        self.read = read
+
+
+Instrument = Counter | Gauge | State | Meter | Histogram | Series
 
 
 class Sample(NamedTuple):
@@ -136,18 +152,24 @@ class Sample(NamedTuple):
 
 
 class Registry:
-    """Every instrument of a node by its name."""
+    """Every instrument of a node by its name; those that differ in their tags alone together."""
 
     def __init__(self) -> None:
-        self._instruments: dict[MetricName, Instrument] = {}
+        self._families: dict[MetricName, dict[Tags, Instrument]] = {}
 
     def register(self, name: MetricName, instrument: Instrument) -> None:
-        assert name not in self._instruments, f"registered twice: {name}"
-        self._instruments[name] = instrument
+        family = self._families.setdefault(name._replace(tags=()), {})
+        assert name.tags not in family, f"registered twice: {name}"
+        family[name.tags] = instrument
 
     def remove(self, name: MetricName) -> None:
         """Forget a metric whose topic, partition or connection is gone; harmless when unknown."""
-        self._instruments.pop(name, None)
+        key = name._replace(tags=())
+        family = self._families.get(key)
+        if family is not None:
+            family.pop(name.tags, None)
+            if not family:
+                del self._families[key]
 
     def counter(self, name: MetricName) -> Counter:
         counter = Counter()
@@ -164,19 +186,50 @@ class Registry:
         self.register(name, histogram)
         return histogram
 
+    def series(
+        self,
+        name: MetricName,
+        read: Callable[[], Iterator[Value | None]],
+        form: Form = Form.GAUGE,
+    ) -> None:
+        self.register(name, Series(form, read))
+
     def names(self) -> list[MetricName]:
-        return sorted(self._instruments)
+        return sorted(
+            name._replace(tags=tags) for name, family in self._families.items() for tags in family
+        )
 
     def get(self, name: MetricName) -> Instrument | None:
-        return self._instruments.get(name)
+        return self._families.get(name._replace(tags=()), {}).get(name.tags)
 
-    def samples(self) -> Iterator[Sample]:
-        """Read everything; in the order of the names, so that equal metrics stand together."""
-        for name in self.names():
-            yield from _samples(name, self._instruments[name])
+    def families(self) -> list[tuple[MetricName, Form]]:
+        """The metrics without their tags, and how their numbers are to be read."""
+        return [(name, _form(next(iter(each.values())))) for name, each in self._families.items()]
+
+    def samples(self, name: MetricName) -> Iterator[Sample | None]:
+        """Read all metrics that differ from ``name`` in their tags alone.
+
+        One by one: what comes and goes meanwhile may be there or not. None: one was passed over.
+        """
+        for tags, instrument in list(self._families.get(name, {}).items()):
+            yield from _samples(name._replace(tags=tags), instrument)
 
 
-def _samples(name: MetricName, instrument: Instrument) -> Iterator[Sample]:
+def _form(instrument: Instrument) -> Form:
+    match instrument:
+        case Counter() | Meter():
+            return Form.COUNTER
+        case Gauge():
+            return Form.GAUGE
+        case State():
+            return Form.STATE
+        case Histogram():
+            return Form.SUMMARY
+        case Series():
+            return instrument.form
+
+
+def _samples(name: MetricName, instrument: Instrument) -> Iterator[Sample | None]:
     match instrument:
         case Counter():
             yield Sample(name, Form.COUNTER, instrument.value)
@@ -189,6 +242,14 @@ def _samples(name: MetricName, instrument: Instrument) -> Iterator[Sample]:
             yield Sample(name, Form.COUNTER, instrument.count)
         case Histogram():
             yield Sample(name, Form.SUMMARY, instrument.count, "_count")
+            yield Sample(name, Form.SUMMARY, instrument.total, "_sum")
             for fraction in QUANTILES:
                 value = instrument.percentile(fraction)
                 yield Sample(name, Form.SUMMARY, value, labels=(("quantile", str(fraction)),))
+        case Series():
+            for read in instrument.read():
+                if read is None:
+                    yield None
+                else:
+                    tags, value = read
+                    yield Sample(name, instrument.form, value, labels=tags)

@@ -63,21 +63,61 @@ def parse_name(text: str) -> MetricName:
     return MetricName(domain, kind, name or "", pairs, attribute or "")
 
 
-def prometheus_name(metric: MetricName, form: Form) -> str:
+class Dialect(Enum):
+    """Whose rules make a Prometheus name of an MBean; dashboards are written for one of them."""
+
+    STRIMZI = "strimzi"
+    """The JMX exporter's own examples, Strimzi's rules: the one that is meant by default."""
+    CONFLUENT = "confluent"
+    """Confluent's monitoring stacks and Grafana Cloud."""
+    REPORTER = "reporter"
+    """Strimzi's metrics reporter."""
+    BITNAMI = "bitnami"
+
+
+_PER_SEC = re.compile(r"(.+)PerSec\w*")
+_PERCENT = re.compile(r"(.+)Percent\w*")
+
+
+def prometheus_name(metric: MetricName, form: Form, dialect: Dialect = Dialect.STRIMZI) -> str:
     """The name on a /metrics page, without labels."""
-    kind = metric.type.replace("-", "") if metric.type in _JOINED else metric.type
-    if metric.attribute:
-        return _sanitised(f"{metric.domain}_{kind}_{metric.attribute}")
     if not metric.domain:
         return _sanitised(metric.name)
-    name = metric.name
-    match = re.fullmatch(r"(.+)Percent\w*", name)
-    if match is not None:
-        return _sanitised(f"{metric.domain}_{kind}_{match[1]}_percent")
-    match = re.fullmatch(r"(.+)PerSec\w*", name)
-    if match is not None and form is Form.COUNTER:
-        return _sanitised(f"{metric.domain}_{kind}_{match[1]}_total")
+    if dialect is Dialect.STRIMZI:
+        return _sanitised(_by_strimzi(metric, form))
+    kind, name = metric.type, metric.attribute or metric.name
+    if dialect is Dialect.CONFLUENT and kind == "socket-server-metrics":
+        kind = "socketservermetrics"
+    is_rate = form is Form.COUNTER and _PER_SEC.fullmatch(name) is not None
+    if is_rate and dialect is Dialect.REPORTER:
+        name = f"{name}_total"
+    elif is_rate and dialect is Dialect.BITNAMI:
+        name = f"{name}_count"
+        if metric.type == "ReplicaManager":
+            name = f"total_{name}"
+    elif dialect is Dialect.BITNAMI and form is Form.GAUGE and not metric.attribute:
+        name = f"{name}_value"
     return _sanitised(f"{metric.domain}_{kind}_{name}")
+
+
+def _by_strimzi(metric: MetricName, form: Form) -> str:
+    kind = metric.type.replace("-", "") if metric.type in _JOINED else metric.type
+    if metric.attribute:
+        return f"{metric.domain}_{kind}_{metric.attribute}"
+    name = metric.name
+    match = _PERCENT.fullmatch(name)
+    if match is not None:
+        return f"{metric.domain}_{kind}_{match[1]}_percent"
+    match = _PER_SEC.fullmatch(name)
+    if match is not None and form is Form.COUNTER:
+        return f"{metric.domain}_{kind}_{match[1]}_total"
+    return f"{metric.domain}_{kind}_{name}"
+
+
+def label_name(name: str, dialect: Dialect = Dialect.STRIMZI) -> str:
+    """The name of a tag as a label."""
+    label = name.replace("-", "_").replace(".", "_")
+    return label.lower() if dialect is Dialect.CONFLUENT else label
 
 
 def _sanitised(name: str) -> str:

@@ -6,6 +6,7 @@ controller moves leaderships away while clients are still served, and what was a
 disk before the clean shutdown marker is.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from ottla.common.errors import ApiError, InvalidConfig
@@ -38,7 +39,7 @@ from ottla.server.directory_assignments import DirectoryAssignments
 from ottla.server.forwarding import ControllerForwarding
 from ottla.server.internal_topics import InternalTopics
 from ottla.server.led_replicas import KnownBrokers, LedReplicas
-from ottla.server.lifecycle import BrokerLifecycle, LifecycleTimes
+from ottla.server.lifecycle import NO_EPOCH, BrokerLifecycle, LifecycleTimes
 from ottla.server.metadata_follower import MetadataFollower
 from ottla.server.producer_ids import ProducerIdBlocks
 from ottla.server.recoveries import Recoveries
@@ -392,6 +393,16 @@ class BrokerServer:
         answer = BrokerDispatcher(self._services).answer
         logins = self._shared.logins.at(self._config.broker_listeners, answer)
         self._server.start(dict.fromkeys(self.ports, answer), logins)
+
+    def unready(self) -> Iterator[str]:
+        """Why no client is served yet, or any more."""
+        broker = self._metadata.image.brokers.get(self._config.node_id)
+        if self._lifecycle.epoch == NO_EPOCH:
+            yield "the broker is not registered with the controller yet"
+        elif not self._has_loaded:
+            yield "the logs are being opened"
+        elif broker is None or not broker.is_active:
+            yield "the broker is fenced by the controller"
 
     # What changes
 

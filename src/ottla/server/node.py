@@ -22,6 +22,7 @@ from ottla.metadata.cache import MetadataCache
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.standard_authorizer import StandardAuthorizer
 from ottla.network.channel import NetworkChannel
+from ottla.network.http_server import HttpServer
 from ottla.network.sockets import DiallingNetwork
 from ottla.observability.logging import logger
 from ottla.observability.metrics import Registry
@@ -32,7 +33,8 @@ from ottla.server.broker_server import BrokerServer
 from ottla.server.controller_server import ControllerServer
 from ottla.server.metadata_observer import MetadataObserver
 from ottla.server.settings import Settings
-from ottla.server.shared_server import SharedServer, StartRefused
+from ottla.server.shared_server import SharedServer, StartRefused, cannot_listen
+from ottla.server.status_pages import Condition, StatusPages
 from ottla.storage.cleaning.worker import StartWorker
 from ottla.storage.directories import LogDirFailed
 from ottla.storage.files import DirectoryInUse, Filesystem
@@ -101,6 +103,7 @@ class Node:
         self._controller: ControllerServer | None = None
         self._observer: MetadataObserver | None = None
         self._broker: BrokerServer | None = None
+        self._http: HttpServer | None = None
         self._stopping = False
 
     @property
@@ -148,6 +151,7 @@ class Node:
     async def _start(self) -> None:
         self._refuse_false_safety()
         self._shared.secure()
+        self._show_status()
         channel = self._channel = self._shared.raft_channel()
         authorizer = self._make_authorizer()
         try:
@@ -172,6 +176,47 @@ class Node:
             self._go_on()
             self._broker.serve()
         log.info("serving", node=self.config.node_id, ports=self.ports)
+
+    def _show_status(self) -> None:
+        """From the beginning: a start may take long, and somebody waits to see why."""
+        listeners = self.config.http_listeners
+        if not listeners:
+            return
+        scheduler = self._shared.scheduler
+        pages = StatusPages(
+            self.metrics,
+            node_id=self.config.node_id,
+            series_max=self.config.ottla_metrics_series_max,
+            now=scheduler.monotonic,
+            health=self.health,
+            readiness=self.readiness,
+        )
+        http = self._http = HttpServer(self._shared.network, scheduler, pages.answer)
+        for listener in listeners:
+            try:
+                port = http.listen(listener.host, listener.port)
+            except OSError as error:
+                raise StartRefused(cannot_listen(listener, error)) from error
+            self.ports.setdefault(listener.name, port)
+
+    def health(self) -> Condition:
+        """Whether the process is of use, as far as it knows itself."""
+        reasons = () if self.failure is None else (f"the node ends: {self.failure!r}",)
+        offline = [each for each in self.logs.directories if not each.is_online]
+        warnings = (f"log directory {each.path} is offline: {each.failure}" for each in offline)
+        return Condition(reasons, tuple(warnings))
+
+    def readiness(self) -> Condition:
+        """Whether clients are served, and what it waits for when they are not."""
+        reasons, warnings = self.health()
+        if self._stopping:
+            return Condition((*reasons, "the node stops"), warnings)
+        raft = self.raft
+        if raft is None or not raft.is_caught_up:
+            reasons = (*reasons, "the metadata log is not followed yet")
+        elif self._broker is not None:
+            reasons = (*reasons, *self._broker.unready())
+        return Condition(reasons, warnings)
 
     def _go_on(self) -> None:
         if self._stopping:
@@ -286,6 +331,13 @@ class Node:
             self._broker.hurry()
 
     async def _stop(self) -> None:
+        try:
+            await self._stop_halves()
+        finally:
+            if self._http is not None:
+                self._http.close()
+
+    async def _stop_halves(self) -> None:
         if self._broker is not None:
             if self.failure is None:
                 await self._broker.leave()

@@ -178,6 +178,11 @@ def bind(
                 secured.identify(listener.name),
             )
         except OSError as error:
-            why = "another process has this port" if error.errno == EADDRINUSE else str(error)
-            raise StartRefused(f"cannot listen on {listener}: {why}") from error
+            raise StartRefused(cannot_listen(listener, error)) from error
     return ports
+
+
+def cannot_listen(listener: Listener, error: OSError) -> str:
+    """For the person who starts the node."""
+    why = "another process has this port" if error.errno == EADDRINUSE else str(error)
+    return f"cannot listen on {listener}: {why}"

@@ -29,3 +29,6 @@ class ProcessKeys(ConfigSet):
     ottla_processes_nodes = List(
         (), "The node ids of all processes of this machine: derived, never written.", internal=True
     )
+    ottla_processes_http_listeners = List(
+        (), "Where the supervisor shows how all are: derived, never written.", internal=True
+    )
