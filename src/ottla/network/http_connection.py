@@ -7,9 +7,11 @@ its reader is.
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final, NamedTuple
 
 from ottla.common.environment import Scheduler
+from ottla.common.promise import Promise
 from ottla.network.http_request import HttpRefused, HttpRequest, HttpRequests
 from ottla.network.sockets import Network, StreamSocket
 from ottla.observability.logging import logger
@@ -44,13 +46,15 @@ def text_page(status: int, text: str, content_type: str = TEXT) -> HttpPage:
     return HttpPage(status, content_type, iter([text.encode("utf-8")]))
 
 
-AnswerHttp = Callable[[HttpRequest], HttpPage]
+AnswerHttp = Callable[[HttpRequest], "HttpPage | Promise[HttpPage]"]
+"""Answers a request: now, or later."""
 
 
 class HttpConnection:
     __slots__ = (
         "_answer",
         "_closed_callback",
+        "_is_asked",
         "_is_chunked",
         "_is_ending",
         "_is_full",
@@ -85,6 +89,8 @@ class HttpConnection:
         self._pieces: Iterator[bytes] | None = None
         """What is still to come of the page that is being sent."""
         self._is_chunked = False
+        self._is_asked = False
+        """Whether a page is being made that is not there yet."""
         self._outgoing = memoryview(b"")
         self._is_full = False
         self._is_ending = False
@@ -127,13 +133,13 @@ class HttpConnection:
         log.debug("request of HTTP refused", peer=self.peer_host, reason=refused.reason)
         self._waiting.clear()
         self._end()
-        if self._pieces is not None:
+        if self._pieces is not None or self._is_asked:
             self.close()  # within a page nothing else can be said
             return
         self._begin(None, text_page(refused.status, f"{refused.reason}\n"))
 
     def _begin_next(self) -> None:
-        if self._pieces is not None or self._outgoing:
+        if self._is_asked or self._pieces is not None or self._outgoing:
             return
         if not self._waiting:
             self._resume()
@@ -147,6 +153,21 @@ class HttpConnection:
             page = text_page(500, "internal error\n")
         if not request.is_kept:
             self._end()
+        if isinstance(page, Promise):
+            self._is_asked = True
+            page.when_done(partial(self._made, request))
+        else:
+            self._begin(request, page)
+
+    def _made(self, request: HttpRequest, made: Promise[HttpPage]) -> None:
+        self._is_asked = False
+        if self.closed:
+            return
+        try:
+            page = made.result()
+        except Exception:
+            log.exception("a page was not made: an internal error of the node", path=request.path)
+            page = text_page(500, "internal error\n")
         self._begin(request, page)
 
     def _begin(self, request: HttpRequest | None, page: HttpPage) -> None:

@@ -220,6 +220,10 @@ class SocketServer:
         for listener_name in answers:
             self._listening[listener_name].start()
 
+    def connections_at(self, listener_name: str) -> int:
+        """How many there are now."""
+        return self._per_listener[listener_name]
+
     def _accepted(self, listener_name: str, sock: StreamSocket) -> None:
         try:
             host: str = sock.getpeername()[0]

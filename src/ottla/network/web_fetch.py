@@ -28,6 +28,7 @@ def fetch(
     *,
     body: bytes | None = None,
     headers: dict[str, str] | None = None,
+    bytes_max: int = BYTES_MAX,
 ) -> bytes:
     """The document; with a ``body`` it is asked for by POST."""
     parts = urlsplit(url)
@@ -43,8 +44,8 @@ def fetch(
         data = bytearray()
         while part := answer.read1(_PART_BYTES):
             data += part
-            if len(data) > BYTES_MAX:
-                raise FetchFailed(f"the answer has more than {BYTES_MAX} bytes")
+            if len(data) > bytes_max:
+                raise FetchFailed(f"the answer has more than {bytes_max} bytes")
             if clock.monotonic() > deadline:
                 raise FetchFailed(f"the answer takes more than {DEADLINE_SECONDS:.0f} seconds")
         return bytes(data)

@@ -80,7 +80,7 @@ def _escaped(value: str) -> str:
 
 def _number(value: float) -> str:
     if isinstance(value, int):
-        return str(value)
+        return str(int(value))  # True is 1
     if value != value:  # noqa: PLR0124 - NaN
         return "NaN"
     if value in {float("inf"), float("-inf")}:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from ottla.common.promise import Promise
 from ottla.common.turn import Turn
 from ottla.observability.metrics import Meter
+from ottla.replication.replica_counts import ReplicaCounts
 
 if TYPE_CHECKING:
     from ottla.replication.isr import ProposedIsr
@@ -92,6 +93,7 @@ class PartitionOutside:
         """
         self.lag_time_max = lag_time_max
         """``replica.lag.time.max.ms``, in seconds."""
+        self.counts = ReplicaCounts()
         self.isr_expands = Meter(0.0)
         self.isr_shrinks = Meter(0.0)
         self.failed_isr_updates = Meter(0.0)

@@ -34,6 +34,13 @@ from ottla.replication.isr import ProposedIsr
 from ottla.replication.leadership import Leadership
 from ottla.replication.outside import PartitionOutside, PartitionState
 from ottla.replication.readers import Readers
+from ottla.replication.replica_counts import (
+    AT_MIN_ISR,
+    LED,
+    PRESENT,
+    UNDER_MIN_ISR,
+    UNDER_REPLICATED,
+)
 from ottla.replication.verification import VerificationGuard, Verifications
 from ottla.storage.joint_append import Batch, Outcome
 from ottla.storage.log import Log
@@ -49,6 +56,7 @@ _NO_LEADER: Final = -1
 class Partition:
     __slots__ = (
         "_acknowledgements",
+        "_conditions",
         "_deletions",
         "_flush",
         "_min_insync_replicas",
@@ -94,6 +102,8 @@ class Partition:
         self._min_insync_replicas = 1
         self.is_under_min_isr = False
         """Whether fewer replicas are in sync than must be; of a follower never."""
+        self._conditions = 0
+        """As ``ReplicaCounts`` has counted it."""
         self._acknowledgements = Acknowledgements(outside.turn)
         self._flush = DueFlush(outside, self._flushed)
         self._deletions = Acknowledgements(outside.turn)
@@ -136,6 +146,7 @@ class Partition:
             self._advance_high_watermark()
         else:
             self._end_leadership(NotLeaderOrFollower())
+            self._count(PRESENT)
         if before != (self.leader, self.leader_epoch):
             self.answer_all()
 
@@ -147,6 +158,7 @@ class Partition:
         """This broker has no replica any more."""
         self.leader = _NO_LEADER
         self._end_leadership(reason)
+        self._count(0)
         self.answer_all()
 
     def _end_leadership(self, reason: ApiError) -> None:
@@ -183,7 +195,24 @@ class Partition:
         return min(self._min_insync_replicas, len(self.leadership.followers) + 1)
 
     def _count_in_sync(self) -> None:
-        self.is_under_min_isr = self.is_leader and len(self.isr) < self.effective_min_isr
+        if not self.is_leader:
+            self.is_under_min_isr = False
+            return
+        in_sync, needed = len(self.isr), self.effective_min_isr
+        self.is_under_min_isr = in_sync < needed
+        conditions = PRESENT | LED
+        if self.is_under_min_isr:
+            conditions |= UNDER_MIN_ISR
+        elif in_sync == needed:
+            conditions |= AT_MIN_ISR
+        if in_sync < self.replication_factor:
+            conditions |= UNDER_REPLICATED
+        self._count(conditions)
+
+    def _count(self, conditions: int) -> None:
+        if conditions != self._conditions:
+            self._outside.counts.changed(self._conditions, conditions)
+            self._conditions = conditions
 
     # Followers of this leader
 

@@ -33,6 +33,7 @@ from ottla.requests.dispatch import BrokerDispatcher
 from ottla.requests.metadata_parts import MetadataParts
 from ottla.requests.quota_metrics import register_rates
 from ottla.requests.quotas import ClientQuotas
+from ottla.server import node_metrics
 from ottla.server.auto_topics import ControllerAutoTopics, is_alone
 from ottla.server.controller_server import ControllerServer
 from ottla.server.directory_assignments import DirectoryAssignments
@@ -111,6 +112,8 @@ class BrokerServer:
         self._fetchers = ReplicaFetchers(shared, settings, self._lifecycle)
         self.replicas = self._make_replicas(brokers)
         metrics.register(shared.metrics, self.replicas)
+        node_metrics.register_partitions(shared.metrics, self.replicas)
+        node_metrics.register_connections(shared.metrics, self._server, self.ports)
         self._assignments = DirectoryAssignments(
             self._controller, self._metadata, self._logs, scheduler, node_id=config.node_id
         )
@@ -390,7 +393,9 @@ class BrokerServer:
         await self._lifecycle.register(request, lambda: run(self._scheduler.turn, self._load()))
 
     def serve(self) -> None:
-        answer = BrokerDispatcher(self._services).answer
+        dispatcher = BrokerDispatcher(self._services)
+        node_metrics.register_requests(self._shared.metrics, dispatcher)
+        answer = dispatcher.answer
         logins = self._shared.logins.at(self._config.broker_listeners, answer)
         self._server.start(dict.fromkeys(self.ports, answer), logins)
 

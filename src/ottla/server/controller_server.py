@@ -20,6 +20,7 @@ from ottla.raft.stopping import in_time
 from ottla.requests.context import ControllerServices
 from ottla.requests.dispatch import ControllerDispatcher
 from ottla.requests.quota_metrics import register_tokens
+from ottla.server import node_metrics
 from ottla.server.remote_controller import RemoteController
 from ottla.server.shared_server import SharedServer, bind
 from ottla.storage.directories import LogDirFailed
@@ -72,6 +73,7 @@ class ControllerServer:
             timeout_ms=REGISTRATION_TIMEOUT_MS,
             local=self.driver,
         )
+        node_metrics.register_connections(shared.metrics, self._server, self.ports)
         self._registering = False
         self._stopped = False
 
@@ -81,6 +83,7 @@ class ControllerServer:
         logins = self._shared.logins.at(self._shared.config.controller_listeners, answer)
         self._server.start(dict.fromkeys(self.ports, answer), logins)
         started = self.driver.start(self.ports)
+        node_metrics.register_active(self._shared.metrics, self.driver.raft)
         started.when_done(lambda _: self._begin_to_register())
         return started
 

@@ -29,6 +29,7 @@ from ottla.observability.metrics import Registry
 from ottla.raft.driver import RaftDriver
 from ottla.raft.stopping import in_time
 from ottla.replication.replicas import Replicas
+from ottla.server import node_metrics
 from ottla.server.broker_server import BrokerServer
 from ottla.server.controller_server import ControllerServer
 from ottla.server.metadata_observer import MetadataObserver
@@ -164,10 +165,14 @@ class Node:
             self.ports.update(self._controller.ports)
         else:
             self._observer = self._make_observer(channel)
+        node_metrics.register_metadata(self.metrics, self.metadata)
+        node_metrics.register_storage(self.metrics, self.logs)
         if self.config.is_broker:
             self._broker = self._make_broker()
             self.ports.update(self._broker.ports)
         await self._join_quorum()
+        assert self.raft is not None
+        node_metrics.register_raft(self.metrics, self.raft)
         if authorizer is not None:
             authorizer.loaded()
         self._go_on()

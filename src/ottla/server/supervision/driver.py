@@ -11,9 +11,14 @@ from contextlib import suppress
 from typing import IO, Any, Final
 
 from ottla.config.broker import BrokerConfig
+from ottla.config.listeners import parse_http_listeners
+from ottla.network.http_server import HttpServer
+from ottla.network.sockets import LoopNetwork
 from ottla.observability.logging import logger
+from ottla.server.environment import LoopScheduler
 from ottla.server.supervision.child_process import ChildProcess
 from ottla.server.supervision.link import ALIVE, SYNC
+from ottla.server.supervision.machine_pages import MachinePages, Shown
 from ottla.server.supervision.state_file import StateFile
 from ottla.server.supervision.supervisor import (
     Act,
@@ -79,6 +84,9 @@ class Driver:
         self._since: dict[int, tuple[float, int]] = {}
         """When each came into its state, by our clock and by that of the wall."""
         self._exit_code = 1
+        self._scheduler = LoopScheduler(self._loop)
+        self._http: HttpServer | None = None
+        self.http_ports: list[int] = []
 
     def run(self) -> int:
         """Until all have ended; the exit code."""
@@ -87,6 +95,7 @@ class Driver:
             loop.add_signal_handler(number, lambda: self._do(self._core.stop(self._now())))
         loop.add_signal_handler(signal.SIGHUP, lambda: self._do(self._core.restart(self._now())))
         loop.add_signal_handler(signal.SIGCHLD, self._look)
+        self._show_status()
         loop.call_soon(lambda: self._do(self._core.begin(self._now())))
         loop.call_later(TICK_SECONDS, self._tick)
         try:
@@ -94,6 +103,9 @@ class Driver:
         finally:
             for child in self._running.values():
                 child.signal(signal.SIGKILL)
+            if self._http is not None:
+                self._http.close()
+            self._scheduler.close()
             self._file.close()
             loop.close()
         return self._exit_code
@@ -228,6 +240,31 @@ class Driver:
             self._output.write(shown)
             self._output.flush()
 
+    def _show_status(self) -> None:
+        """All processes in one place; one that cannot be shown is served all the same."""
+        listeners = parse_http_listeners(self._configs[1].ottla_processes_http_listeners)
+        if not listeners:
+            return
+        pages = MachinePages(self._scheduler, self.report, self._shown)
+        network = LoopNetwork(self._loop, self._scheduler.turn)
+        http = self._http = HttpServer(network, self._scheduler, pages.answer)
+        for listener in listeners:
+            try:
+                self.http_ports.append(http.listen(listener.host, listener.port))
+            except OSError as error:
+                log.error("metrics and health are not shown", listener=listener, reason=str(error))
+
+    def _shown(self) -> list[Shown]:
+        return [
+            Shown(
+                child.node_id,
+                SILENT if number in self._silent else child.state.value,
+                max(0, child.starts - 1),
+                self._ports.get(number, {}).get("HTTP"),
+            )
+            for number, child in self._core.children.items()
+        ]
+
     def report(self) -> dict[str, Any]:
         """What the state file says."""
         core = self._core
@@ -235,6 +272,7 @@ class Driver:
             "pid": os.getpid(),
             "since_ms": self._began_ms,
             "state": "stopping" if core.is_stopping else "running",
+            "http_ports": self.http_ports,
             "restart": {
                 "count": core.restart_state.count,
                 "state": core.restart_state.state.value,

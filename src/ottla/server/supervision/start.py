@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ottla.config.broker import BrokerConfig
+from ottla.config.listeners import parse_http_listeners
 from ottla.config.processes import COUNT, process_directory
 from ottla.server.local_nodes import is_busy
 from ottla.server.node_process import own_environment
@@ -74,6 +75,9 @@ def check_processes(configs: Sequence[BrokerConfig]) -> None:
                     f"node {config.node_id} cannot listen on {listener}: another process has this "
                     "port"
                 )
+    for listener in parse_http_listeners(configs[0].ottla_processes_http_listeners):
+        if listener.port > 0 and is_busy(listener.host, listener.port):
+            raise StartRefused(f"cannot listen on {listener}: another process has this port")
     if len(clusters) > 1:
         raise StartRefused(f"the directories belong to different clusters: {clusters}")
 
