@@ -45,6 +45,13 @@ def expressions() -> list[str]:
     return found
 
 
+def documented() -> set[str]:
+    """What the reference has in its table."""
+    page = DEPLOY.parent / "docs" / "reference" / "metrics.md"
+    rows = [line for line in page.read_text().splitlines() if line.startswith(("| `k", "| `o"))]
+    return {name for row in rows for name in re.findall(r"`([a-z0-9_]+)`", row.split("|")[1])}
+
+
 def test_rules_and_dashboards_find_each_series_in_one_page_of_all_processes(
     tmp_path: Path,
 ) -> None:
@@ -69,6 +76,9 @@ def test_rules_and_dashboards_find_each_series_in_one_page_of_all_processes(
         asked = {name for each in expressions() for name in OURS.findall(each)}
         assert len(asked) > 20
         assert asked - shown - recorded == set()
+        told = set(re.findall(r"^# TYPE (\S+) ", text, re.MULTILINE))
+        assert told - documented() == set()
+        assert documented() - told == set()
         for node_id in (1, 1001):
             assert f'kafka_server_replicamanager_partitioncount{{node_id="{node_id}"}}' in text
 

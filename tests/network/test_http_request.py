@@ -42,7 +42,7 @@ def test_pieces_make_the_same_requests(cuts: list[int]) -> None:
         at = cut
     assert found == HttpRequests().take(data)
     assert len(found) == 3
-    assert not requests.is_within
+    assert not requests._rest
 
 
 def test_who_knows_only_the_old_http_is_answered_once() -> None:

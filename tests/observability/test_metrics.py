@@ -1,14 +1,21 @@
 """Counting is plain; rates, percentiles and the /metrics page come from reading."""
 
 import re
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.observability.exposition import exposition
-from ottla.observability.metrics import Counter, Gauge, Histogram, Meter, Registry, State
-from ottla.observability.names import Form, MetricName, parse_name, prometheus_name
+from ottla.observability.exposition import (
+    CLOCK_LINES,
+    SLICE_LINES,
+    SLICE_SECONDS,
+    exposition,
+    slices,
+)
+from ottla.observability.metrics import Counter, Gauge, Histogram, Meter, Registry, State, Value
+from ottla.observability.names import Dialect, Form, MetricName, parse_name, prometheus_name
 
 MESSAGES_IN = MetricName("kafka.server", "BrokerTopicMetrics", "MessagesInPerSec")
 
@@ -129,6 +136,61 @@ def test_the_page_is_one_that_prometheus_reads(values: list[float]) -> None:
     line = re.compile(r'kafka_log_log_size\{i="\d"\} (NaN|[+-]Inf|-?[0-9.]+(e[+-]?\d+)?)')
     for text in exposition(registry).splitlines()[1 if values else 0 : -2]:
         assert line.fullmatch(text), text
+
+
+def test_a_page_of_many_series_is_made_in_slices_of_bounded_size() -> None:
+    registry, read, made = Registry(), list[int](), list[str]()
+
+    def values() -> Iterator[Value | None]:
+        for index in range(10_000):
+            read.append(index)
+            yield None if index % 2 else ((("i", str(index)),), index)
+
+    registry.series(MetricName("kafka.log", "Log", "Size"), values)
+    for piece in slices(registry, lambda: 0.0, lines_max=3_000):
+        assert len(read) <= (len(made) + 1) * SLICE_LINES  # nothing is read ahead
+        made.append(piece)
+    page = "".join(made)
+    assert max(piece.count("\n") for piece in made) <= SLICE_LINES + 2
+    assert page.count("kafka_log_log_size{") == 3_000
+    assert page.endswith("ottla_metrics_dropped_series 2000\n")
+
+
+def test_a_slice_ends_when_its_time_is_over() -> None:
+    registry, now = Registry(), [0.0]
+
+    def slow() -> Iterator[Value | None]:
+        for index in range(SLICE_LINES):
+            now[0] += SLICE_SECONDS / CLOCK_LINES
+            yield (("i", str(index)),), index
+
+    registry.series(MetricName("kafka.log", "Log", "Size"), slow)
+    assert len(list(slices(registry, lambda: now[0]))) >= SLICE_LINES // CLOCK_LINES // 2
+
+
+@pytest.mark.parametrize(
+    ("mbean", "form", "names"),
+    [
+        (
+            "kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec",
+            Form.COUNTER,
+            ("messagesinpersec", "messagesinpersec_total", "messagesinpersec_count"),
+        ),
+        (
+            "kafka.server:type=ReplicaManager,name=IsrShrinksPerSec",
+            Form.COUNTER,
+            ("isrshrinkspersec", "isrshrinkspersec_total", "total_isrshrinkspersec_count"),
+        ),
+    ],
+)
+def test_each_dialect_has_its_own_names(mbean: str, form: Form, names: tuple[str, ...]) -> None:
+    metric = parse_name(mbean)
+    found = [prometheus_name(metric, form, each) for each in list(Dialect)[1:]]
+    assert found == [f"kafka_server_{metric.type.lower()}_{name}" for name in names]
+    socket = parse_name("kafka.server:type=socket-server-metrics/connection-count")
+    assert prometheus_name(socket, Form.GAUGE, Dialect.CONFLUENT) == (
+        "kafka_server_socketservermetrics_connection_count"
+    )
 
 
 def test_a_metric_is_registered_once_and_can_go() -> None:

@@ -108,7 +108,7 @@ def dev(
                 wanted,
                 written,
                 level,
-                lambda servers: banner(servers, directory, temporary=temporary),
+                lambda servers, http: banner(servers, directory, temporary=temporary, http=http),
             )
         elif nodes == 1:
             code = _single(directory, host, wanted, written, temporary=temporary)

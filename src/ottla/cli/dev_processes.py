@@ -31,7 +31,7 @@ def run_dev_processes(
     port: int | None,
     written: Mapping[str, str],
     level: str,
-    banner: Callable[[str], str],
+    banner: Callable[[str, str | None], str],
 ) -> int:
     """Serve until Ctrl-C; the exit code."""
     controller = free_ports(1)[0] if port is None else port + 1
@@ -42,6 +42,7 @@ def run_dev_processes(
         f"CONTROLLER://{_bracketed(reached)}:{controller}",
         "controller.quorum.bootstrap.servers": f"{_bracketed(reached)}:{controller}",
         COUNT: str(processes),
+        "ottla.http.listeners": f"HTTP://{_bracketed(host)}:0",
         **written,
     }
     configs = process_configs(properties)
@@ -55,7 +56,9 @@ def run_dev_processes(
             for text in process["listeners"]
             if text.startswith("PLAINTEXT:")
         ]
-        click.echo(banner(",".join(shown_address(each.host, each.port) for each in served)))
+        servers = ",".join(shown_address(each.host, each.port) for each in served)
+        http = next((shown_address(host, port) for port in report["http_ports"]), None)
+        click.echo(banner(servers, http))
 
     try:
         check_left_out(configs)

@@ -51,11 +51,6 @@ class HttpRequests:
     def __init__(self) -> None:
         self._rest = b""
 
-    @property
-    def is_within(self) -> bool:
-        """Whether a request has begun to come, and is not there yet."""
-        return bool(self._rest)
-
     def take(self, piece: bytes) -> list[HttpRequest]:
         """The requests that are whole by now; HttpRefused for what is none."""
         rest = self._rest + piece
