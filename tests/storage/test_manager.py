@@ -1,8 +1,10 @@
 """All logs of a broker: directories, starts and stops, deletion, strays, moves, failure."""
 
 import errno
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from tests.storage import logs
@@ -593,6 +595,31 @@ def test_a_new_log_goes_where_there_are_the_fewest_however_they_came_and_went(
         assert sum(manager.future_logs.counts.values()) == len(manager.future_logs)
     manager.fail_directory(A, OSError(errno.EIO, "failed"))
     assert manager.logs.counts[A] == 0
+
+
+def test_where_a_new_log_goes_costs_the_same_however_many_there_are(broker: Broker) -> None:
+    manager = broker.manager
+    made = iter(range(1_000))
+
+    def calls() -> int:
+        """How many functions are called to make a log."""
+        which = TopicPartition("topic", next(made))
+        count = 0
+
+        def called(_frame: FrameType, event: str, _argument: object) -> None:
+            nonlocal count
+            count += event == "call"
+
+        sys.setprofile(called)
+        try:
+            manager.get_or_create(which, logs.TOPIC_ID)
+        finally:
+            sys.setprofile(None)
+        return count
+
+    few = [calls() for _ in range(20)][-1]
+    many = [calls() for _ in range(200)][-1]
+    assert many < few + 100
 
 
 def test_a_corrupt_swap_file_takes_its_directory_offline_and_no_other(

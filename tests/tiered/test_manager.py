@@ -11,7 +11,7 @@ from ottla.config.metadata_topic import REMOTE_LOG_METADATA
 from ottla.observability.names import parse_name
 from ottla.testing.files import PowerLost
 from ottla.tiered.driver.local_log import lineage_of
-from ottla.tiered.driver.manager import GONE_LOOKS, GONE_SECONDS
+from ottla.tiered.driver.manager import GONE_LOOKS, GONE_SECONDS, STOP_SECONDS
 from ottla.tiered.layout import MANIFEST_SUFFIX, segment_prefix
 from ottla.tiered.records import decode
 from ottla.tiered.segments import (
@@ -353,6 +353,21 @@ def test_closing_ends_what_is_under_way() -> None:
     steps = tier.scheduler.steps
     tier.run(100)
     assert tier.scheduler.steps <= steps + 1
+
+
+def test_a_store_that_hangs_does_not_keep_a_broker_from_stopping() -> None:
+    """The logs are closed after it: else the next start would have to recover all of them."""
+    tier = Tier()
+    tier.hangs = True
+    tier.fill(60)
+    tier.run(5.0)
+    began = tier.scheduler.now
+    tier.wait_for(tier.manager.close())
+    assert STOP_SECONDS <= tier.scheduler.now - began < STOP_SECONDS + 1
+    assert tier.unanswered
+    for asked in tier.unanswered:
+        asked.fail(RemoteStoreError("it answers at last"))
+    tier.run(5.0)
 
 
 # Crashes

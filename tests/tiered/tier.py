@@ -1,7 +1,7 @@
 """One log with a remote part on a simulated disk, store, clock and metadata topic."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tests.storage import logs
 from tests.turns import TURN
@@ -156,6 +156,9 @@ class Tier:
         self.checkpoint = 0
         self.distort: Callable[[MetadataSlice], MetadataSlice] = lambda found: found
         self.clock_offset = 0.0
+        self.hangs = False
+        """Whether the remote store answers nothing that it is asked from now on."""
+        self.unanswered: list[Promise[Any]] = []
         self.start()
 
     def start(self) -> None:
@@ -191,7 +194,7 @@ class Tier:
             store=self.store,
             reader=RemoteReader(manifests, indexes, Windows(self.store)),
             metadata=self.metadata,
-            background=self.scheduler.run_in_background,
+            background=self._ask_store,
             scheduler=self.scheduler,
             chance=self.chance,
             log_of=lambda _: self.log,
@@ -201,6 +204,13 @@ class Tier:
         )
         if self.log is not None and self.log.remote_storage_enabled:
             self.manager.lead(OWNER)
+
+    def _ask_store(self, work: Callable[[], T]) -> Promise[T]:
+        if self.hangs:
+            asked: Promise[T] = Promise(self.scheduler.turn)
+            self.unanswered.append(asked)
+            return asked
+        return self.scheduler.run_in_background(work)
 
     def _metadata_led(self, told_of: list[RemotePartition]) -> None:
         self.manager.resume(told_of)

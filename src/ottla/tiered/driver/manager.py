@@ -11,7 +11,7 @@ from typing import Final
 from ottla.common.chance import Chance
 from ottla.common.environment import Cancellable, Scheduler
 from ottla.common.errors import NotLeaderOrFollower
-from ottla.common.promise import Promise, failed, fulfilled, run
+from ottla.common.promise import Promise, failed, first_of, fulfilled, run
 from ottla.common.topic_partition import TopicPartition
 from ottla.observability.logging import logger
 from ottla.storage.log import Log
@@ -38,6 +38,8 @@ from ottla.tiered.store import RemoteStore
 
 log = logger(__name__)
 
+STOP_SECONDS: Final = 10.0
+"""How long a stop waits for what is under way in the remote store."""
 GONE_SECONDS: Final = 10.0
 GONE_LOOKS: Final = 3
 """How often, and how often in a row, is looked whether a topic is gone."""
@@ -354,7 +356,10 @@ class RemoteLogManager:
     # The end
 
     def close(self) -> Promise[None]:
-        """Begin nothing more; answers when no copy is under way."""
+        """Begin nothing more; answers when no copy is under way, or the store does not answer.
+
+        What it does later counts for nothing: nobody tells of it any more.
+        """
         self._is_closed = True
         if self._looking is not None:
             self._looking.cancel()
@@ -364,8 +369,14 @@ class RemoteLogManager:
         stopped = [tasks.stop() for tasks in self._tasks.values()]
         self._tasks.clear()
         self._metadata.close()
+        turn = self._scheduler.turn
+        overdue: Promise[None] = Promise(turn)
+        timer = self._scheduler.call_later(STOP_SECONDS, overdue.fulfil, None)
         for each in stopped:
-            await each
+            await first_of(turn, each, overdue)
+        timer.cancel()
+        if overdue.done:
+            log.error("the remote store does not answer, and is not waited for")
 
 
 def _where(partition: TopicIdPartition) -> TopicPartition:
