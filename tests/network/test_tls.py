@@ -6,14 +6,17 @@ comes into pieces and takes what goes in any amounts.
 
 import ssl
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.network.key_updates import CIPHER, ClientRecords, client_secret
 from tests.network.memory_network import MemoryNetwork, MemorySocket
 from tests.network.served_connection import echo, frame
 from tests.security import certificates
+from tests.turns import TURN
 
 from ottla.common.chance import Chance
 from ottla.common.promise import Promise
@@ -24,7 +27,10 @@ from ottla.network.tls import (
     ENCRYPTED_AT_ONCE,
     HANDSHAKE_SECONDS,
     HANDSHAKES_MAX,
+    IDLE_BYTES_MAX,
     INTERNAL_ERROR,
+    RECEIVE_BYTES,
+    UNSENT_MAX,
     TlsNetwork,
     TlsSocket,
 )
@@ -501,3 +507,94 @@ def without_keys() -> dict[str, str]:
         for key, value in certificates.settings().items()
         if key.startswith("ssl.truststore")
     }
+
+
+class KeyChanger:
+    """A client that has shaken hands and asks for new keys from then on."""
+
+    def __init__(self, directory: Path) -> None:
+        self.world = World()
+        self.sock = self.world.arrive()
+        context = ListenerContexts(certificates.settings()).client
+        context.keylog_filename = str(directory / "keys")
+        peer = Peer.client(self.sock, context)
+        self.world.talk(peer)
+        assert peer.tls.cipher() is not None
+        assert peer.tls.cipher()[0] == CIPHER  # type: ignore[index]
+        self.records = ClientRecords(client_secret(directory / "keys"))
+        self._request = iter(frame(bytes(1 << 16)))
+
+    def some_data(self) -> bytes:
+        """One byte of a request that is never whole."""
+        return self.records.data(bytes([next(self._request)]))
+
+    def send(self, *records: bytes, piece: int = 1 << 20) -> None:
+        data = b"".join(records)
+        self.sock.incoming += [data[at : at + piece] for at in range(0, len(data), piece)]
+
+
+def test_a_peer_may_ask_for_new_keys(tmp_path: Path) -> None:
+    changer = KeyChanger(tmp_path)
+    for number in range(300):
+        body = b"%d" % number
+        changer.send(changer.records.key_update(), changer.records.data(frame(body)))
+        changer.world.run()
+    assert not changer.sock.closed
+    assert len(changer.sock.sent) > 300 * 2 * 26, "each is answered, and so is each request"
+
+
+@pytest.mark.parametrize("piece", [1_000, 20_000, 1 << 20])
+def test_a_peer_that_sends_nothing_but_new_keys_is_let_go(tmp_path: Path, piece: int) -> None:
+    changer = KeyChanger(tmp_path)
+    updates = [changer.records.key_update(is_requested=False) for _ in range(8_000)]
+    changer.send(*updates, piece=piece)
+    changer.world.run()
+    assert changer.sock.closed
+    assert sum(map(len, changer.sock.incoming)) > len(b"".join(updates)) - 3 * IDLE_BYTES_MAX
+
+
+def test_a_peer_that_asks_for_keys_and_does_not_read_is_let_go(tmp_path: Path) -> None:
+    changer = KeyChanger(tmp_path)
+    changer.sock.room = 0
+    asked = 0
+    while not changer.sock.closed:
+        updates = [changer.records.key_update() for _ in range(1_000)]
+        asked += sum(map(len, updates))
+        assert asked < 2 * UNSENT_MAX
+        changer.send(*updates, changer.some_data())
+        changer.world.run()
+
+
+def test_new_keys_let_others_have_their_turn(tmp_path: Path) -> None:
+    """A read takes a little of them, and comes back for more."""
+    changer = KeyChanger(tmp_path)
+    for _ in range(10):
+        updates = [changer.records.key_update(is_requested=False) for _ in range(900)]
+        changer.send(*updates, changer.some_data())
+    (reader,) = changer.world.below.readers.values()
+    left = len(changer.sock.incoming)
+    while left:
+        TURN.run(reader)
+        assert not changer.sock.closed
+        assert left - len(changer.sock.incoming) <= 1
+        left = len(changer.sock.incoming)
+
+
+def test_much_data_is_received_in_few_calls() -> None:
+    world = World()
+    sock = world.arrive()
+    peer = Peer.client(sock)
+    world.talk(peer)
+    peer.write(frame(bytes(4 << 20)))
+    data = b"".join(sock.incoming)
+    receives: list[int] = []
+
+    class Counted(list[bytes]):
+        def pop(self, at: Any = -1, /) -> bytes:
+            receives.append(1)
+            return super().pop(at)
+
+    sock.incoming = Counted([data])
+    world.run()
+    assert not sock.incoming
+    assert len(receives) < 4 + (4 << 20) / RECEIVE_BYTES * 1.1

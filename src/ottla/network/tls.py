@@ -11,6 +11,9 @@ Rules:
 3. A handshake has its time, and there are only so many at once: the oldest makes room, and does so
    too before descriptors are taken that are not for clients.
 4. What is encrypted counts as sent. It goes when the socket takes it, though nobody above waits.
+5. A peer may change its keys, and ask us to change ours: that costs the processor more than data
+   does, and an answer. Who sends hardly anything else is read from a little at a time; who sends
+   nothing else, or takes no answers, is let go.
 """
 
 import ssl
@@ -36,8 +39,14 @@ SHAKING_SECONDS: Final = 0.002
 """How long the handshakes of one turn may keep the others waiting; one is always taken."""
 RECEIVE_BYTES: Final = 256 * 1024
 """What is read from the socket at once: a few records, each of at most 16 KiB."""
+RECEIVE_FIRST_BYTES: Final = 32 * 1024
+"""As long as it is not known that this is data, for the most part."""
+IDLE_BYTES_MAX: Final = 64 * 1024
+"""Some data is in so much, whatever the peer's records are."""
 ENCRYPTED_AT_ONCE: Final = 256 * 1024
 """So much is encrypted ahead of what the socket takes."""
+UNSENT_MAX: Final = 4 * ENCRYPTED_AT_ONCE
+"""With what TLS itself has to say; data alone is never so much."""
 
 INTERNAL_ERROR: Final = bytes.fromhex("15030300020250")
 """The alert for a peer that speaks no TLS, of which OpenSSL makes none; clients know it."""
@@ -66,11 +75,15 @@ class TlsSocket:
 
     __slots__ = (
         "_encrypted",
+        "_given",
+        "_idle",
         "_incoming",
         "_may_have_more",
         "_outgoing",
         "_raw",
         "_received",
+        "_room",
+        "_taken",
         "_tls",
         "_watcher",
         "failure",
@@ -104,6 +117,12 @@ class TlsSocket:
         """What the socket has not taken yet."""
         self._may_have_more = False
         """Whether the last reader had no room for more, or nobody has read yet."""
+        self._room = RECEIVE_FIRST_BYTES
+        """So much is received next."""
+        self._taken = self._given = 0
+        """What was received last, and what has come out of it."""
+        self._idle = 0
+        """What was received since anything came out."""
         self.is_open = False
         """Whether the handshake is over."""
         self.is_closed = False
@@ -126,6 +145,10 @@ class TlsSocket:
     @property
     def is_flushed(self) -> bool:
         return not self._encrypted and not self._outgoing.pending
+
+    @property
+    def _unsent(self) -> int:
+        return len(self._encrypted) + self._outgoing.pending
 
     def peer_certificate(self) -> bytes | None:
         """The certificate that the peer has shown and that was verified, in DER."""
@@ -161,7 +184,7 @@ class TlsSocket:
             try:
                 count = int(self._tls.read(size - filled, buffer[filled:]))
             except ssl.SSLWantReadError:
-                if not self._receive():
+                if not self._was_data() or not self._receive():
                     self._may_have_more = False
                     break
                 continue
@@ -172,20 +195,39 @@ class TlsSocket:
                 self._may_have_more = True
                 return filled
             filled += count
+            self._given += count
         else:
             self._may_have_more = True
-        if self._outgoing.pending:
-            self.flush()  # TLS has something to say itself, as a new key
+        # TLS has something to say itself, as a new key.
+        if self._outgoing.pending and not self.flush() and self._unsent > UNSENT_MAX:
+            raise ConnectionAbortedError("the peer asks for keys, and does not read")
         if not filled:
             raise BlockingIOError
         return filled
 
+    def _was_data(self) -> bool:
+        """Whether what was received last was worth it; if not, others have their turn first."""
+        taken, given = self._taken, self._given
+        if not taken:
+            return True
+        self._taken = self._given = 0
+        self._idle = 0 if given else self._idle + taken
+        if self._idle > IDLE_BYTES_MAX:
+            raise ConnectionAbortedError("the peer sends no data")
+        if 2 * given >= taken:
+            self._room = min(2 * self._room, RECEIVE_BYTES)
+            return True
+        if taken >= RECEIVE_FIRST_BYTES:
+            self._room = RECEIVE_FIRST_BYTES
+        return False
+
     def _receive(self) -> bool:
         """Take what the socket has; whether there was anything."""
         try:
-            count = self._raw.recv_into(self._received)
+            count = self._raw.recv_into(self._received[: self._room])
         except BlockingIOError:
             return False
+        self._taken = count
         if count:
             self._incoming.write(self._received[:count])
         else:
