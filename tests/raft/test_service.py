@@ -427,11 +427,12 @@ def test_a_read_that_fails_for_a_replica_ends_the_leader_and_not_the_append() ->
     assert not answer.done
     read_fails(cluster, leader, ".log")
     leader.append(b"what the replica waits for")
+    assert leader.driver.is_leader, "nothing changes under the caller of append"
     response = answer.result()
     assert isinstance(response, FetchResponse)
     error = response.responses[0].partitions[0].error_code
     assert error == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert leader.driver.is_down
+    assert cluster.run_until(lambda: leader.driver.is_down, 1)
 
 
 def test_a_snapshot_that_cannot_be_read_ends_the_leader() -> None:
@@ -441,4 +442,4 @@ def test_a_snapshot_that_cannot_be_read_ends_the_leader() -> None:
     assert isinstance(response, FetchSnapshotResponse)
     error = response.topics[0].partitions[0].error_code
     assert error == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert leader.driver.is_down
+    assert cluster.run_until(lambda: leader.driver.is_down, 1)

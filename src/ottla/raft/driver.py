@@ -337,13 +337,14 @@ class RaftDriver:
         """What a replica gets that has the log up to ``offset``; None when it cannot be read.
 
         The disk is ours: neither the asking node nor the one whose append made us read is to blame.
+        This node ends later in the turn, so that nothing changes under that append.
         """
         try:
             return self.log.read(offset, self.settings.fetch_bytes_max)
         except LogUnavailable:
             return None  # it is asked for again
         except LogDirFailed as error:
-            self.fail(error)
+            self.scheduler.turn.enqueue(self.fail, error)
             return None
 
     def read_snapshot(self, snapshot_id: SnapshotId, position: int, count: int) -> bytes | None:
@@ -352,7 +353,7 @@ class RaftDriver:
             return self.snapshots.read_chunk(snapshot_id, position, count)
         except OSError as error:
             if is_disks(error):
-                self.fail(error)
+                self.scheduler.turn.enqueue(self.fail, error)
             return None
 
     # Appending
