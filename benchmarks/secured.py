@@ -25,7 +25,8 @@ from ottla.protocol.generated.sasl_authenticate import (
 from ottla.protocol.generated.sasl_handshake import SaslHandshakeResponse
 from ottla.protocol.message import from_bytes
 from ottla.security.certificates import Authority
-from ottla.security.sasl_client import HANDSHAKE_VERSION, SaslClient, SaslLogin, client_login
+from ottla.security.mechanism import HANDSHAKE_VERSION
+from ottla.security.sasl_client import SaslClient, SaslLogin, client_login
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 USER: Final = "alice"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ottla.cli.files import parse_assignments
+from ottla.cli.loading import loading
 from ottla.config.keys.processes import PROCESSES_MAX
 
 if TYPE_CHECKING:
@@ -123,11 +124,12 @@ def dev(
 def _single(
     directory: str, host: str, port: int | None, written: dict[str, str], *, temporary: bool
 ) -> int:
-    from ottla.cli.node_config import checked_config
-    from ottla.server.defaults import development_properties
-    from ottla.server.local_cluster import NodePlace
-    from ottla.server.main import run_server
-    from ottla.server.prepare import prepare_storage
+    with loading():
+        from ottla.cli.node_config import checked_config
+        from ottla.server.defaults import development_properties
+        from ottla.server.local_cluster import NodePlace
+        from ottla.server.main import run_server
+        from ottla.server.prepare import prepare_storage
 
     _check_no_nodes(directory)
     _check_single(directory)

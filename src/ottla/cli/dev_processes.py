@@ -18,7 +18,8 @@ from ottla.server.defaults import development_properties
 from ottla.server.local_cluster import free_ports
 from ottla.server.prepare import prepare_processes
 from ottla.server.shared_server import StartRefused
-from ottla.server.supervision.start import check_left_out, run_processes
+from ottla.server.supervision.left_out import check_left_out
+from ottla.server.supervision.start import run_processes
 
 _FILE: Final = "server.properties"
 _PROTOCOLS: Final = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.files import node_properties, process_environment
+from ottla.cli.loading import loading
 
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
@@ -62,11 +63,12 @@ def server(
     With ottla.processes=N in FILE it starts N brokers, each a process; SIGHUP restarts them one by
     one, and `ottla processes` says how they are.
     """
-    from ottla.cli.node_config import checked_config, process_configs
-    from ottla.config.environment import cluster_id, root_level
-    from ottla.observability.logging import configure_logging
-    from ottla.server.main import run_server
-    from ottla.server.supervision.link import Link
+    with loading():
+        from ottla.cli.node_config import checked_config, process_configs
+        from ottla.config.environment import cluster_id, root_level
+        from ottla.observability.logging import configure_logging
+        from ottla.server.main import run_server
+        from ottla.server.supervision.link import Link
 
     if file is None and not use_environment:
         raise click.UsageError("give a server.properties file, or --env")
@@ -107,7 +109,7 @@ def server(
 
 def _check_left_out(configs: list["BrokerConfig"]) -> None:
     from ottla.server.shared_server import StartRefused
-    from ottla.server.supervision.start import check_left_out
+    from ottla.server.supervision.left_out import check_left_out
 
     try:
         check_left_out(configs)

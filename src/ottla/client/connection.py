@@ -33,8 +33,8 @@ from ottla.protocol.generated.sasl_handshake import SaslHandshakeResponse
 from ottla.protocol.headers import encode_request_header, response_header_version
 from ottla.protocol.message import Message, from_buffer
 from ottla.protocol.primitives import Writer
-from ottla.security.mechanism import LoginRefused
-from ottla.security.sasl_client import HANDSHAKE_VERSION, SaslClient, SaslLogin
+from ottla.security.mechanism import HANDSHAKE_VERSION, LoginRefused
+from ottla.security.sasl_client import SaslLogin
 
 M = TypeVar("M", bound=Message)
 
@@ -154,7 +154,7 @@ class Connection:
 
     def log_in(self, login: SaslLogin, timeout_seconds: float) -> None:
         """Say who we are; SaslAuthenticationFailed when we are not let in. Nothing is in flight."""
-        sasl = SaslClient(login)
+        sasl = login.client()
         start = sasl.start()
         try:
             shaken = self.ask(start, SaslHandshakeResponse, HANDSHAKE_VERSION, timeout_seconds)

@@ -4,7 +4,7 @@ Each purpose has a channel of its own (followers, markers, verification): answer
 come in the order of its requests, so that behind a fetch that waits everything else would wait too.
 """
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.common.environment import Scheduler
 from ottla.common.promise import Promise, failed
@@ -12,7 +12,9 @@ from ottla.metadata.image import ImageSource
 from ottla.network.node_client import NodeClient, NodeClientLimits, Read
 from ottla.network.sockets import DiallingNetwork
 from ottla.protocol.message import Message, Request, Response
-from ottla.security.sasl_client import SaslLogin
+
+if TYPE_CHECKING:
+    from ottla.security.sasl_client import SaslLogin
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Response)
@@ -30,7 +32,7 @@ class BrokerChannel:
         listener_name: str,
         client_id: str,
         limits: NodeClientLimits,
-        login: SaslLogin | None = None,
+        login: "SaslLogin | None" = None,
     ) -> None:
         self._network = network
         self._scheduler = scheduler

@@ -1,7 +1,7 @@
 """The channel of the quorum on a network: one connection to each address that is talked to."""
 
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ottla.common.environment import Scheduler
 from ottla.common.promise import Promise
@@ -9,7 +9,9 @@ from ottla.network.node_client import NodeClient, NodeClientLimits
 from ottla.network.sockets import DiallingNetwork
 from ottla.protocol.message import Request, Response
 from ottla.raft.channel import Destination
-from ottla.security.sasl_client import SaslLogin
+
+if TYPE_CHECKING:
+    from ottla.security.sasl_client import SaslLogin
 
 R = TypeVar("R", bound=Response)
 ADDRESSES_MAX: Final = 1_000
@@ -26,7 +28,7 @@ class NetworkChannel:
         *,
         client_id: str,
         limits: NodeClientLimits,
-        login: SaslLogin | None = None,
+        login: "SaslLogin | None" = None,
     ) -> None:
         self._make: Callable[[str, int], NodeClient] = lambda host, port: NodeClient(
             network, scheduler, host, port, client_id=client_id, limits=limits, login=login

@@ -15,7 +15,7 @@ import math
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from ottla.common.environment import Cancellable, Scheduler
 from ottla.common.errors import ErrorCode, ProtocolViolation
@@ -27,8 +27,6 @@ from ottla.observability.logging import logger
 from ottla.protocol.api import APIS, ApiKey
 from ottla.protocol.frame import frame
 from ottla.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from ottla.protocol.generated.sasl_authenticate import SaslAuthenticateResponse
-from ottla.protocol.generated.sasl_handshake import SaslHandshakeResponse
 from ottla.protocol.headers import encode_request_header, response_header_version
 from ottla.protocol.message import (
     Message,
@@ -40,8 +38,12 @@ from ottla.protocol.message import (
 )
 from ottla.protocol.primitives import Writer
 from ottla.protocol.produce_request import skip_tagged_fields
-from ottla.security.mechanism import LoginRefused
-from ottla.security.sasl_client import HANDSHAKE_VERSION, SaslClient, SaslLogin
+from ottla.security.mechanism import HANDSHAKE_VERSION, LoginRefused
+
+if TYPE_CHECKING:
+    from ottla.protocol.generated.sasl_authenticate import SaslAuthenticateResponse
+    from ottla.protocol.generated.sasl_handshake import SaslHandshakeResponse
+    from ottla.security.sasl_client import SaslClient, SaslLogin
 
 log = logger(__name__)
 
@@ -96,7 +98,7 @@ class NodeClient:
         *,
         client_id: str,
         limits: NodeClientLimits,
-        login: SaslLogin | None = None,
+        login: "SaslLogin | None" = None,
     ) -> None:
         """``login`` is how we say who we are, where that is asked."""
         self._network = network
@@ -212,7 +214,7 @@ class NodeClient:
         assert self._login is not None
         assert self._socket is not None
         self._is_ready = False
-        sasl = SaslClient(self._login)
+        sasl = self._login.client()
         self._ask_for_login(sasl.start(), partial(self._shaken, self._socket, sasl))
 
     def _ask_for_login(self, message: Request[R], answered: Callable[[Promise[R]], None]) -> None:
@@ -221,7 +223,7 @@ class NodeClient:
         self._write(request)
 
     def _shaken(
-        self, sock: StreamSocket, sasl: SaslClient, answer: Promise[SaslHandshakeResponse]
+        self, sock: StreamSocket, sasl: "SaslClient", answer: "Promise[SaslHandshakeResponse]"
     ) -> None:
         if self._socket is not sock:
             return
@@ -233,7 +235,7 @@ class NodeClient:
         self._ask_for_login(following, partial(self._authenticated, sock, sasl))
 
     def _authenticated(
-        self, sock: StreamSocket, sasl: SaslClient, answer: Promise[SaslAuthenticateResponse]
+        self, sock: StreamSocket, sasl: "SaslClient", answer: "Promise[SaslAuthenticateResponse]"
     ) -> None:
         if self._socket is not sock:
             return

@@ -10,6 +10,8 @@ OAUTHBEARER: Final = "OAUTHBEARER"
 GSSAPI: Final = "GSSAPI"
 USER: Final = "User"
 """The type of principals that have logged in."""
+HANDSHAKE_VERSION: Final = 1
+"""Of SaslHandshake: the one after which tokens come in requests."""
 
 
 class LoginRefused(Exception):

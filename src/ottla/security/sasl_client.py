@@ -30,8 +30,6 @@ MECHANISM: Final = "sasl.mechanism"
 JAAS: Final = "sasl.jaas.config"
 USERNAME: Final = "sasl.username"
 PASSWORD: Final = "sasl.password"  # noqa: S105 - the name of a setting
-HANDSHAKE_VERSION: Final = 1
-"""The one after which tokens come in requests."""
 STEPS_MAX: Final = 16
 _REAUTHENTICATION_SHARE: Final = 0.85
 """When a session is made to go on, of its lifetime; as Kafka's clients do at the earliest."""
@@ -47,6 +45,10 @@ class SaslLogin(NamedTuple):
 
     def __repr__(self) -> str:
         return f"SaslLogin({self.mechanism}, [hidden])"
+
+    def client(self) -> "SaslClient":
+        """Begins a login on a connection."""
+        return SaslClient(self)
 
 
 def client_login(

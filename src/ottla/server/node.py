@@ -17,12 +17,9 @@ from ottla.config.authorizer import authorizer_settings
 from ottla.config.broker import BrokerConfig
 from ottla.coordinator.group.service import GroupService
 from ottla.coordinator.transaction.service import TransactionService
-from ottla.metadata.audit import Audit
 from ottla.metadata.cache import MetadataCache
 from ottla.metadata.image import MetadataImage
-from ottla.metadata.standard_authorizer import StandardAuthorizer
 from ottla.network.channel import NetworkChannel
-from ottla.network.http_server import HttpServer
 from ottla.network.sockets import DiallingNetwork
 from ottla.observability.logging import logger
 from ottla.observability.metrics import Registry
@@ -31,11 +28,12 @@ from ottla.raft.stopping import in_time
 from ottla.replication.replicas import Replicas
 from ottla.server import node_metrics
 from ottla.server.broker_server import BrokerServer
+from ottla.server.condition import Condition
 from ottla.server.controller_server import ControllerServer
 from ottla.server.metadata_observer import MetadataObserver
+from ottla.server.optional_parts import make_authorizer, make_status_server
 from ottla.server.settings import Settings
 from ottla.server.shared_server import SharedServer, StartRefused, cannot_listen
-from ottla.server.status_pages import Condition, StatusPages
 from ottla.storage.cleaning.worker import StartWorker
 from ottla.storage.directories import LogDirFailed
 from ottla.storage.files import DirectoryInUse, Filesystem
@@ -44,6 +42,8 @@ from ottla.storage.manager import LogManager
 from ottla.storage.verification import Verify
 
 if TYPE_CHECKING:
+    from ottla.metadata.standard_authorizer import StandardAuthorizer
+    from ottla.network.http_server import HttpServer
     from ottla.server.remote_logs import RemoteLogsOfNode
     from ottla.tiered.pool import Background
     from ottla.tiered.store import RemoteStore
@@ -187,16 +187,10 @@ class Node:
         listeners = self.config.http_listeners
         if not listeners:
             return
-        scheduler = self._shared.scheduler
-        pages = StatusPages(
-            self.metrics,
-            node_id=self.config.node_id,
-            series_max=self.config.ottla_metrics_series_max,
-            now=scheduler.monotonic,
-            health=self.health,
-            readiness=self.readiness,
+        shared = self._shared
+        http = self._http = make_status_server(
+            shared.network, shared.scheduler, self.config, self.metrics, self.health, self.readiness
         )
-        http = self._http = HttpServer(self._shared.network, scheduler, pages.answer)
         for listener in listeners:
             try:
                 port = http.listen(listener.host, listener.port)
@@ -241,7 +235,7 @@ class Node:
                 "Java class, and there is no Java here: limit clients by quotas, or remove it"
             )
 
-    def _make_authorizer(self) -> StandardAuthorizer | None:
+    def _make_authorizer(self) -> "StandardAuthorizer | None":
         """It hears of each image before all others: nothing is decided by ACLs of before."""
         config = self.config
         try:
@@ -250,8 +244,7 @@ class Node:
             raise StartRefused(error.message) from error
         if settings is None:
             return None
-        authorizer = StandardAuthorizer(settings, Audit(self._shared.scheduler.call_later))
-        authorizer.register(self.metrics)
+        authorizer = make_authorizer(settings, self._shared.scheduler, self.metrics)
         self.metadata.on_image(authorizer.changed)
         self._shared.authorizer = authorizer
         return authorizer

@@ -19,8 +19,7 @@ from ottla.network.server import SocketServer, SocketServerLimits, descriptors_f
 from ottla.network.sockets import DiallingNetwork
 from ottla.observability.metrics import Registry
 from ottla.requests.quotas import ClientQuotas, QuotaWindows
-from ottla.server.logins import Logins
-from ottla.server.secured_networks import SecuredNetworks
+from ottla.server.optional_parts import LoginsOfNode, Networks, make_logins, make_networks
 from ottla.storage.files import Filesystem
 from ottla.storage.manager import LogManager
 
@@ -45,18 +44,18 @@ class SharedServer:
     """All that is counted in this node, by Kafka's names."""
     authorizer: Authorizer = field(default_factory=EverythingAllowed)
     """Says what clients may do."""
-    secured: SecuredNetworks = field(init=False)
+    secured: Networks = field(init=False)
     """The network of each listener, once :meth:`secure` has made them."""
     cluster_id: str = ""
     """Known once the directories are locked and read."""
-    logins: Logins = field(init=False)
+    logins: LoginsOfNode = field(init=False)
     """How clients say who they are, and how this node does; known once :meth:`secure` is done."""
 
     def secure(self) -> None:
         """Read keys, certificates, and how logins are done."""
         try:
-            self.logins = Logins(self.config, self.metadata, self.scheduler, self.chance)
-            self.secured = SecuredNetworks(self.network, self.scheduler, self.config)
+            self.logins = make_logins(self.config, self.metadata, self.scheduler, self.chance)
+            self.secured = make_networks(self.network, self.scheduler, self.config)
         except InvalidConfig as error:
             raise StartRefused(error.message) from error
 
@@ -164,7 +163,7 @@ def at_listeners(config: BrokerConfig, names: Iterable[str], setting: str) -> di
 
 
 def bind(
-    server: SocketServer, listeners: tuple[Listener, ...], secured: SecuredNetworks
+    server: SocketServer, listeners: tuple[Listener, ...], secured: Networks
 ) -> dict[str, int]:
     """Take the addresses of listeners; their ports by name."""
     ports = {}

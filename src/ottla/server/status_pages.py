@@ -8,27 +8,17 @@ waits for.
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.network.http_connection import HttpPage, text_page
 from ottla.network.http_request import HttpRequest
 from ottla.observability.exposition import CONTENT_TYPE, slices
 from ottla.observability.metrics import Registry
 from ottla.observability.names import Dialect
+from ottla.server.condition import Condition
 
 PATHS: Final = ("/metrics", "/healthz", "/readyz")
 JSON: Final = "application/json"
-
-
-class Condition(NamedTuple):
-    """How something is; well when there are no reasons against it."""
-
-    reasons: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def is_well(self) -> bool:
-        return not self.reasons
 
 
 class StatusPages:

@@ -15,7 +15,8 @@ from ottla.network.http_request import HttpRequest
 from ottla.network.web_fetch import FetchFailed, fetch
 from ottla.observability.exposition import CONTENT_TYPE
 from ottla.observability.names import Dialect
-from ottla.server.status_pages import PATHS, Condition, condition_page
+from ottla.server.condition import Condition
+from ottla.server.status_pages import PATHS, condition_page
 
 PAGE_BYTES_MAX: Final = 64 << 20
 UP: Final = "ottla_process_up"

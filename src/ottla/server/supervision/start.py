@@ -7,11 +7,11 @@ from typing import IO, Any
 
 from ottla.config.broker import BrokerConfig
 from ottla.config.listeners import parse_http_listeners
-from ottla.config.processes import COUNT, process_directory
 from ottla.server.local_nodes import is_busy
 from ottla.server.node_process import own_environment
 from ottla.server.shared_server import StartRefused
 from ottla.server.supervision.driver import Driver
+from ottla.server.supervision.left_out import check_left_out
 from ottla.server.supervision.state_file import StateFile
 from ottla.storage.checkpoints import LOCK, META_PROPERTIES, CorruptCheckpoint, MetaProperties
 from ottla.storage.files import DirectoryInUse, OsLock
@@ -47,17 +47,6 @@ def run_processes(
     return Driver(
         configs, command, surroundings, state_file, as_json=as_json, output=output, ready=ready
     ).run()
-
-
-def check_left_out(configs: Sequence[BrokerConfig]) -> None:
-    """StartRefused when there were more processes: what they had would be served by nobody."""
-    for directory in configs[0].log_dirs:
-        left = process_directory(directory, len(configs) + 1)
-        if (Path(left) / META_PROPERTIES).exists():
-            raise StartRefused(
-                f"{left} is of a process that {COUNT}={len(configs)} leaves out: move its "
-                "partitions away by `ottla reassign plan --from-broker` first, then remove it"
-            )
 
 
 def check_processes(configs: Sequence[BrokerConfig]) -> None:
