@@ -35,16 +35,20 @@ def _asked(broker: BrokerProcess, frame: bytes, code: ErrorCode, seconds: float)
 
 def metadata(broker: BrokerProcess, topic: str | None, *, seconds: float) -> Figures:
     """Of one topic, or of all that there are."""
+    return _asked(broker, metadata_frame(topic), metadata_error, seconds)
+
+
+def metadata_frame(topic: str | None) -> bytes:
     asked = None if topic is None else [MetadataRequestTopic(name=topic)]
     request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+    return request_frame(request, METADATA_VERSION)
 
-    def code(answer: bytes) -> int:
-        topics = from_bytes(MetadataResponse, answer[_HEADER:], METADATA_VERSION).topics
-        codes = [each.error_code for each in topics]
-        codes += [part.error_code for each in topics for part in each.partitions]
-        return max(codes)
 
-    return _asked(broker, request_frame(request, METADATA_VERSION), code, seconds)
+def metadata_error(answer: bytes) -> int:
+    topics = from_bytes(MetadataResponse, answer[_HEADER:], METADATA_VERSION).topics
+    codes = [each.error_code for each in topics]
+    codes += [part.error_code for each in topics for part in each.partitions]
+    return max(codes)
 
 
 def api_versions(broker: BrokerProcess, *, seconds: float) -> Figures:

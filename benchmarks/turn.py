@@ -26,6 +26,7 @@ from benchmarks.measures import (
     Report,
 )
 from benchmarks.one_record import PARTITIONS, lone_requests, one_record_requests
+from benchmarks.refresh import refresh_at_once
 from benchmarks.small_requests import a_core_each
 from benchmarks.throughput import (
     by_both_clients,
@@ -75,6 +76,7 @@ class Turn:
             "lone request, 1 connection": self._lone_request,
             "Metadata of 6 partitions, 4 connections": self._metadata,
             "ApiVersions, 4 connections": self._api_versions,
+            "a producer beside 2,000 clients that refresh": self._refresh,
             "5,000 idle connections": lambda: light_requests.idle_connections(self._broker),
             "end-to-end latency, 100 B": self._latency,
             "create a topic of 1,000 partitions": self._create,
@@ -169,6 +171,11 @@ class Turn:
 
     def _api_versions(self) -> Figures:
         return light_requests.api_versions(self._broker, seconds=self._load.one_record_seconds)
+
+    def _refresh(self) -> Figures:
+        with topic_on(self._broker, "refresh", 6) as topic:
+            seconds = self._load.one_record_seconds
+            return refresh_at_once(self._broker, topic, seconds=seconds)
 
     def _find_coordinator(self) -> Figures:
         return light_requests.find_coordinator(self._broker, seconds=self._load.one_record_seconds)
