@@ -13,6 +13,7 @@ from ottla.common.authorization import Principal
 from ottla.common.buffers import Answer
 from ottla.common.errors import ThrottlingQuotaExceeded
 from ottla.common.promise import Promise, fulfilled
+from ottla.common.rates import WAIT_MS_MAX
 from ottla.handlers import envelope
 from ottla.handlers.envelope import seal
 from ottla.metadata.client_quotas import QuotaEntity
@@ -136,6 +137,13 @@ def test_without_acknowledgements_a_producer_is_only_not_read() -> None:
     assert limited.muted_ms == []
     limited.produce(1500, acks=0)
     assert len(limited.muted_ms) == 1
+
+
+def test_a_wait_that_is_longer_than_an_answer_can_tell_is_the_longest() -> None:
+    limited = Limited(producer_byte_rate=1)
+    waits_ms = [limited.produce(900_000) for _ in range(4)]
+    assert waits_ms[-1] == WAIT_MS_MAX
+    assert limited.muted_ms == waits_ms
 
 
 def test_a_change_holds_for_the_next_request() -> None:
@@ -280,6 +288,13 @@ def test_time_counts_and_nobody_waits_longer_than_a_window_for_it() -> None:
     assert limited.muted_ms == waits
 
 
+def test_next_to_no_share_of_the_time_is_a_wait_of_one_window() -> None:
+    limited = Limited(request_percentage=1e-308)
+    slow(limited, 0.5)
+    limited.send(MetadataRequest(topics=[]), 1)
+    assert limited.muted_ms == [1000]
+
+
 def test_an_old_client_that_cannot_be_told_is_not_read_either() -> None:
     limited = Limited(request_percentage=1)
     slow(limited, 0.5)
@@ -327,6 +342,13 @@ def test_an_old_client_is_not_refused_and_waits() -> None:
     charge(30)
     charge(10)
     assert charge.throttle_ms == 9000
+
+
+@pytest.mark.parametrize("rate", [1e-6, 1e-308])
+def test_changes_at_next_to_no_rate_wait_as_long_as_can_be_told(rate: float) -> None:
+    charge = Limited(controller_mutation_rate=rate).quotas.charge(context(5), strict=False)
+    charge(10)
+    assert charge.throttle_ms == WAIT_MS_MAX
 
 
 def test_what_the_controller_says_of_waiting_holds_here() -> None:

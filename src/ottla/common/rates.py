@@ -14,6 +14,8 @@ B = TypeVar("B")
 UNUSED_MS: Final = 3_600_000
 BUCKETS_MAX: Final = 20_000
 """Clients make up names, and so make up buckets."""
+WAIT_MS_MAX: Final = (1 << 31) - 1
+"""The longest time that an answer can tell; a tiny bound asks for more."""
 
 
 class _Sample:
@@ -85,7 +87,7 @@ class SampledRate:
     def throttle_ms(self, bound: float, now_ms: int) -> int:
         """After how long the rate would be ``bound``; 0 when it is not more."""
         over = self.rate(now_ms) - bound
-        return _rounded(over / bound * self.span_ms(now_ms)) if over > 0 else 0
+        return _wait_ms(over / bound * self.span_ms(now_ms)) if over > 0 else 0
 
 
 class TokenBucket:
@@ -120,7 +122,7 @@ class TokenBucket:
     def throttle_ms(self, rate: float, now_ms: int) -> int:
         """After how long it is overdrawn no more; 0 when it is not."""
         tokens = self.tokens(rate, now_ms)
-        return _rounded(-tokens / rate * 1000) if tokens < 0 else 0
+        return _wait_ms(-tokens / rate * 1000) if tokens < 0 else 0
 
 
 class Buckets(Generic[K, B]):
@@ -156,6 +158,6 @@ class Buckets(Generic[K, B]):
             self.on_gone(oldest)
 
 
-def _rounded(value: float) -> int:
+def _wait_ms(wanted: float) -> int:
     """The nearest whole number, as Java rounds: a half goes up."""
-    return math.floor(value + 0.5)
+    return math.floor(min(wanted, WAIT_MS_MAX) + 0.5)
