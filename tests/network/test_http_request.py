@@ -20,7 +20,7 @@ SCRAPE = (
 
 def refusal(data: bytes) -> int:
     with pytest.raises(HttpRefused) as refused:
-        HttpRequests().take(data)
+        list(HttpRequests().take(data))
     return refused.value.status
 
 
@@ -36,11 +36,12 @@ def test_a_request_is_read_with_its_parameters() -> None:
 @given(st.lists(st.integers(0, 3 * len(SCRAPE)), max_size=8))
 def test_pieces_make_the_same_requests(cuts: list[int]) -> None:
     data = 3 * SCRAPE
-    requests, found, at = HttpRequests(), [], 0
+    requests, at = HttpRequests(), 0
+    found: list[HttpRequest] = []
     for cut in [*sorted(cuts), len(data)]:
         found += requests.take(data[at:cut])
         at = cut
-    assert found == HttpRequests().take(data)
+    assert found == list(HttpRequests().take(data))
     assert len(found) == 3
     assert not requests._rest
 
@@ -83,7 +84,8 @@ def test_what_is_no_request_is_refused(data: bytes, status: int) -> None:
 @given(st.lists(st.binary(max_size=600) | st.sampled_from([SCRAPE, b"\r\n", b"GET "]), max_size=60))
 @example([b"GET / HTTP/1.1\r\n", *[b"x: " + b"y" * 500 + b"\r\n"] * 60])
 def test_no_bytes_do_harm(pieces: list[bytes]) -> None:
-    requests, found, status = HttpRequests(), [], 200
+    requests, status = HttpRequests(), 200
+    found: list[HttpRequest] = []
     for piece in pieces:
         try:
             found += requests.take(piece)

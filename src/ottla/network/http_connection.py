@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final, NamedTuple
 
-from ottla.common.environment import Scheduler
+from ottla.common.environment import Cancellable, Scheduler
 from ottla.common.promise import Promise
 from ottla.network.http_request import HttpRefused, HttpRequest, HttpRequests
 from ottla.network.sockets import Network, StreamSocket
@@ -19,6 +19,10 @@ from ottla.observability.logging import logger
 log = logger(__name__)
 
 READ_BYTES: Final = 16 << 10
+LINGER_SECONDS: Final = 1.0
+LINGER_BYTES: Final = 1 << 20
+"""So long, and so much, is taken of a refused peer, so that it can read why: to close with bytes
+unread would throw away what it has not read."""
 WAITING_MAX: Final = 16
 """Requests of one peer that wait for their turn; with more it is not read from."""
 TEXT: Final = "text/plain; charset=utf-8"
@@ -40,10 +44,13 @@ class HttpPage(NamedTuple):
     status: int
     content_type: str
     pieces: Iterator[bytes]
+    length: int | None = None
+    """Of all pieces, if it is known."""
 
 
 def text_page(status: int, text: str, content_type: str = TEXT) -> HttpPage:
-    return HttpPage(status, content_type, iter([text.encode("utf-8")]))
+    data = text.encode("utf-8")
+    return HttpPage(status, content_type, iter([data]), len(data))
 
 
 AnswerHttp = Callable[[HttpRequest], "HttpPage | Promise[HttpPage]"]
@@ -59,12 +66,15 @@ class HttpConnection:
         "_is_ending",
         "_is_full",
         "_is_reading",
+        "_is_refused",
+        "_lingers",
         "_network",
         "_outgoing",
         "_pieces",
         "_requests",
         "_scheduler",
         "_socket",
+        "_taken_in_vain",
         "_waiting",
         "active_at",
         "closed",
@@ -85,7 +95,7 @@ class HttpConnection:
         self._answer = answer
         self._closed_callback = closed
         self._requests = HttpRequests()
-        self._waiting: deque[HttpRequest] = deque()
+        self._waiting: deque[HttpRequest | HttpRefused] = deque()
         self._pieces: Iterator[bytes] | None = None
         """What is still to come of the page that is being sent."""
         self._is_chunked = False
@@ -94,7 +104,11 @@ class HttpConnection:
         self._outgoing = memoryview(b"")
         self._is_full = False
         self._is_ending = False
-        """Nothing more is read; it closes when what is owed has been sent."""
+        """No request is read any more; it closes when what is owed has been sent."""
+        self._is_refused = False
+        self._lingers: Cancellable | None = None
+        """When a refused peer is let go that does not go by itself."""
+        self._taken_in_vain = 0
         self.closed = False
         self.active_at = scheduler.monotonic()
         """When a request was last whole, or the peer last took something."""
@@ -105,38 +119,45 @@ class HttpConnection:
     # Requests
 
     def readable(self) -> None:
+        data = self._receive()
+        if data is None:
+            return
+        if self._is_refused:
+            self._taken_in_vain += len(data)
+            if self._taken_in_vain > LINGER_BYTES:
+                self.close()
+            return
+        count = len(self._waiting)
+        try:
+            for request in self._requests.take(data):
+                self._waiting.append(request)
+        except HttpRefused as refused:
+            log.debug("request of HTTP refused", peer=self.peer_host, reason=refused.reason)
+            self._waiting.append(refused)
+        if len(self._waiting) == count:
+            return
+        self.active_at = self._scheduler.monotonic()
+        last = self._waiting[-1]
+        is_last = isinstance(last, HttpRefused) or not last.is_kept
+        if is_last or len(self._waiting) >= WAITING_MAX:
+            self._pause()
+        self._begin_next()
+
+    def _receive(self) -> bytes | None:
+        """What has come; None when there is nothing, or the peer has gone."""
         buffer = bytearray(READ_BYTES)
         try:
             with memoryview(buffer) as view:
                 filled = self._socket.recv_into(view)
         except BlockingIOError:
-            return
+            return None
         except OSError:
             self.close()
-            return
+            return None
         if filled == 0:
             self.close()
-            return
-        try:
-            found = self._requests.take(bytes(buffer[:filled]))
-        except HttpRefused as refused:
-            self._refuse(refused)
-            return
-        if found:
-            self.active_at = self._scheduler.monotonic()
-            self._waiting.extend(found)
-            if not found[-1].is_kept or len(self._waiting) >= WAITING_MAX:
-                self._pause()
-            self._begin_next()
-
-    def _refuse(self, refused: HttpRefused) -> None:
-        log.debug("request of HTTP refused", peer=self.peer_host, reason=refused.reason)
-        self._waiting.clear()
-        self._end()
-        if self._pieces is not None or self._is_asked:
-            self.close()  # within a page nothing else can be said
-            return
-        self._begin(None, text_page(refused.status, f"{refused.reason}\n"))
+            return None
+        return bytes(buffer[:filled])
 
     def _begin_next(self) -> None:
         if self._is_asked or self._pieces is not None or self._outgoing:
@@ -145,6 +166,10 @@ class HttpConnection:
             self._resume()
             return
         request = self._waiting.popleft()
+        if isinstance(request, HttpRefused):
+            self._is_refused = True
+            self._begin(None, text_page(request.status, f"{request.reason}\n"))
+            return
         try:
             page = self._answer(request)
         except Exception:
@@ -181,7 +206,7 @@ class HttpConnection:
             "Cache-Control: no-store",
             "X-Content-Type-Options: nosniff",
             *(["Allow: GET, HEAD"] if page.status == 405 else []),
-            *(["Transfer-Encoding: chunked"] if is_chunked else []),
+            *(["Transfer-Encoding: chunked"] if is_chunked else _length_lines(page)),
             f"Connection: {'close' if self._is_ending else 'keep-alive'}",
         ]
         is_head = request is not None and request.method == "HEAD"
@@ -237,6 +262,8 @@ class HttpConnection:
             self._scheduler.call_soon(self._go_on)
         elif self._waiting:
             self._scheduler.call_soon(self._begin_if_open)
+        elif self._is_refused:
+            self._linger()
         elif self._is_ending:
             self.close()
         else:
@@ -251,6 +278,11 @@ class HttpConnection:
     def _end(self) -> None:
         self._is_ending = True
         self._pause()
+
+    def _linger(self) -> None:
+        self._is_reading = True
+        self._network.watch_reading(self._socket, self.readable)
+        self._lingers = self._scheduler.call_later(LINGER_SECONDS, self.close)
 
     def _pause(self) -> None:
         if self._is_reading:
@@ -267,9 +299,15 @@ class HttpConnection:
             return
         self.closed = True
         self._pause()
+        if self._lingers is not None:
+            self._lingers.cancel()
         if self._is_full:
             self._network.unwatch_writing(self._socket)
         self._pieces = None
         self._waiting.clear()
         self._socket.close()
         self._closed_callback(self)
+
+
+def _length_lines(page: HttpPage) -> list[str]:
+    return [] if page.length is None else [f"Content-Length: {page.length}"]

@@ -5,6 +5,7 @@ with a status, and costs the peer its connection. A peer makes us keep no more t
 """
 
 import re
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
@@ -51,26 +52,25 @@ class HttpRequests:
     def __init__(self) -> None:
         self._rest = b""
 
-    def take(self, piece: bytes) -> list[HttpRequest]:
-        """The requests that are whole by now; HttpRefused for what is none."""
+    def take(self, piece: bytes) -> Iterator[HttpRequest]:
+        """The requests that are whole by now; HttpRefused behind them for what is none."""
         rest = self._rest + piece
-        found = []
         while True:
             rest = rest.lstrip(b"\r\n")
             end = rest.find(b"\r\n\r\n", 0, HEAD_MAX)
             if end < 0:
                 break
-            found.append(parse_head(rest[:end]))
+            request = parse_head(rest[:end])
+            yield request
             rest = rest[end + 4 :]
-            if not found[-1].is_kept:
+            if not request.is_kept:
                 rest = b""
                 break
-        if len(rest) >= HEAD_MAX:
-            raise HttpRefused(431, "the request's headers are too long")
         if len(rest) > LINE_MAX and b"\r\n" not in rest[: LINE_MAX + 2]:
             raise HttpRefused(414, "the request line is too long")
+        if len(rest) >= HEAD_MAX:
+            raise HttpRefused(431, "the request's headers are too long")
         self._rest = rest
-        return found
 
 
 def parse_head(head: bytes) -> HttpRequest:

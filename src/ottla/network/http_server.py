@@ -1,7 +1,8 @@
-"""Pages of a node over HTTP, on the node's own loop: few peers, none of whom may stay for nothing.
+"""Pages of a node over HTTP, on the node's own loop: few peers, none of which stays for nothing.
 
-It is for who watches the node, not for its clients: a peer beyond the number that is allowed is
-closed at once, and so is one that neither asks nor takes for a while.
+They are for those that watch the node, not for its clients. A peer that neither asks nor takes for
+a while is closed. When there are too many, the one goes that has done so for the longest: idle
+peers must not shut out a probe that would have the node restarted.
 """
 
 from typing import Final
@@ -27,6 +28,7 @@ class HttpServer:
         self._connections: dict[HttpConnection, None] = {}
         self._sweep: Cancellable | None = None
         self.refused = 0
+        """Peers that had to go for others."""
 
     @property
     def connection_count(self) -> int:
@@ -44,8 +46,7 @@ class HttpServer:
     def _accepted(self, sock: StreamSocket) -> None:
         if len(self._connections) >= CONNECTIONS_MAX:
             self.refused += 1
-            sock.close()
-            return
+            min(self._connections, key=lambda each: each.active_at).close()
         try:
             connection = HttpConnection(
                 sock, self._network, self._scheduler, self._answer, self._closed
