@@ -45,6 +45,7 @@ HOT = [
     "src/ottla/replication/leadership.py",
     "src/ottla/replication/partition.py",
     "src/ottla/replication/readers.py",
+    "src/ottla/replication/topic_counts.py",
     "src/ottla/replication/waiting.py",
     "src/ottla/storage/cleaning/compaction.py",
     "src/ottla/storage/cleaning/offset_map.py",

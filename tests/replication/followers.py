@@ -100,7 +100,7 @@ class Replica:
         epoch = self.partition.leader_epoch
         batch = logs.batch(values, base_offset=self.log.log_end_offset + gap, leader_epoch=epoch)
         info = self.log.append_as_follower(batch, now_ms=logs.NOW)
-        self.partition._appended(info.size, info.is_flush_due)
+        self.partition._appended(info.size, info.record_count, info.is_flush_due)
 
     def answer(self, request: FetchRequest) -> FetchAnswer:
         request = from_bytes(FetchRequest, to_bytes(request, FETCH_VERSION), FETCH_VERSION)

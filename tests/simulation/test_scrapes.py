@@ -54,6 +54,25 @@ def test_a_node_says_what_it_waits_for() -> None:
     assert page(cluster, node, "/healthz").status == 200
 
 
+def test_what_comes_to_a_topic_and_is_asked_for_is_counted() -> None:
+    cluster = scraped(6)
+    produce(cluster, "writer", 20)
+    counted: dict[str, float] = {}
+    pages = [page(cluster, node, "/metrics").text for node in cluster.nodes.values()]
+    for text in pages:
+        for name, value in counters(text).items():
+            counted[name] = counted.get(name, 0) + value
+    bean = "kafka_server_brokertopicmetrics_"
+    assert counted[f'{bean}messagesin_total{{topic="{TOPIC}"}}'] == 20
+    assert counted[f"{bean}messagesin_total"] >= 20
+    assert counted[f'{bean}bytesin_total{{topic="{TOPIC}"}}'] > 20 * 61
+    asked = [n for n in counted if n.startswith("kafka_network_requestmetrics_requests_total")]
+    assert any('request="Produce"' in name and counted[name] >= 20 for name in asked)
+    timed = "kafka_network_requestmetrics_totaltimems_count"
+    assert any(f'{timed}{{request="Produce"}} 1\n' in text for text in pages)  # one of sixteen
+    assert any(f'{timed}{{request="Metadata"}} 2\n' in text for text in pages)
+
+
 def test_each_dialect_is_a_page_and_others_are_refused() -> None:
     cluster = scraped(5)
     produce(cluster, "writer", 3)

@@ -348,6 +348,8 @@ class _Fetch:
         refusal = FetchedPartition(asked.partition, int(error.code), records=b"")
         if partition is None:
             refusal.aborted = []
+        else:
+            partition.counts.failed_fetches += 1
         if self._version >= _LEADERS and error.code in (
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
             ErrorCode.FENCED_LEADER_EPOCH,
@@ -444,6 +446,10 @@ class _Fetch:
                 last = asked.topic
                 topics.append((last, []))
             topics[-1][1].append(read)
+            if read.size and self._replica_id < 0:
+                partition = self._partition(asked)
+                if partition is not None:
+                    partition.counts.bytes_out += read.size
         # A follower knows the brokers by itself; Kafka tells it only who leads.
         leaders = self._leaders if self._replica_id < 0 else None
         endpoints = [] if leaders is None else leaders.addresses()

@@ -85,9 +85,11 @@ class Meter:
 class Histogram:
     """How values are spread, in buckets that are at most an eighth of their value wide."""
 
-    __slots__ = ("_buckets", "count", "largest", "total")
+    __slots__ = ("_buckets", "count", "largest", "shown_per", "total")
 
-    def __init__(self) -> None:
+    def __init__(self, shown_per: int = 1) -> None:
+        self.shown_per = shown_per
+        """What is recorded is so many times finer than what is shown."""
         self.count = 0
         self.total = 0
         self.largest = 0
@@ -242,9 +244,12 @@ def _samples(name: MetricName, instrument: Instrument) -> Iterator[Sample | None
             yield Sample(name, Form.COUNTER, instrument.count)
         case Histogram():
             yield Sample(name, Form.SUMMARY, instrument.count, "_count")
-            yield Sample(name, Form.SUMMARY, instrument.total, "_sum")
+            per = instrument.shown_per
+            total = instrument.total if per == 1 else instrument.total / per
+            yield Sample(name, Form.SUMMARY, total, "_sum")
             for fraction in QUANTILES:
                 value = instrument.percentile(fraction)
+                value = value if per == 1 else value / per
                 yield Sample(name, Form.SUMMARY, value, labels=(("quantile", str(fraction)),))
         case Series():
             for read in instrument.read():

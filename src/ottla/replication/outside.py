@@ -10,6 +10,7 @@ from ottla.common.promise import Promise
 from ottla.common.turn import Turn
 from ottla.observability.metrics import Meter
 from ottla.replication.replica_counts import ReplicaCounts
+from ottla.replication.topic_counts import CountedTopics
 
 if TYPE_CHECKING:
     from ottla.replication.isr import ProposedIsr
@@ -94,6 +95,7 @@ class PartitionOutside:
         self.lag_time_max = lag_time_max
         """``replica.lag.time.max.ms``, in seconds."""
         self.counts = ReplicaCounts()
+        self.topics = CountedTopics()
         self.isr_expands = Meter(0.0)
         self.isr_shrinks = Meter(0.0)
         self.failed_isr_updates = Meter(0.0)

@@ -61,6 +61,7 @@ class Partition:
         "_flush",
         "_min_insync_replicas",
         "_outside",
+        "counts",
         "index",
         "is_under_min_isr",
         "leader",
@@ -104,6 +105,7 @@ class Partition:
         """Whether fewer replicas are in sync than must be; of a follower never."""
         self._conditions = 0
         """As ``ReplicaCounts`` has counted it."""
+        self.counts = outside.topics.join(topic)
         self._acknowledgements = Acknowledgements(outside.turn)
         self._flush = DueFlush(outside, self._flushed)
         self._deletions = Acknowledgements(outside.turn)
@@ -159,6 +161,7 @@ class Partition:
         self.leader = _NO_LEADER
         self._end_leadership(reason)
         self._count(0)
+        self._outside.topics.leave(self.topic, self.counts)
         self.answer_all()
 
     def _end_leadership(self, reason: ApiError) -> None:
@@ -366,7 +369,7 @@ class Partition:
         appended = self.log.append_as_leader(
             frame, start, end, leader_epoch=self.leader_epoch, now_ms=now_ms
         )
-        self._appended(appended.size, appended.is_flush_due)
+        self._appended(appended.size, appended.record_count, appended.is_flush_due)
         return appended
 
     def check_append(self, acks: int) -> None:
@@ -379,14 +382,15 @@ class Partition:
     def append_together(self, batches: list[Batch], now_ms: int) -> list[Outcome]:
         """What :meth:`append` says of each batch that was checked; they are written together."""
         outcomes = self.log.append_together(batches, self.leader_epoch, now_ms)
-        size = 0
+        size = records = 0
         is_flush_due = False
         for outcome in outcomes:
             if isinstance(outcome, AppendInfo):
                 size += outcome.size
+                records += outcome.record_count
                 is_flush_due = is_flush_due or outcome.is_flush_due
         if size:
-            self._appended(size, is_flush_due)
+            self._appended(size, records, is_flush_due)
         return outcomes
 
     def append_transactional(
@@ -434,7 +438,7 @@ class Partition:
             origin=origin,
             transaction_version=transaction_version,
         )
-        self._appended(info.size, info.is_flush_due)
+        self._appended(info.size, info.record_count, info.is_flush_due)
         return info.last_offset
 
     def append_verified(self, batch: bytes, now_ms: int, guard: VerificationGuard | None) -> int:
@@ -460,9 +464,11 @@ class Partition:
             f"{self.topic}-{self.index}"
         )
 
-    def _appended(self, size: int, is_flush_due: bool) -> None:
+    def _appended(self, size: int, records: int, is_flush_due: bool) -> None:
         """Records came to this leader: move the high watermark and tell all that wait."""
-        log = self.log
+        log, counts = self.log, self.counts
+        counts.messages_in += records
+        counts.bytes_in += size
         if is_flush_due:
             self._flush.begin(log)
         if self.leadership.followers or self._flush.is_under_way:

@@ -20,6 +20,7 @@ from ottla.requests.contract import Contract, Handler, HotHandler
 from ottla.requests.forwarded import Forwarded
 from ottla.requests.metering import metered
 from ottla.requests.produce_crowd import ProduceCrowd
+from ottla.requests.request_counts import TIMED_EACH, RequestCounts
 from ottla.requests.table import load, served
 
 S = TypeVar("S", bound=NodeServices)
@@ -56,6 +57,18 @@ class Dispatcher(ABC, Generic[S]):
         self._quotas = services.quotas
         self._found: dict[int, tuple[Contract, Answering[S]]] = {}
         """What was asked for already."""
+        self.counts: dict[int, RequestCounts] = {}
+        """Of each API that was asked for."""
+        self.on_counts: Callable[[int, RequestCounts], None] | None = None
+        """Hears of each API that is asked for the first time."""
+
+    def _counts_of(self, key: int) -> RequestCounts:
+        counts = self.counts.get(key)
+        if counts is None:
+            counts = self.counts[key] = RequestCounts(key, self._services.scheduler)
+            if self.on_counts is not None:
+                self.on_counts(key, counts)
+        return counts
 
     def answer(self, peer: Peer, frame: memoryview) -> "Answer | Promise[Answer] | None":
         if self._quotas.enforces and len(frame) >= _HEADER_SIZE:
@@ -104,7 +117,11 @@ class Dispatcher(ABC, Generic[S]):
             return contract.answer_unsupported(context, self._services)
         if version >= contract.flexible_from:
             pos = skip_tagged_fields(frame, pos)
+        counts = self._counts_of(key)
+        counts.by_version[version] += 1
+        began = counts.now()
         answered = answer(frame, pos, context, self._services)
+        counts.timed(began, answered)
         if (contract.is_kept or context.is_long) and isinstance(answered, Promise):
             # It may be large, and wait as long as there is no controller, or for other clients.
             if context.is_long:
@@ -142,10 +159,23 @@ class BrokerDispatcher(Dispatcher[Services]):
         self._produce = produce.answer
         self._crowd = ProduceCrowd(services, produce.answer_together)
         self._fetch = _hot(ApiKey.FETCH).answer
-        self.produce_requests = 0
-        self.fetch_requests = 0
+        self._produced = self._counts_of(_PRODUCE)
+        self._fetched = self._counts_of(_FETCH)
+        self._untimed = 0
+        """Produce and Fetch requests since the last that was timed."""
 
     def _answer(self, peer: Peer, frame: memoryview) -> "Answer | Promise[Answer] | None":
+        self._untimed += 1
+        if self._untimed < TIMED_EACH or len(frame) < _HEADER_SIZE or frame[0] or frame[1] > _FETCH:
+            return self._answer_it(peer, frame)
+        self._untimed = 0
+        counts = self._fetched if frame[1] else self._produced
+        began = counts.now()
+        answered = self._answer_it(peer, frame)
+        counts.timed(began, answered)
+        return answered
+
+    def _answer_it(self, peer: Peer, frame: memoryview) -> "Answer | Promise[Answer] | None":
         if len(frame) < _HEADER_SIZE:
             return super()._answer(peer, frame)
         key, version, correlation_id, client_size = _HEADER.unpack_from(frame, 0)
@@ -155,7 +185,7 @@ class BrokerDispatcher(Dispatcher[Services]):
             return super()._answer(peer, frame)
         pos = 10 + client_size if client_size > 0 else 10
         if key == _PRODUCE and _PRODUCE_FROM <= version <= _PRODUCE_TO and pos <= len(frame):
-            self.produce_requests += 1
+            self._produced.by_version[version] += 1
             if version >= _PRODUCE_FLEXIBLE:
                 pos = skip_tagged_fields(frame, pos)
             if not self._quotas.enforces:  # with quotas, one is counted before the next is read
@@ -168,7 +198,7 @@ class BrokerDispatcher(Dispatcher[Services]):
             and _FETCH_FROM <= version <= _FETCH_TO
             and pos <= len(frame) <= REQUEST_BYTES_MAX
         ):
-            self.fetch_requests += 1
+            self._fetched.by_version[version] += 1
             if version >= _FETCH_FLEXIBLE:
                 pos = skip_tagged_fields(frame, pos)
             return self._fetch(frame, pos, version, correlation_id, self._services, peer)

@@ -110,6 +110,8 @@ class ProduceAttempt:
     ) -> Refused:
         """How a partition is told that did not take its batch."""
         self._is_refused = True
+        if partition is not None:
+            partition.counts.failed_produces += 1
         refusal = Refused(index, error, partition)
         refusal.is_one_batch = is_one_batch(frame, start, end)
         return refusal

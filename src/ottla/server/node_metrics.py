@@ -12,10 +12,13 @@ from ottla.metadata.cache import MetadataCache
 from ottla.network.server import SocketServer
 from ottla.observability.metrics import Registry, State, Value
 from ottla.observability.names import Form, MetricName
+from ottla.protocol.api import APIS
 from ottla.raft.driver import RaftDriver
 from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
+from ottla.replication.topic_counts import CountedTopics
 from ottla.requests.dispatch import BrokerDispatcher
+from ottla.requests.request_counts import RequestCounts
 from ottla.storage.manager import LogManager
 
 _LOG: Final = MetricName("kafka.log", "Log")
@@ -23,6 +26,8 @@ _PARTITION: Final = MetricName("kafka.cluster", "Partition")
 _RAFT: Final = MetricName("kafka.server", "raft-metrics")
 _CONTROLLER: Final = MetricName("kafka.controller", "KafkaController")
 _SOCKETS: Final = MetricName("kafka.server", "socket-server-metrics")
+_TOPICS: Final = MetricName("kafka.server", "BrokerTopicMetrics")
+_REQUESTS: Final = MetricName("kafka.network", "RequestMetrics")
 _METADATA: Final = MetricName("kafka.server", "broker-metadata-metrics")
 
 
@@ -80,17 +85,61 @@ def register_connections(
 
 
 def register_requests(registry: Registry, dispatcher: BrokerDispatcher) -> None:
-    """What clients and followers ask for most, as the dispatcher counts it."""
-    bean = MetricName("kafka.server", "BrokerTopicMetrics")
+    """What clients and followers ask for, and how long it takes, as the dispatcher counts it."""
 
-    def produced() -> Iterator[Value]:
-        yield (), dispatcher.produce_requests
+    def asked(key: int) -> Callable[[], Iterator[Value]]:
+        def count() -> Iterator[Value]:
+            yield (), sum(dispatcher.counts[key].by_version)
 
-    def fetched() -> Iterator[Value]:
-        yield (), dispatcher.fetch_requests
+        return count
 
-    registry.series(bean._replace(name="TotalProduceRequestsPerSec"), produced, Form.COUNTER)
-    registry.series(bean._replace(name="TotalFetchRequestsPerSec"), fetched, Form.COUNTER)
+    for name, key in (("TotalProduceRequestsPerSec", 0), ("TotalFetchRequestsPerSec", 1)):
+        registry.series(_TOPICS._replace(name=name), asked(key), Form.COUNTER)
+
+    def by_version() -> Iterator[Value | None]:
+        for key, counts in list(dispatcher.counts.items()):
+            for version, number in enumerate(counts.by_version):
+                tags = (("request", APIS[key].name), ("version", str(version)))
+                yield (tags, number) if number else None
+
+    registry.series(_REQUESTS._replace(name="RequestsPerSec"), by_version, Form.COUNTER)
+
+    def register_times(key: int, counts: RequestCounts) -> None:
+        for name, histogram in (
+            ("TotalTimeMs", counts.total),
+            ("LocalTimeMs", counts.local),
+            ("RemoteTimeMs", counts.remote),
+        ):
+            named = _REQUESTS._replace(name=name).tagged(request=APIS[key].name)
+            registry.register(named, histogram)
+
+    for key, counts in dispatcher.counts.items():
+        register_times(key, counts)
+    dispatcher.on_counts = register_times
+
+
+def register_topics(registry: Registry, topics: CountedTopics) -> None:
+    """What came and went: of all topics together, and of each."""
+
+    def counted(attribute: str) -> Callable[[], Iterator[Value]]:
+        def values() -> Iterator[Value]:
+            total = getattr(topics.gone, attribute)
+            for topic, counts in list(topics.by_topic.items()):
+                value = getattr(counts, attribute)
+                total += value
+                yield (("topic", topic),), value
+            yield (), total
+
+        return values
+
+    for name, attribute in (
+        ("MessagesInPerSec", "messages_in"),
+        ("BytesInPerSec", "bytes_in"),
+        ("BytesOutPerSec", "bytes_out"),
+        ("FailedProduceRequestsPerSec", "failed_produces"),
+        ("FailedFetchRequestsPerSec", "failed_fetches"),
+    ):
+        registry.series(_TOPICS._replace(name=name), counted(attribute), Form.COUNTER)
 
 
 def register_storage(registry: Registry, logs: LogManager) -> None:
@@ -101,6 +150,7 @@ def register_storage(registry: Registry, logs: LogManager) -> None:
 
 def register_partitions(registry: Registry, replicas: Replicas) -> None:
     """Each partition of which this broker has a replica."""
+    register_topics(registry, replicas.outside.topics)
 
     def each(
         read: Callable[[Partition], float | None],
