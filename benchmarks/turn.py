@@ -74,6 +74,7 @@ class Turn:
             "one-record requests, 32 connections, a core each": self._a_core_each,
             f"one-record requests, 32 connections, {self._processes} processes": self._machine,
             "lone request, 1 connection": self._lone_request,
+            "lone request, 1 connection, a core each": self._lone_request_a_core_each,
             "Metadata of 6 partitions, 4 connections": self._metadata,
             "ApiVersions, 4 connections": self._api_versions,
             "a producer beside 2,000 clients that refresh": self._refresh,
@@ -163,6 +164,11 @@ class Turn:
     def _lone_request(self) -> Figures:
         with topic_on(self._broker, "lone") as topic:
             return lone_requests(self._broker, topic, samples=self._load.latency_samples)
+
+    def _lone_request_a_core_each(self) -> Figures:
+        """Where both run is not left to chance: that alone makes up to three times."""
+        with a_core_each(self._broker):
+            return self._lone_request()
 
     def _metadata(self) -> Figures:
         with topic_on(self._broker, "six", 6) as topic:
