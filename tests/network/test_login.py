@@ -9,6 +9,7 @@ from tests.security.logins import authenticate, handshake, plain, request, setti
 from ottla.common.authorization import Principal
 from ottla.common.buffers import Answer
 from ottla.common.chance import Chance
+from ottla.common.environment import Scheduler
 from ottla.common.errors import ErrorCode
 from ottla.common.promise import Promise
 from ottla.network.connection import Connection
@@ -27,7 +28,7 @@ from ottla.security.sasl_server import framed
 from ottla.security.scram import MECHANISMS
 from ottla.security.scram_client import ScramClient
 from ottla.simulation.network import SimulatedNetwork
-from ottla.simulation.scheduler import SimulatedScheduler
+from ottla.simulation.scheduler import NodeScheduler, SimulatedScheduler
 
 PORT = 9092
 FRAME_BYTES = 1_000
@@ -82,10 +83,10 @@ class Server:
     def dial(self) -> "Client":
         return Client(self)
 
-    def node(self, login: SaslLogin | None) -> NodeClient:
+    def node(self, login: SaslLogin | None, scheduler: Scheduler | None = None) -> NodeClient:
         return NodeClient(
             self.network,
-            self.scheduler,
+            scheduler or self.scheduler,
             "server",
             PORT,
             client_id="node",
@@ -171,6 +172,22 @@ def test_a_node_logs_in_and_its_requests_are_its_principals(login: SaslLogin, na
     for answer in answers:
         server.wait(answer)
     assert server.asked == [(user(name), ApiKey.LIST_GROUPS)] * 3
+
+
+def test_a_node_hashes_its_password_off_the_loop() -> None:
+    server = Server()
+    own = NodeScheduler(server.scheduler, Chance(3))
+    where: list[bool] = []
+
+    class Watched(ScramClient):
+        def evaluate(self, challenge: bytes) -> bytes | None:
+            where.append(own.is_off_loop)
+            return super().evaluate(challenge)
+
+    scram = MECHANISMS["SCRAM-SHA-256"]
+    login = SaslLogin("SCRAM-SHA-256", lambda: Watched(scram, "bob", "bob-secret", Chance(5)))
+    server.wait(server.node(login, own).send(ListGroupsRequest()))
+    assert where == [True, True]
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,17 @@ def test_clients_do_not_keep_other_brokers_out() -> None:
     assert not listener.dial(to="brokers").closed
 
 
+def test_the_client_that_was_silent_for_longest_makes_room_for_another_broker() -> None:
+    listener = Listener(connections=2)
+    first, second = listener.dial(), listener.dial()
+    listener.scheduler.run_for(1.5)
+    listener.send(first, frame(b"one"))
+    one = listener.dial(to="brokers")
+    assert [first.closed, second.closed, one.closed] == [False, True, False]
+    two, three = listener.dial(to="brokers"), listener.dial(to="brokers")
+    assert [first.closed, one.closed, two.closed, three.closed] == [True, False, False, False]
+
+
 def test_refusals_are_told_in_few_words(caplog: pytest.LogCaptureFixture) -> None:
     listener = Listener(connections=0)
     with caplog.at_level("WARNING", "ottla"):

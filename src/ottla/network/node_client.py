@@ -41,7 +41,10 @@ from ottla.protocol.produce_request import skip_tagged_fields
 from ottla.security.mechanism import HANDSHAKE_VERSION, LoginRefused
 
 if TYPE_CHECKING:
-    from ottla.protocol.generated.sasl_authenticate import SaslAuthenticateResponse
+    from ottla.protocol.generated.sasl_authenticate import (
+        SaslAuthenticateRequest,
+        SaslAuthenticateResponse,
+    )
     from ottla.protocol.generated.sasl_handshake import SaslHandshakeResponse
     from ottla.security.sasl_client import SaslClient, SaslLogin
 
@@ -52,6 +55,7 @@ REQUESTS_MAX: Final = 1_000
 ANSWER_BYTES_MAX: Final = 100 << 20
 _CORRELATION_ID_BYTES: Final = 4
 _API_VERSIONS_VERSION: Final = 3
+_LOGIN_LANE: Final = "logins-at-nodes"
 _CORRELATION_ID_MAX: Final = (1 << 31) - 1
 
 T = TypeVar("T")
@@ -239,8 +243,28 @@ class NodeClient:
     ) -> None:
         if self._socket is not sock:
             return
+        response = answer.result()
         try:
-            following = sasl.received(answer.result())
+            # At once: who refuses closes the connection behind it.
+            sasl.check(response)
+        except LoginRefused as refusal:
+            self._shut_out(refusal)
+            return
+        # A step of SCRAM hashes the password thousands of times, which others would wait for.
+        step = partial(sasl.received, response)
+        following = self._scheduler.run_in_background(step, _LOGIN_LANE)
+        following.when_done(partial(self._stepped, sock, sasl))
+
+    def _stepped(
+        self,
+        sock: StreamSocket,
+        sasl: "SaslClient",
+        step: "Promise[SaslAuthenticateRequest | None]",
+    ) -> None:
+        if self._socket is not sock:
+            return
+        try:
+            following = step.result()
         except LoginRefused as refusal:
             self._shut_out(refusal)
             return

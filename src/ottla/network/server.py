@@ -10,7 +10,7 @@ Rules:
    nobody can be dialled. A few clients get in all the same: where open logs alone have come so far,
    somebody must be able to delete topics.
 2. Other brokers come in by a listener of their own, if there is one, however many clients there
-   are.
+   are. Where that makes more than ``max.connections``, the client that was silent for longest goes.
 3. A connection on which nothing goes in or out is closed after its time, unless it waits for us.
 4. Where clients log in, one that has not done so in its time is closed, whatever it sends; until
    then its frames have a memory of their own, so that it takes none of what is for requests.
@@ -273,6 +273,18 @@ class SocketServer:
         self._per_ip[host] += 1
         self._per_listener[listener_name] += 1
         self.connections_accepted += 1
+        if is_protected and len(self._connections) > limits.connections:
+            self._close_least_recently_used()
+
+    def _close_least_recently_used(self) -> None:
+        """Make room for another node, as Kafka does; nobody goes if there are only nodes."""
+        clients = [each for each in self._connections if each.listener_name not in self._protected]
+        if clients:
+            now = self._scheduler.monotonic()
+            # What was active since the last sweep is told by a mark alone.
+            oldest = min(clients, key=lambda each: now if each.is_active else each.last_active)
+            log.info("connection closed for another node", peer=oldest.peer_host)
+            oldest.close()
 
     def _exceeded(self, listener_name: str, host: str, sock: StreamSocket) -> str | None:
         """The limit that one more connection would exceed."""

@@ -129,12 +129,16 @@ class SaslClient:
             raise LoginRefused(f"the handshake is refused with error {response.error_code}")
         return SaslAuthenticateRequest(auth_bytes=self._mechanism.first())
 
-    def received(self, response: SaslAuthenticateResponse) -> SaslAuthenticateRequest | None:
-        """What is next, or None when we are in; LoginRefused when we are not."""
+    def check(self, response: SaslAuthenticateResponse) -> None:
+        """LoginRefused where the server has refused."""
         if response.error_code != ErrorCode.NONE:
             raise LoginRefused(
                 response.error_message or f"the login is refused with error {response.error_code}"
             )
+
+    def received(self, response: SaslAuthenticateResponse) -> SaslAuthenticateRequest | None:
+        """What is next, or None when we are in; LoginRefused when we are not."""
+        self.check(response)
         self._steps += 1
         if self._steps > STEPS_MAX:
             raise ProtocolViolation("a login without end")
