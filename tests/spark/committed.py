@@ -4,15 +4,25 @@ from tests.waiting import eventually
 
 from ottla.client.consumer import Consumer
 from ottla.client.offsets import EARLIEST
+from ottla.client.security import UNSECURED, ClientSecurity
 from ottla.common.topic_partition import TopicPartition
 from ottla.records.record import Record
 
 
-def committed_records(address: str, topic: str) -> dict[TopicPartition, list[Record]]:
+def committed_records(
+    address: str, topic: str, security: ClientSecurity = UNSECURED
+) -> dict[TopicPartition, list[Record]]:
     """All records of a topic, in their order."""
-    eventually(lambda: ends(address, topic, "read_committed") == ends(address, topic))
+    eventually(
+        lambda: (
+            ends(address, topic, "read_committed", security)
+            == ends(address, topic, security=security)
+        )
+    )
     found: dict[TopicPartition, list[Record]] = {}
-    with Consumer(address, isolation_level="read_committed", fetch_wait_ms=20) as consumer:
+    with Consumer(
+        address, isolation_level="read_committed", fetch_wait_ms=20, security=security
+    ) as consumer:
         partitions = consumer.partitions(topic)
         last = consumer.end_offsets(partitions)
         consumer.assign(dict.fromkeys(partitions, EARLIEST))
@@ -37,6 +47,11 @@ def visible_values(address: str, topic: str) -> list[bytes]:
     return sorted(found)
 
 
-def ends(address: str, topic: str, level: str = "read_uncommitted") -> dict[TopicPartition, int]:
-    with Consumer(address, isolation_level=level) as consumer:
+def ends(
+    address: str,
+    topic: str,
+    level: str = "read_uncommitted",
+    security: ClientSecurity = UNSECURED,
+) -> dict[TopicPartition, int]:
+    with Consumer(address, isolation_level=level, security=security) as consumer:
         return consumer.end_offsets(consumer.partitions(topic))

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.readwriter import DataFrameReader
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from ottla.spark.kafka_settings import security_options
+from ottla.spark.pipelines.cluster_options import with_cluster, with_security
 from ottla.spark.pipelines.failures import brief, text_of
 from ottla.spark.pipelines.graph import Graph
 from ottla.spark.pipelines.model import Dataset, Flow, Kind, Pipeline, PipelineError
@@ -156,11 +156,7 @@ class Evaluation:
     def _options(self, dataset: Dataset) -> dict[str, str]:
         if dataset.format != "ottla":
             return dict(dataset.options)
-        return {
-            "kafka.bootstrap.servers": self._pipeline.bootstrap_servers,
-            **security_options(self._pipeline.security),
-            **dataset.options,
-        }
+        return with_cluster(self._pipeline, dataset.options)
 
     def _ensure(self, dataset: Dataset) -> None:
         """Make a table that nothing was written to yet."""
@@ -205,6 +201,10 @@ class Evaluation:
             (DataFrameReader, "table"): self._read_table,
             (DataStreamReader, "table"): self._read_stream_table,
             (SparkSession, "sql"): self._run_sql,
+            (DataFrameReader, "option"): self._set_option,
+            (DataStreamReader, "option"): self._set_option,
+            (DataFrameReader, "options"): self._set_options,
+            (DataStreamReader, "options"): self._set_options,
         }
         self._original = {(owner, name): getattr(owner, name) for owner, name in ours}
         try:
@@ -240,6 +240,16 @@ class Evaluation:
                     raise self._graph.missing(name) from error
                 seen.add(name)
                 self._view(name)
+
+    def _set_option(self, original: Callable[..., Any], key: str, value: Any) -> Any:
+        """Who reads from the pipeline's own brokers does so as the pipeline."""
+        made = None
+        for name, each in with_security(self._pipeline, {key: value}).items():
+            made = original(name, each)
+        return made
+
+    def _set_options(self, original: Callable[..., Any], **options: Any) -> Any:
+        return original(**with_security(self._pipeline, options))
 
     def _hide_others(self, text: str) -> None:
         """Names of the pipeline go before those that the session or its catalog has, too."""

@@ -8,7 +8,7 @@ checkpoint: without its checkpoint a query is a new one, whose batches are not t
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from ottla.spark.kafka_settings import security_options
+from ottla.spark.pipelines.cluster_options import with_cluster
 from ottla.spark.pipelines.evaluation import Evaluation
 from ottla.spark.pipelines.graph import Graph
 from ottla.spark.pipelines.model import Dataset, Flow, Kind, LatestState, Pipeline
@@ -69,11 +69,9 @@ class Queries:
         if target.format != "ottla":
             return dict(target.options)
         return {
-            "kafka.bootstrap.servers": self._pipeline.bootstrap_servers,
-            **security_options(self._pipeline.security),
             "exactlyOnce": "true",
             "transactionalIdPrefix": f"ottla-{self._pipeline.name}",
-            **target.options,
+            **with_cluster(self._pipeline, target.options),
         }
 
     def _to_table(self, flow: Flow, target: Dataset, frame: "DataFrame") -> "DataStreamWriter":
