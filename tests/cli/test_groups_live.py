@@ -17,7 +17,7 @@ NUMBERS = itertools.count()
 def topic(ottla: Command) -> str:
     """Two partitions of ten records."""
     name = f"groups-{next(NUMBERS)}"
-    ottla.out("topics", "create", name, "-p", "2")
+    ottla.out("topics", "create", name, "-p", "2", "-c", "retention.ms=-1")  # 1970 is long ago
     producer = confluent_kafka.Producer({"bootstrap.servers": ottla.bootstrap})
     for number in range(20):
         producer.produce(name, b"%d" % number, partition=number % 2, timestamp=1_000 + number)
