@@ -14,11 +14,14 @@ from ottla.common.buffers import Answer
 from ottla.common.errors import ThrottlingQuotaExceeded
 from ottla.common.promise import Promise, fulfilled
 from ottla.common.rates import WAIT_MS_MAX
+from ottla.config.authorizer import AuthorizerSettings
 from ottla.handlers import envelope
 from ottla.handlers.envelope import seal
+from ottla.metadata.audit import Audit
 from ottla.metadata.client_quotas import QuotaEntity
 from ottla.metadata.difference import difference
 from ottla.metadata.image import MetadataImage
+from ottla.metadata.standard_authorizer import StandardAuthorizer
 from ottla.protocol.api import APIS
 from ottla.protocol.generated.create_topics import (
     CreatableTopic,
@@ -310,6 +313,16 @@ def test_nodes_are_exempt_and_who_is_none_is_not() -> None:
     assert limited.muted_ms == []
     Acls(limited.broker)
     limited.peer.principal = Principal("User", "mallory")
+    limited.send(WriteTxnMarkersRequest(), 1)
+    assert limited.muted_ms == [1000]
+
+
+def test_nobody_is_exempt_before_the_acls_are_known_and_nobody_is_cut_off() -> None:
+    limited = Limited(request_percentage=0.01)
+    slow(limited, 0.5)
+    settings = AuthorizerSettings(frozenset({"User:root"}), allow_everyone=False)
+    audit = Audit(limited.broker.scheduler.call_later)
+    limited.broker.services.authorizer = StandardAuthorizer(settings, audit)
     limited.send(WriteTxnMarkersRequest(), 1)
     assert limited.muted_ms == [1000]
 

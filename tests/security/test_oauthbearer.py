@@ -84,6 +84,15 @@ def test_what_is_signed_is_not_taken_for_unsecured() -> None:
         check_unsecured(token(GOOD, signature="c2ln"), RULES, NOW_MS)
 
 
+@pytest.mark.parametrize("name", ["\ud800", "a\udfffb"])
+def test_a_name_that_cannot_be_written_down_is_nobodys(name: str) -> None:
+    """JSON has escapes for halves of characters; no request and no log can carry them."""
+    logging_in = server()
+    refused = logging_in.evaluate(message(token({**GOOD, "sub": name})))
+    assert json.loads(refused) == {"status": "invalid_token"}
+    assert logging_in.identity is None
+
+
 def test_a_refusal_is_told_as_a_challenge_and_then_it_is_over() -> None:
     login = server()
     told = login.evaluate(message(token({**GOOD, "scope": "none"})))

@@ -13,6 +13,7 @@ from typing import Final
 
 from ottla.common.authorization import CLUSTER_NAME, AclOperation, ResourceType
 from ottla.common.buffers import Answer
+from ottla.common.errors import ApiError
 from ottla.common.promise import Promise
 from ottla.protocol.message import Response
 from ottla.protocol.throttle_time import throttle_time_ms, with_throttle_time
@@ -144,10 +145,13 @@ def _is_exempt(contract: Contract, meter: RequestMeter, peer: Peer, services: No
         principal=peer.principal,
         request_name=contract.name,
     )
-    return services.authorizer.allows(
-        client,
-        AclOperation.CLUSTER_ACTION,
-        ResourceType.CLUSTER,
-        CLUSTER_NAME,
-        log_if_denied=False,
-    )
+    try:
+        return services.authorizer.allows(
+            client,
+            AclOperation.CLUSTER_ACTION,
+            ResourceType.CLUSTER,
+            CLUSTER_NAME,
+            log_if_denied=False,
+        )
+    except ApiError:  # the ACLs are not known yet, so nobody is known to be a node
+        return False

@@ -155,6 +155,10 @@ def name_of(claims: Mapping[str, object], claim: str) -> str:
     name = claims.get(claim)
     if not isinstance(name, str) or not name.strip():
         raise TokenRefused("it names no principal")
+    try:
+        name.encode()
+    except UnicodeEncodeError:  # half of a character: JSON has an escape for it, no request has
+        raise TokenRefused("its principal is no text") from None
     return name
 
 
