@@ -31,7 +31,6 @@ from ottla.server.supervision.supervisor import (
     Spawn,
     Supervisor,
 )
-from ottla.server.supervision.terminal import ControllingTerminal, Hangup
 
 log = logger(__name__)
 
@@ -94,8 +93,7 @@ class Driver:
         loop = self._loop
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, lambda: self._do(self._core.stop(self._now())))
-        terminal = ControllingTerminal()
-        loop.add_signal_handler(signal.SIGHUP, lambda: self._hung_up(terminal.hangup()))
+        loop.add_signal_handler(signal.SIGHUP, lambda: self._do(self._core.restart(self._now())))
         loop.add_signal_handler(signal.SIGCHLD, self._look)
         self._show_status()
         loop.call_soon(lambda: self._do(self._core.begin(self._now())))
@@ -111,12 +109,6 @@ class Driver:
             self._file.close()
             loop.close()
         return self._exit_code
-
-    def _hung_up(self, meaning: Hangup) -> None:
-        if meaning is Hangup.RESTART:
-            self._do(self._core.restart(self._now()))
-        elif meaning is Hangup.STOP:
-            self._do(self._core.stop(self._now()))
 
     def _now(self) -> float:
         return self._loop.time()
