@@ -112,6 +112,8 @@ BROKER_SETTINGS: Final = frozenset(
         "offsets.topic.replication.factor",
         "offsets.topic.segment.bytes",
         "ottla.log.verify",
+        "ottla.http.listeners",
+        "ottla.metrics.series.max",
         "ottla.processes",
         "ottla.processes.node.id.step",
         "ottla.processes.nodes",
